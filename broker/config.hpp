@@ -21,6 +21,9 @@ struct Config {
   log::Level log_level = log::Level::info;
   log::Format log_format = log::Format::text;
   bool insecure = false;
+  bool keep_cores = false;
+  std::string secret_key;   ///< where the broker's own key is: file:PATH, credential:NAME, env:VARIABLE
+  std::string keys_folder;  ///< with the keys of its peers
   /// Where each option was set, for messages. A lane is `lane.NAME`, a budget `budget.NAME`, a client
   /// `clients.NAME`.
   settings::Heard heard{};
@@ -44,8 +47,11 @@ void set_config(const std::string& assignment, Config& config);
 /// Checks the rules that span several options. Throws ConfigError.
 void check_config(const Config& config);
 /// `running` with those options of `wanted` that need no restart: log level, bounds and guards of lanes,
-/// limits and keys of budgets, clients. `cold` gets the names of changed options that keep their value.
-Config reloaded(const Config& running, const Config& wanted, std::vector<std::string>& cold);
+/// limits and keys of budgets, clients.
+Config reloaded(const Config& running, const Config& wanted);
+/// How `after` differs from `before`, options first. Of a lane, a budget or a client that is new or gone only
+/// its name is listed.
+std::vector<io::OptionChange> difference(const Config& before, const Config& after);
 /// The options with one setting changed by an operator, by the file's rules. Refuses settings that need a
 /// restart.
 Result<core::Options> edited(const core::Options& running, const core::OptionEdit& edit);

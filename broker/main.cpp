@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -14,13 +15,18 @@
 #include <lanemq/admin_table.hpp>
 
 #include "broker/config.hpp"
+#include "broker/config/key_files.hpp"
+#include "broker/io/plugins/broker_plugin.hpp"
 #include "broker/io/server.hpp"
 #include "broker/io/store_check.hpp"
 #include "broker/io/store_place.hpp"
 #include "common/log/log.hpp"
+#include "common/service/memory_guard.hpp"
+#include "common/service/notifier.hpp"
 #include "common/settings/blank_file.hpp"
 #include "common/settings/old_spellings.hpp"
 #include "common/settings/peer.hpp"
+#include "common/settings/secret_source.hpp"
 #include "common/settings/start_check.hpp"
 #include "common/signals/signal_set.hpp"
 
@@ -29,9 +35,13 @@ namespace {
 using lanemq::Config;
 using lanemq::ConfigError;
 using lanemq::io::BindError;
+using lanemq::io::OptionChange;
+using lanemq::io::Reloaded;
+using lanemq::io::ReloadMode;
 using lanemq::io::StoreOptions;
 using lanemq::settings::check_endpoint;
 using lanemq::settings::process_environment;
+using lanemq::settings::without_secrets;
 
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotBind = 3;
@@ -39,6 +49,8 @@ constexpr int kExitStoreUnusable = 4;
 
 /// Descriptors that a broker with thousands of connections needs; with fewer it warns.
 constexpr rlim_t kDescriptorsWanted = 65536;
+/// How long the service manager waits until the store is open.
+constexpr std::chrono::minutes kOpeningMax{2};
 
 std::uint64_t entropy() {
   std::uint64_t seed = 0;
@@ -55,11 +67,11 @@ bool is_local(const std::string& endpoint) {
 }
 
 void require_local(const Config& config, const std::string& endpoint) {
-  if (config.insecure || is_local(endpoint)) return;
-  throw ConfigError(
-      "endpoint " + endpoint +
-      " can be reached from other machines, and this version neither encrypts nor asks for keys; "
-      "bind to 127.0.0.1, or say --insecure where the network is trusted");
+  if (config.insecure || !config.secret_key.empty() || is_local(endpoint)) return;
+  throw ConfigError("endpoint " + endpoint +
+                    " can be reached from other machines, and without secret_key and keys_folder the broker "
+                    "neither encrypts nor asks for keys; set them (lanemq keygen makes keys), bind to "
+                    "127.0.0.1, or say --insecure where the network is trusted");
 }
 
 /// Who reaches the operators' endpoint can stop and change everything, so no option opens it to other
@@ -100,22 +112,70 @@ void raise_descriptor_limit() {
                         {"do", "raise LimitNOFILE or ulimit -n"}});
 }
 
-/// Applies what needs no restart of a configuration that was read again.
-std::optional<lanemq::core::Options> reload(Config& running, const std::function<Config()>& read) {
+void log_change(const OptionChange& change) {
+  using How = OptionChange::How;
+  if (change.needs_restart)
+    return lanemq::log::event(lanemq::log::Level::warning, "config.needs_restart",
+                              {{"key", change.what},
+                               {"how", lanemq::io::name_of(change.how)},
+                               {"from", change.before},
+                               {"to", change.after}});
+  if (change.how == How::changed)
+    return lanemq::log::event(lanemq::log::Level::info, "config.changed",
+                              {{"key", change.what}, {"from", change.before}, {"to", change.after}});
+  // A file that was cut while it was copied may be valid; the log then shows what it lost.
+  const bool removed = change.how == How::removed;
+  lanemq::log::event(removed ? lanemq::log::Level::warning : lanemq::log::Level::info,
+                     removed ? "config.removed" : "config.added", {{"key", change.what}});
+}
+
+/// Compares a configuration that was read again with what runs. `counts`: the part of it that needs no
+/// restart.
+std::vector<OptionChange> changes_of(const Config& running, const Config& counts, const Config& wanted) {
+  std::vector<OptionChange> changes = lanemq::difference(running, counts);
+  for (OptionChange& change : lanemq::difference(counts, wanted)) {
+    change.needs_restart = true;
+    changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+/// Applies what needs no restart of a configuration that was read again. `options`: the core's, in which
+/// operators may have changed lanes and limits.
+lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& read,
+                                const lanemq::core::Options& options, ReloadMode mode) {
   try {
-    std::vector<std::string> cold;
-    Config config = lanemq::reloaded(running, read(), cold);
+    const Config wanted = read();
+    // A file that is cut, or not complete yet, has none.
+    if (!running.server.secret_key.empty() && wanted.server.secret_key.empty())
+      throw ConfigError(
+          "the broker asks for keys since its start (secret_key), and the configuration has none; to open it "
+          "to everybody, restart it");
+    // A folder that is not mounted, or is being copied anew, is empty.
+    if (!running.server.keys.empty() && wanted.server.keys.empty())
+      throw ConfigError(
+          "keys_folder " + wanted.keys_folder +
+          " has no key any more, and nobody could connect; to take all keys back, restart the broker");
+    Config config = lanemq::reloaded(running, wanted);
+    Config changed_by_operators = running;
+    changed_by_operators.core.lanes = options.lanes;
+    changed_by_operators.core.budgets = options.budgets;
+    Reloaded reloaded{config.core, config.server.keys, changes_of(changed_by_operators, config, wanted)};
+    if (mode == ReloadMode::try_only) return reloaded;
     lanemq::log::set_level(config.log_level);
     running = std::move(config);
-    for (const std::string& key : cold)
-      lanemq::log::event(lanemq::log::Level::warning, "config.needs_restart", {{"key", key}});
-    lanemq::log::event(lanemq::log::Level::info, "config.reloaded", {});
-    return running.core;
+    const std::size_t logged = std::min(reloaded.changes.size(), lanemq::io::kChangesTold);
+    std::for_each_n(reloaded.changes.begin(), logged, log_change);
+    lanemq::log::event(lanemq::log::Level::info, "config.reloaded", {{"changes", reloaded.changes.size()}});
+    return reloaded;
   } catch (const ConfigError& error) {
-    lanemq::log::event(
-        lanemq::log::Level::error, "config.reload_failed",
-        {{"reason", error.what()}, {"do", "nothing has changed; mend it and send SIGHUP again"}});
-    return std::nullopt;
+    if (mode == ReloadMode::apply)
+      lanemq::log::event(
+          lanemq::log::Level::error, "config.reload_failed",
+          {{"reason", error.what()},
+           {"do", "nothing has changed; mend it and send SIGHUP again, or say lanemq reload"}});
+    return lanemq::failure(lanemq::ErrorCode::bad_request,
+                           std::string(error.what()) + "; nothing has changed");
   }
 }
 
@@ -147,8 +207,10 @@ void check_store(const Config& config) {
   std::cout << lanemq::io::to_text(*summary);
 }
 
-/// Sets the default of the operators' endpoint where it is not configured.
+/// Reads the keys, and sets the default of the operators' endpoint where it is not configured.
 void settle_endpoints(Config& config) {
+  lanemq::read_peer_keys(config, process_environment);
+  lanemq::settings::hide_secret(config.secret_key);
   for (const std::string& endpoint : {config.server.clients, config.server.workers}) {
     check_endpoint(endpoint, lanemq::settings::Port::any);
     require_local(config, endpoint);
@@ -172,6 +234,7 @@ void check_bind(const std::string& endpoint) {
     if (reason) throw BindError(endpoint, *reason);
   };
   if (endpoint.starts_with(kIpc)) {
+    refuse_for(lanemq::io::why_no_socket_file(endpoint));
     const std::filesystem::path folder = std::filesystem::path(endpoint.substr(kIpc.size())).parent_path();
     if (!folder.empty() && !std::filesystem::exists(folder)) refuse_for("its folder does not exist");
     return refuse_for(lanemq::settings::why_not_folder(folder.empty() ? "." : folder.string()));
@@ -194,8 +257,19 @@ void check_bind(const std::string& endpoint) {
                                                 static_cast<std::uint16_t>(std::stoi(port))));
 }
 
+/// Tries the plugins in processes that are thrown away. Requires: the process has one thread.
+void try_plugins(const Config& config) {
+  for (const lanemq::io::PluginOptions& plugin : config.server.plugins)
+    if (const auto why = lanemq::io::why_no_plugin(plugin)) {
+      const auto place = config.heard.places.find("plugin." + plugin.name);
+      throw ConfigError((place == config.heard.places.end() ? "" : place->second + ": ") + "the plugin \"" +
+                        plugin.name + "\" cannot be used: " + *why);
+    }
+}
+
 /// Refuses what serve() would refuse, and changes nothing.
 void check_start(Config config) {
+  try_plugins(config);
   settle_endpoints(config);
   const StoreOptions store = store_options(config);
   if (const auto usable = lanemq::io::check_store_place(store); !usable) refuse_store(usable.error());
@@ -214,8 +288,12 @@ void check_start(Config config) {
 }
 
 int serve(Config config, const std::function<Config()>& read_again) {
+  try_plugins(config);
   settle_endpoints(config);
   const StoreOptions options = store_options(config);
+  lanemq::service::Notifier notifier(process_environment);
+  // A log that a crash has left is written to the store when that is opened.
+  notifier.extend(kOpeningMax, "opens the store");
   make_store_folder(config, options);
   auto store = lanemq::io::open_store(options);
   if (!store) refuse_store(store.error());
@@ -229,8 +307,11 @@ int serve(Config config, const std::function<Config()>& read_again) {
                      std::chrono::system_clock::now().time_since_epoch())
                      .count();
   lanemq::io::Server server(
-      config.server, core, std::move(*store), signals, [&] { return reload(config, read_again); },
-      lanemq::edited, entropy());
+      config.server, core, std::move(*store), signals,
+      [&](const lanemq::core::Options& now, ReloadMode mode) {
+        return reload(config, read_again, now, mode);
+      },
+      lanemq::edited, entropy(), notifier);
   const std::string admin = server.admin_endpoint();
   std::printf("ready clients=%s workers=%s%s%s\n", server.clients_endpoint().c_str(),
               server.workers_endpoint().c_str(), admin.empty() ? "" : " admin=", admin.c_str());
@@ -243,10 +324,12 @@ int serve(Config config, const std::function<Config()>& read_again) {
 int main(int argc, char** argv) {
   try {
     using For = lanemq::settings::Asked::For;
+    lanemq::service::guard_memory();
     Config config;
     const lanemq::settings::Asked asked = lanemq::read_config(argc, argv, process_environment, config);
     lanemq::log::set_level(config.log_level);
     lanemq::log::set_format(config.log_format);
+    if (config.keep_cores) lanemq::service::open_memory();
     warn_of(config.heard.old);
     std::cout << asked.text;
     if (asked.what == For::check) check_start(config);
@@ -264,7 +347,7 @@ int main(int argc, char** argv) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitUsage;
   } catch (const lanemq::io::StoreError& error) {
-    std::cerr << "lanemq-broker: " << error.what() << "\n";
+    std::cerr << "lanemq-broker: " << without_secrets(error.what()) << "\n";
     return kExitStoreUnusable;
   } catch (const lanemq::io::BindError& error) {
     std::cerr << "lanemq-broker: cannot bind " << error.what()

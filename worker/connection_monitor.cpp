@@ -6,7 +6,9 @@
 namespace lanemq::worker {
 
 void ConnectionMonitor::watch(zmq::context_t& context, zmq::socket_t& socket) {
-  monitor_ = socket::Monitor(context, socket, ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+  monitor_ = socket::Monitor(context, socket,
+                             ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
   was_connected_ = shaken_ = false;
   unshaken_ = 0;
 }
@@ -14,15 +16,27 @@ void ConnectionMonitor::watch(zmq::context_t& context, zmq::socket_t& socket) {
 bool ConnectionMonitor::reconnected() {
   bool again = false;
   while (const auto event = monitor_.next()) {
-    if (event->number == ZMQ_EVENT_DISCONNECTED) {
-      if (!std::exchange(shaken_, false)) ++unshaken_;
+    if (event->number != ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+      note_end(*event);
       continue;
     }
+    why_ = Why::unknown;
     again = was_connected_;
     was_connected_ = shaken_ = true;
     unshaken_ = 0;
   }
   return again;
+}
+
+void ConnectionMonitor::note_end(const socket::Monitor::Event& event) {
+  if (event.number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
+    why_ = Why::key_refused;
+    unshaken_ = kStrangersFrom;  // it will not take the key the next time
+  } else if (event.number == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
+    if (event.value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) why_ = Why::other_security;
+  } else if (!std::exchange(shaken_, false)) {
+    ++unshaken_;
+  }
 }
 
 }  // namespace lanemq::worker

@@ -24,6 +24,13 @@ class ConnectionMonitor {
   /// Whether connections were ended before both sides had introduced themselves, several in a row: who
   /// listens there does not speak ZeroMQ. Of what reconnected() has seen.
   bool meets_strangers() const { return unshaken_ >= kStrangersFrom; }
+  /// Why the connections ended so, as far as ZeroMQ knows.
+  enum class Why : unsigned char {
+    unknown,
+    key_refused,     ///< the broker does not take the key
+    other_security,  ///< one side encrypts and the other does not
+  };
+  Why why() const { return why_; }
   /// Becomes readable when reconnected() has news, once reconnected() has returned false. Requires: a socket
   /// is watched.
   int descriptor() const { return monitor_.descriptor(); }
@@ -31,8 +38,11 @@ class ConnectionMonitor {
  private:
   static constexpr int kStrangersFrom = 3;
 
+  void note_end(const socket::Monitor::Event& event);
+
   socket::Monitor monitor_;
   bool was_connected_ = false, shaken_ = false;
+  Why why_ = Why::unknown;
   int unshaken_ = 0;  ///< connections that ended before the handshake, since one succeeded
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -13,14 +15,24 @@
 
 #include <pthread.h>
 
+#include <lanemq/text.hpp>
 #include <lanemq/worker.hpp>
 
 #include "common/log/log.hpp"
+#include "common/service/memory_guard.hpp"
+#include "common/service/notifier.hpp"
+#include "common/settings/environment.hpp"
 #include "common/settings/old_spellings.hpp"
+#include "common/settings/secret_shapes.hpp"
+#include "common/settings/secret_source.hpp"
 #include "common/signals/signal_set.hpp"
 #include "worker/handlers/echo/echo_handler.hpp"
+#include "worker/handlers/exec/exec_handler.hpp"
+#include "worker/handlers/exec/pool_handler.hpp"
+#include "worker/handlers/exec/program.hpp"
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/model/model_handler.hpp"
+#include "worker/handlers/plugin/plugin_handler.hpp"
 #include "worker/log_line.hpp"
 #include "worker/secrets.hpp"
 #include "worker/settings.hpp"
@@ -30,6 +42,8 @@ namespace {
 
 constexpr int kExitDone = 0, kExitUsage = 2, kExitUnreachable = 3;
 constexpr int kExitSignal = 128;  ///< plus the signal's number
+/// What a stop takes beside drain_timeout.
+constexpr std::chrono::seconds kStopMargin{30};
 
 using lanemq::settings::process_environment;
 
@@ -50,47 +64,116 @@ struct UpstreamService {
   std::shared_ptr<CredentialBox> credentials;
 };
 
-/// `upstream_services` gets the services whose secrets can be read again.
-std::vector<Service> make_services(const Settings& settings,
-                                   std::vector<UpstreamService>& upstream_services) {
-  std::vector<Service> services;
-  std::shared_ptr<HttpClient> client;  // shared by all services
-  HttpOptions http = settings.http;
-  http.calls_max = settings.worker.capacity;
-  for (const ServiceSettings& service : settings.services) {
+std::string unusable(const ServiceSettings& service, const std::string& reason) {
+  return "service \"" + printable(service.name) + "\": the plugin " +
+         printable(plugin_options(service).file) + " cannot be used: " + reason;
+}
+
+/// Makes the services; their upstreams are called by one client, and their programs run by one host.
+class ServiceMaker {
+ public:
+  /// Requires: the settings outlive it.
+  explicit ServiceMaker(const Settings& settings) : settings_(settings) {}
+
+  std::vector<Service> make() {
+    std::vector<Service> services;
+    for (const ServiceSettings& service : settings_.services)
+      services.push_back({service.name, handler_of(service)});
+    return services;
+  }
+
+  /// The services whose secrets can be read again.
+  std::vector<UpstreamService> take_upstreams() { return std::move(upstreams_); }
+
+ private:
+  std::shared_ptr<Handler> handler_of(const ServiceSettings& service) {
     if (service.handler == "echo") {
       const auto delay = lanemq::settings::parse_duration(service.argument.empty() ? "0" : service.argument);
-      services.push_back({service.name, std::make_shared<EchoHandler>(
-                                            std::chrono::duration_cast<std::chrono::milliseconds>(delay))});
-      continue;
+      return std::make_shared<EchoHandler>(std::chrono::duration_cast<std::chrono::milliseconds>(delay));
     }
+    if (service.handler == "exec") return exec_of(service);
+    return service.handler == "plugin" ? plugin_of(service) : caller_of(service);
+  }
+
+  std::shared_ptr<Handler> plugin_of(const ServiceSettings& service) const try {
+    return std::make_shared<PluginHandler>(service.name, plugin_options(service), settings_.worker.capacity,
+                                           settings_.worker.log);
+  } catch (const plugin::PluginError& error) {
+    throw UsageError(unusable(service, error.what()));
+  }
+
+  /// A handler that runs a program.
+  std::shared_ptr<Handler> exec_of(const ServiceSettings& service) try {
+    Program program = find_program(service.exec, process_environment);
+    if (!host_) host_ = std::make_shared<ProcessHost>();
+    if (service.exec.processes > 0)
+      return std::make_shared<PoolHandler>(host_, std::move(program), service.exec, service.name,
+                                           settings_.worker.log);
+    return std::make_shared<ExecHandler>(host_, std::move(program), service.exec);
+  } catch (const UsageError& error) {
+    throw UsageError("service \"" + printable(service.name) + "\": " + error.what());
+  }
+
+  /// A handler that calls an upstream.
+  std::shared_ptr<Handler> caller_of(const ServiceSettings& service) {
     std::string without_key;
     const std::vector<std::string> headers =
-        service_headers(settings, service, process_environment, without_key);
+        service_headers(settings_, service, process_environment, without_key);
     if (!without_key.empty())
-      LogLine(settings.worker.log, LogLevel::warning, "service.without_key")
+      LogLine(settings_.worker.log, LogLevel::warning, "service.without_key")
           .field("service", service.name)
           .field("hint", "set " + without_key + " or give it a key, unless its upstream needs none");
     ServiceSecrets secrets(service.name, headers, service.keys, process_environment);
     if (!secrets.empty() && goes_in_clear(service.argument))
-      LogLine(settings.worker.log, LogLevel::warning, "service.key_in_clear")
+      LogLine(settings_.worker.log, LogLevel::warning, "service.key_in_clear")
           .field("service", service.name)
           .field("hint",
                  "its upstream is http:// and not on this machine: who is on the way reads the key; "
                  "use https://");
     auto credentials = std::make_shared<CredentialBox>(secrets.credentials());
-    if (!client) client = std::make_shared<HttpClient>(http);
+    upstreams_.push_back({std::move(secrets), credentials});
     HttpTarget target{.url = service.argument};
-    std::shared_ptr<Handler> handler;
     if (const ModelApi* api = find_model_api(service.handler))
-      handler =
-          std::make_shared<ModelHandler>(client, *api, std::move(target), credentials, settings.lane_times);
-    else
-      handler = std::make_shared<HttpHandler>(client, std::move(target), credentials);
-    services.push_back({service.name, std::move(handler)});
-    upstream_services.push_back({std::move(secrets), std::move(credentials)});
+      return std::make_shared<ModelHandler>(client(), *api, std::move(target), std::move(credentials),
+                                            settings_.lane_times);
+    return std::make_shared<HttpHandler>(client(), std::move(target), std::move(credentials));
   }
-  return services;
+
+  std::shared_ptr<HttpClient> client() {
+    if (!client_) {
+      HttpOptions http = settings_.http;
+      http.calls_max = settings_.worker.capacity;
+      client_ = std::make_shared<HttpClient>(http);
+    }
+    return client_;
+  }
+
+  const Settings& settings_;
+  std::shared_ptr<HttpClient> client_;
+  std::shared_ptr<ProcessHost> host_;  ///< made with the first exec service, for all
+  std::vector<UpstreamService> upstreams_;
+};
+
+/// Tries the plugins. Services of those that cannot be used are left out, and the others go on.
+/// `refuse_all`: the first one is refused instead. Throws UsageError. Requires: the process has one thread.
+void try_plugins(Settings& settings, bool refuse_all) {
+  std::string refused;
+  const auto cannot_be_used = [&](const ServiceSettings& service) {
+    if (service.handler != "plugin") return false;
+    const PluginOptions options = plugin_options(service);
+    const auto reason = why_no_plugin(service.name, options, settings.worker.capacity, settings.worker.log);
+    if (!reason) return false;
+    refused = unusable(service, *reason);
+    if (refuse_all) throw UsageError(refused);
+    LogLine(settings.worker.log, LogLevel::error, "plugin.refused")
+        .field("service", service.name)
+        .field("file", options.file)
+        .field("reason", *reason)
+        .field("do", "its service is left out; mend the plugin and start again");
+    return true;
+  };
+  std::erase_if(settings.services, cannot_be_used);
+  if (settings.services.empty()) throw UsageError(refused + "; and there is no other service");
 }
 
 const sigset_t kReloadSignals = signal_set({SIGHUP});
@@ -109,8 +192,11 @@ void leave_signals_to_those_who_wait() {
 class SecretReloader {
  public:
   /// Requires: SIGHUP is blocked in all threads, so that only this one takes it.
-  SecretReloader(std::vector<UpstreamService> services, Log log)
-      : services_(std::move(services)), log_(std::move(log)), thread_([this] { run(); }) {}
+  SecretReloader(std::vector<UpstreamService> services, Log log, service::Notifier& notifier)
+      : services_(std::move(services)),
+        log_(std::move(log)),
+        notifier_(notifier),
+        thread_([this] { run(); }) {}
   ~SecretReloader() {
     stopping_ = true;
     pthread_kill(thread_.native_handle(), SIGHUP);
@@ -126,6 +212,7 @@ class SecretReloader {
   }
 
   void read_again() {
+    const service::Reloading told(notifier_);
     std::size_t changed = 0, kept = 0;
     for (UpstreamService& service : services_) {
       for (const SecretChange& change : service.secrets.read_again()) {
@@ -143,6 +230,7 @@ class SecretReloader {
 
   std::vector<UpstreamService> services_;
   const Log log_;
+  service::Notifier& notifier_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;  // last: it uses the other members
 };
@@ -160,8 +248,10 @@ void say_ready(const Settings& settings, const std::string& name) {
 /// process before and after.
 class StopSignals {
  public:
-  /// Requires: both signals are blocked in all threads, so that only this one takes them.
-  StopSignals() : thread_([this] { run(); }) {}
+  /// Requires: both signals are blocked in all threads, so that only this one takes them. `on_stop` is called
+  /// on its thread, before it stops a worker.
+  explicit StopSignals(std::function<void()> on_stop)
+      : on_stop_(std::move(on_stop)), thread_([this] { run(); }) {}
   ~StopSignals() {
     over_ = true;
     pthread_kill(thread_.native_handle(), SIGTERM);
@@ -180,10 +270,12 @@ class StopSignals {
     for (int signal = 0; sigwait(&kStopSignals, &signal) == 0 && !over_;) {
       const std::lock_guard lock(mutex_);
       if (!worker_) std::_Exit(kExitSignal + signal);
+      on_stop_();
       worker_->stop();
     }
   }
 
+  const std::function<void()> on_stop_;
   std::mutex mutex_;
   Worker* worker_ = nullptr;  // under mutex_
   std::atomic<bool> over_{false};
@@ -203,18 +295,58 @@ class Stopping {
 };
 
 /// Refuses what run() would refuse: makes the services, which reads all secrets, but no connection.
-void check_start(const Settings& settings) {
-  std::vector<UpstreamService> upstream_services;
-  static_cast<void>(make_services(settings, upstream_services));
+void check_start(Settings& settings) {
+  try_plugins(settings, true);
+  static_cast<void>(ServiceMaker(settings).make());
+}
+
+/// Takes the secrets that were read out of the process's environment.
+void hide_variables(const Settings& settings, const std::vector<UpstreamService>& services) {
+  lanemq::settings::hide_secret(settings.http_proxy_source);
+  lanemq::settings::hide_secret(settings.broker_keys.secret_key);
+  for (const UpstreamService& service : services)
+    service.secrets.hide_variables();
+  for (const ServiceSettings& service : settings.services)
+    for (const std::string& variable : service.exec.environment)
+      lanemq::settings::hide_secret(variable.substr(std::min(variable.find('='), variable.size() - 1) + 1));
+}
+
+/// For people, of a worker that was welcomed before.
+std::string status_of(const WorkerBeat& beat, const std::string& broker) {
+  std::string text = "jobs: " + std::to_string(beat.running) + " run";
+  if (beat.unacknowledged > 0) text += ", " + std::to_string(beat.unacknowledged) + " to be handed in";
+  return text + (beat.connected ? "; the broker is " : "; waits for the broker at ") + broker;
+}
+
+/// Tells the service manager how the worker is, from its loop.
+void tell_manager(service::Notifier& notifier, WorkerOptions& options) {
+  const auto every = notifier.beat_every();
+  if (!every) return;
+  notifier.status("waits for the broker at " + options.broker);
+  options.beat_every = *every;
+  options.on_beat = [&notifier, broker = options.broker, met = false](const WorkerBeat& beat) mutable {
+    met = met || beat.connected;
+    notifier.beat(std::chrono::steady_clock::now().time_since_epoch(), true,
+                  [&] { return met ? status_of(beat, broker) : "waits for the broker at " + broker; });
+  };
 }
 
 int run(Settings settings) {
-  settings.worker.on_ready = [&settings](const std::string& name) { say_ready(settings, name); };
+  try_plugins(settings, false);
+  service::Notifier notifier(process_environment);
+  settings.worker.on_ready = [&settings, &notifier](const std::string& name) {
+    say_ready(settings, name);
+    notifier.ready("the broker is " + settings.worker.broker);
+  };
+  tell_manager(notifier, settings.worker);
   leave_signals_to_those_who_wait();
-  StopSignals stop_signals;
-  std::vector<UpstreamService> upstream_services;
-  Worker worker(settings.worker, make_services(settings, upstream_services));
-  const SecretReloader reloader(std::move(upstream_services), settings.worker.log);
+  const auto longest = settings.worker.drain_timeout + kStopMargin;
+  StopSignals stop_signals([&notifier, longest] { notifier.stopping(longest, "stops, jobs may finish"); });
+  ServiceMaker maker(settings);
+  Worker worker(settings.worker, maker.make());
+  std::vector<UpstreamService> upstream_services = maker.take_upstreams();
+  hide_variables(settings, upstream_services);
+  const SecretReloader reloader(std::move(upstream_services), settings.worker.log, notifier);
   const Stopping stopping(stop_signals, worker);
   const WorkerEnd end = worker.run();
   if (end == WorkerEnd::refused) {
@@ -238,10 +370,12 @@ int run(Settings settings) {
 int main(int argc, char** argv) try {
   using namespace lanemq::worker;
   using For = lanemq::settings::Asked::For;
+  lanemq::service::guard_memory();
   Request request = parse(argc, argv, process_environment);
   lanemq::log::set_level(request.settings.log_level);
   lanemq::log::set_format(request.settings.log_format);
   request.settings.worker.log = make_log(request.settings.log_level);
+  if (request.settings.keep_cores) lanemq::service::open_memory();
   warn_of(request.old);
   if (request.what == For::check) check_start(request.settings);
   if (request.what == For::run) return run(std::move(request.settings));
@@ -251,7 +385,7 @@ int main(int argc, char** argv) try {
   std::fprintf(stderr, "lanemq-worker: %s\n", error.what());
   return lanemq::worker::kExitUsage;
 } catch (const std::invalid_argument& error) {
-  std::fprintf(stderr, "lanemq-worker: %s\n", error.what());
+  std::fprintf(stderr, "lanemq-worker: %s\n", lanemq::settings::without_secrets(error.what()).c_str());
   return lanemq::worker::kExitUsage;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "lanemq-worker: %s\n", error.what());

@@ -194,6 +194,11 @@ std::vector<SecretChange> ServiceSecrets::read_again() {
   return changes;
 }
 
+void ServiceSecrets::hide_variables() const {
+  for (const Secret& secret : secrets_)
+    settings::hide_secret(secret.source);
+}
+
 HttpCredentials ServiceSecrets::credentials() const {
   HttpCredentials result{.keyless = needs_key() ? nullptr : headers_with(nullptr)};
   for (const Key& key : keys_)

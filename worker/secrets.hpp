@@ -45,6 +45,9 @@ class ServiceSecrets {
   /// The credentials with the present secrets.
   HttpCredentials credentials() const;
 
+  /// Takes the variables among the sources out of the process's environment (settings::hide_secret()).
+  void hide_variables() const;
+
   const std::string& service() const { return service_; }
   bool empty() const { return secrets_.empty(); }
 

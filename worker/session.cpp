@@ -111,7 +111,7 @@ void Session::greet(TimePoint now) {
   state_ = State::greeting;
   told_to_drain_ = false;
   heard_at_ = now;
-  reconnect_at_ = now + kSilentIntervals * heartbeat_;
+  reconnect_at_ = now + (met_before_ ? kSilentIntervals * heartbeat_ : kFirstWordWithin);
   outbox_.set_batch_max(0);  // until the broker says that it accepts them
   say_ready(leaving_ ? std::max<std::size_t>(running_, 1) : options_.capacity);
   if (!met_before_) return;
@@ -278,6 +278,7 @@ void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) 
     heartbeat_ = std::clamp(milliseconds(std::min(welcome.heartbeat_ms, limits::duration_ms_max)),
                             kHeartbeatMin, kHeartbeatMax);
   told_to_drain_ = false;
+  default_lane_ = welcome.default_lane;
   answer_bytes_max_ = options_.body_bytes_max;
   if (welcome.body_bytes_max > 0)
     answer_bytes_max_ = std::min(answer_bytes_max_, static_cast<std::size_t>(welcome.body_bytes_max));

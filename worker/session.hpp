@@ -32,8 +32,11 @@ inline constexpr std::size_t kInventoryMax = limits::capacity_max;
 inline constexpr std::size_t kBatchMax = 16;
 /// After so many heartbeat intervals without a message the worker gives the connection up.
 inline constexpr int kSilentIntervals = 3;
-/// Bytes of a failure's message to people.
-inline constexpr std::size_t kMessageBytesMax = 1024;
+/// The same before the first `welcome`, when no interval is known: a wrong endpoint is reported soon.
+inline constexpr std::chrono::milliseconds kFirstWordWithin{2'000};
+/// Bytes of a failure's message to people. The broker puts a code and a reason in front, and 4096 have to
+/// hold all of it.
+inline constexpr std::size_t kMessageBytesMax = 3840;
 
 /// Messages to the broker, oldest first: encoded headers in one buffer, each with the body of a following
 /// frame, if any. Consecutive outcomes make a batch, where the broker accepts batches.
@@ -150,7 +153,11 @@ class Session {
   std::size_t running() const { return running_; }
   std::size_t outcomes() const { return outcomes_; }
   std::size_t answer_bytes_max() const { return answer_bytes_max_; }
+  /// The lane of jobs that name none, as the broker says; empty: it has not said.
+  const std::string& default_lane() const { return default_lane_; }
   const std::string& broker_session() const { return broker_session_; }
+  /// Whether the broker has welcomed the worker by this connection.
+  bool serves() const { return state_ == State::serving; }
   /// The broker's reason for refusing the worker.
   const std::string& refusal() const { return refusal_; }
   const SessionCounters& counters() const { return counters_; }
@@ -240,7 +247,7 @@ class Session {
   std::chrono::milliseconds heartbeat_{1000};
   std::size_t answer_bytes_max_;
   std::string session_;  ///< from the broker's welcome; names this worker after a reconnect
-  std::string broker_session_, refusal_;
+  std::string broker_session_, refusal_, default_lane_;
 
   TimePoint heard_at_{}, said_heartbeat_at_{}, heard_heartbeat_at_{};
   TimePoint reconnect_at_{};  ///< greeting: when it counts as unheard

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include <toml++/toml.h>
@@ -46,6 +47,9 @@ void apply_services(Settings& settings, const Values& values) {
     }
     service.headers = same->headers;
     service.keys = same->keys;
+    service.plugin = same->plugin;
+    std::swap(service.exec, same->exec);
+    service.exec.argv = std::move(same->exec.argv);
     *same = std::move(service);
   }
 }
@@ -79,6 +83,9 @@ const Options<CallTimes>& time_options() {
   return kOptions;
 }
 
+constexpr Range<std::size_t> kOutput{1, limits::body_bytes_max};
+constexpr Range<std::size_t> kMemory{0, std::size_t{1} << 50};
+
 ProgramText program() {
   return {.name = "lanemq-worker",
           .variables = "LANEMQ_WORKER_",
@@ -100,13 +107,16 @@ const Options<Settings>& option_table() {
   static const Options<Settings> kOptions = without_units_before<Settings>({
       text("broker", "endpoint", "The broker's endpoint for workers.", &Settings::worker,
            &WorkerOptions::broker),
+      broker_key_row<Settings>(),
+      secret_key_row<Settings>(),
       Option<Settings>{
           {.key = "service",
            .kind = Kind::list,
            .unit = "NAME=HANDLER[:ARGUMENT]",
            .sentence =
                "What to serve and how: NAME=echo, NAME=echo:DURATION, NAME=http:URL, NAME=openai:URL or "
-               "NAME=anthropic:URL, the latter two with the upstream's base URL as its SDKs take it; may be "
+               "NAME=anthropic:URL, the latter two with the upstream's base URL as its SDKs take it, "
+               "NAME=exec:PROGRAM, or NAME=plugin:FILE[:ARGUMENT], a handler in a shared library; may be "
                "repeated.",
            .in_blocks = true},
           [](const Settings& s) {
@@ -163,6 +173,17 @@ const Options<Settings>& option_table() {
           [](Settings& s, const Values& values) {
             s.lane_times_said.insert(s.lane_times_said.end(), values.begin(), values.end());
           }},
+      Option<Settings>{
+          {.key = "exec",
+           .kind = Kind::list,
+           .unit = "SERVICE.KEY=VALUE",
+           .sentence = "Sets a key of an exec service, as in thumbs.timeout=30s; may be repeated.",
+           .empty = "none",
+           .in_blocks = true},
+          [](const Settings&) { return Values{}; },
+          [](Settings& s, const Values& values) {
+            s.exec_said.insert(s.exec_said.end(), values.begin(), values.end());
+          }},
       text("http_proxy", "URL",
            "Make calls to upstreams through this proxy, or the one that env:NAME, file:PATH or "
            "credential:NAME tells, where its URL has a password; the environment's proxies are not used.",
@@ -173,7 +194,42 @@ const Options<Settings>& option_table() {
           .when_empty("the system's"),
       rows::log_level(&Settings::log_level),
       rows::log_format(&Settings::log_format),
+      rows::keep_cores(&Settings::keep_cores),
   });
+  return kOptions;
+}
+
+const Options<ExecOptions>& exec_options() {
+  using namespace rows;
+  static const Options<ExecOptions> kOptions{
+      texts("argv", "words", "The program and its arguments; no shell reads them.", &ExecOptions::argv)
+          .when_empty("that of exec:PROGRAM"),
+      count("processes", "processes", {0, static_cast<std::int64_t>(ExecOptions::kProcessesMax)},
+            "Of a pool, which live on and take jobs as lines of JSON; 0: a process for each job.",
+            &ExecOptions::processes),
+      count("jobs_per_process", "jobs", {1, static_cast<std::int64_t>(ExecOptions::kJobsPerProcessMax)},
+            "What a process of a pool has at once.", &ExecOptions::jobs_per_process),
+      count("recycle_after", "jobs", {0, 1'000'000'000},
+            "Jobs after which a process of a pool is replaced; 0: never.", &ExecOptions::recycle_after),
+      texts("environment", "names",
+            "Variables of the worker that the program gets, too, and further ones as NAME=VALUE; env:NAME, "
+            "file:PATH "
+            "and credential:NAME in place of a value name a secret.",
+            &ExecOptions::environment)
+          .when_empty("none"),
+      text("directory", "path", "Where the program runs.", &ExecOptions::directory)
+          .when_empty("the worker's"),
+      duration("timeout", kTime, "For a job; one with less time left gets less.", &ExecOptions::timeout),
+      duration("grace", kTimeOrNone, "From SIGTERM, or cancel in a pool, to SIGKILL.", &ExecOptions::grace),
+      size("output_max", kOutput, "The longest answer; of a pool, the longest line.",
+           &ExecOptions::output_max),
+      size("memory_max", kMemory, "Data of each process (RLIMIT_DATA); 0B: no limit.",
+           &ExecOptions::memory_max),
+      count("files_max", "files", {8, 1'048'576}, "Open files of each process (RLIMIT_NOFILE).",
+            &ExecOptions::files_max),
+      count("starts_per_second", "starts", {1, 100'000}, "How often the program is started.",
+            &ExecOptions::starts_per_second),
+  };
   return kOptions;
 }
 
@@ -214,12 +270,19 @@ const Options<ServiceTable>& service_options() {
   return kOptions;
 }
 
-/// One [[service]]: name, handler, headers, keys.
+/// One [[service]]: name, handler, headers, keys, plugin.
 ServiceSettings service_table(const std::string& path, const toml::node& node, Heard& heard) {
   ServiceTable said;
+  ExecOptions exec;
+  std::string only_exec;  // a key that is there for exec services alone
   std::vector<std::string> headers;
   std::vector<KeySettings> keys;
+  std::vector<std::pair<std::string, std::string>> plugin;
+  std::vector<BoundOption> rows = bound(exec_options(), exec);
   const auto besides = [&](std::string_view key, const toml::node& value) {
+    if (std::any_of(exec_options().begin(), exec_options().end(),
+                    [&](const OptionText& option) { return option.key == key; }))
+      only_exec = key;
     at_place(place_of(path, value.source()) + ": " + std::string(key), [&] {
       if (key == "headers")
         for (const auto& [name, text] : text_table(value, "headers = { Authorization = \"Bearer env:KEY\" }"))
@@ -227,21 +290,34 @@ ServiceSettings service_table(const std::string& path, const toml::node& node, H
       if (key == "keys")
         for (const auto& [name, text] : text_table(value, "keys = { k1 = \"env:OPENAI_KEY_1\" }"))
           keys.push_back({.name = name, .source = text});
+      if (key == "plugin")
+        plugin = flat_table(path, table_in(value, "[service.plugin] with keys of the plugin's own"));
     });
-    return key == "headers" || key == "keys";
+    return key == "headers" || key == "keys" || key == "plugin";
   };
   ServiceSettings service;
   at_place(place_of(path, node.source()),
            [&] { static_cast<void>(table_in(node, "[[service]] with name and handler")); });
-  read_table(path, *node.as_table(), "", bound(service_options(), said), {"headers", "keys"}, besides, heard);
+  for (BoundOption& row : bound(service_options(), said))
+    rows.push_back(std::move(row));
+  Heard of_service;  // its keys are no options of the program with the same names
+  read_table(path, *node.as_table(), "", rows, {"headers", "keys", "plugin"}, besides, of_service);
+  heard.old.insert(heard.old.end(), of_service.old.begin(), of_service.old.end());
   at_place(place_of(path, node.source()), [&] {
     if (said.name.empty() || said.handler.empty()) throw UsageError("a service needs name and handler");
     service = parse_service(said.name + "=" + said.handler);
     if (service.name != said.name) throw UsageError("a service's name has no '='");
+    if (service.handler != "exec" && !only_exec.empty())
+      throw UsageError(only_exec + " is for the handler exec, and this is " + service.handler);
+    if (!service.exec.argv.empty() && !exec.argv.empty())
+      throw UsageError("the program stands there twice, in handler and in argv; leave one");
+    if (exec.argv.empty()) exec.argv = std::move(service.exec.argv);
   });
   heard.places["service." + service.name] = place_of(path, node.source());
   service.headers = std::move(headers);
   service.keys = std::move(keys);
+  service.plugin = std::move(plugin);
+  service.exec = std::move(exec);
   return service;
 }
 
@@ -287,12 +363,14 @@ std::string print(Settings& settings) {
   for (const ServiceSettings& service : settings.services) {
     out += "\n[[service]]\n" +
            print_table(service_options(), {.name = service.name, .handler = handler_of(service)}, Shown::all);
+    if (service.handler == "exec") out += print_table(exec_options(), service.exec, Shown::all);
     out += entries("headers", service.headers, [](const std::string& header) {
       const std::size_t colon = header.find(": ");
       return std::pair(header.substr(0, colon), header.substr(colon + 2));
     });
     out +=
         entries("keys", service.keys, [](const KeySettings& key) { return std::pair(key.name, key.source); });
+    if (!service.plugin.empty()) out += "[service.plugin]\n" + print_flat(service.plugin);
   }
   return out;
 }
@@ -334,6 +412,42 @@ void hand_out_times(Settings& settings, Heard& heard) {
   }
 }
 
+/// Gives the keys of flags and variables to their exec services. Several values of one key make a list.
+void hand_out_exec(Settings& settings, const Heard& heard) {
+  const auto said_at = heard.places.find("exec");
+  const std::string place = said_at == heard.places.end() ? "--exec" : said_at->second;
+  std::map<std::pair<std::string, std::string>, Values> said;
+  for (const std::string& text : std::exchange(settings.exec_said, {})) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    const std::size_t dot = text.substr(0, equals).rfind('.');
+    if (equals == text.size() || dot == std::string::npos || dot == 0)
+      throw UsageError(place + ": must be SERVICE.KEY=VALUE, as in thumbs.timeout=30s");
+    std::string key = text.substr(dot + 1, equals - dot - 1);
+    std::replace(key.begin(), key.end(), '-', '_');
+    said[{text.substr(0, dot), key}].push_back(text.substr(equals + 1));
+  }
+  for (const auto& [about, values] : said) {
+    const auto& [name, key] = about;
+    const auto service = std::find_if(settings.services.begin(), settings.services.end(),
+                                      [&, &of = name](const ServiceSettings& other) {
+                                        return other.name == of && other.handler == "exec";
+                                      });
+    if (service == settings.services.end())
+      throw UsageError(place + ": there is no exec service \"" + printable(name) +
+                       "\"; name it with --service NAME=exec:PROGRAM");
+    const std::vector<BoundOption> rows = bound(exec_options(), service->exec);
+    const auto row = std::find_if(rows.begin(), rows.end(),
+                                  [&, &of = key](const BoundOption& option) { return option.key == of; });
+    at_place(place + ": " + printable(name) + "." + printable(key, 64), [&, &given = values, &of = key] {
+      std::vector<std::string> known;
+      for (const BoundOption& option : rows)
+        known.emplace_back(option.key);
+      if (row == rows.end()) unknown_key("key of an exec service", of, known);
+      settings::set(*row, row->kind == Kind::list ? given : Values{given.back()});
+    });
+  }
+}
+
 /// Accepts the old spelling of echo's delay: a plain number of milliseconds.
 void renew_delays(Settings& settings, Heard& heard) {
   for (ServiceSettings& service : settings.services) {
@@ -347,6 +461,25 @@ void renew_delays(Settings& settings, Heard& heard) {
   }
 }
 
+/// Throws UsageError where the proxy's URL has a password although others can see it.
+void check_proxy(const std::string& proxy) {
+  if (is_secret_source(proxy) || proxy.find('@') == std::string::npos) return;
+  throw UsageError(
+      "its URL holds credentials; write it as env:VARIABLE, file:PATH or credential:NAME; others see what "
+      "stands here, with ps for one");
+}
+
+/// Bounds what is handed to a program. That there is one shows when it is looked for.
+void check_exec(const std::string& shown, const ExecOptions& exec) {
+  const auto bound = [&](std::size_t count, std::size_t most, const std::string& what) {
+    if (count > most)
+      throw UsageError(shown + std::to_string(count) + " " + what + ", and there may be " +
+                       std::to_string(most));
+  };
+  bound(exec.argv.size(), ExecOptions::kArgumentsMax, "words in argv");
+  bound(exec.environment.size(), ExecOptions::kEnvironmentMax, "variables in environment");
+}
+
 void check(const Settings& settings) {
   if (settings.services.empty())
     throw UsageError(
@@ -354,10 +487,14 @@ void check(const Settings& settings) {
         "--service chat=http:https://api.openai.com/v1/chat/completions");
   for (const ServiceSettings& service : settings.services) {
     const std::string shown = "service \"" + printable(service.name) + "\" has ";
-    if (!service.headers.empty() && service.handler == "echo")
+    const bool has_upstream = service.handler == "http" || find_model_api(service.handler) != nullptr;
+    if (!service.headers.empty() && !has_upstream)
       throw UsageError(shown + "headers, but its handler is " + service.handler);
-    if (!service.keys.empty() && service.handler == "echo")
+    if (!service.keys.empty() && !has_upstream)
       throw UsageError(shown + "keys, but its handler is " + service.handler);
+    if (!service.plugin.empty() && service.handler != "plugin")
+      throw UsageError(shown + "a table [service.plugin], but its handler is " + service.handler);
+    check_exec(shown, service.exec);
     if (service.keys.size() > ServiceSettings::kKeysMax)
       throw UsageError(shown + std::to_string(service.keys.size()) + " keys, and there may be " +
                        std::to_string(ServiceSettings::kKeysMax));
@@ -370,6 +507,13 @@ const ModelApi* find_model_api(std::string_view handler) {
   for (const ModelApi* api : {&kOpenaiApi, &kAnthropicApi})
     if (api->name == handler) return api;
   return nullptr;
+}
+
+PluginOptions plugin_options(const ServiceSettings& service) {
+  const std::size_t colon = std::min(service.argument.find(':'), service.argument.size());
+  return {.file = service.argument.substr(0, colon),
+          .argument = service.argument.substr(std::min(colon + 1, service.argument.size())),
+          .settings = service.plugin};
 }
 
 ServiceSettings parse_service(std::string_view text) {
@@ -398,9 +542,19 @@ ServiceSettings parse_service(std::string_view text) {
     }
     return service;
   }
+  if (service.handler == "plugin") {
+    if (plugin_options(service).file.empty())
+      throw UsageError("service " + shown + ": the handler plugin needs a file, as in " +
+                       printable(service.name) + "=plugin:/usr/lib/pictures.so");
+    return service;
+  }
+  if (service.handler == "exec") {
+    if (!service.argument.empty()) service.exec.argv = {std::exchange(service.argument, {})};
+    return service;
+  }
   if (service.handler != "http" && !find_model_api(service.handler))
     throw UsageError("service " + shown + ": no handler \"" + printable(service.handler, 64) +
-                     "\"; there are echo, http, openai and anthropic");
+                     "\"; there are echo, http, openai, anthropic, exec and plugin");
   if (service.argument.empty())
     throw UsageError("service " + shown + ": the handler " + service.handler + " needs a URL, as in " +
                      printable(service.name) + "=" + service.handler + ":https://HOST/v1");
@@ -424,14 +578,20 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   if (asked.what == Asked::For::print) return request;
   hand_out_keys(settings);
   hand_out_times(settings, asked.heard);
+  hand_out_exec(settings, asked.heard);
   renew_delays(settings, asked.heard);
   request.old = std::move(asked.heard.old);
+  at_place("http_proxy", [&] { check_proxy(settings.http.proxy); });
   if (asked.what == Asked::For::print_config) {
     request.text = print(settings);
     return request;
   }
+  settings.worker.keys = read_broker_keys(settings.broker_keys, environment);
   if (std::string& proxy = settings.http.proxy; is_secret_source(proxy))
-    at_place("http_proxy", [&] { proxy = read_secret(proxy, environment); });
+    at_place("http_proxy", [&] {
+      settings.http_proxy_source = proxy;
+      proxy = read_secret(proxy, environment);
+    });
   about("broker", [&] { check_endpoint(settings.worker.broker, Port::named); });
   check(settings);
   return request;

@@ -17,6 +17,7 @@
 #include <lanemq/version.hpp>
 #include <lanemq/worker.hpp>
 
+#include "common/zmq/curve.hpp"
 #include "common/zmq/message.hpp"
 #include "worker/completion.hpp"
 #include "worker/connection_monitor.hpp"
@@ -74,6 +75,7 @@ void check(const WorkerOptions& options, const std::vector<Service>& services) {
     check_name("lane", lane);
   require(options.lanes.size() <= limits::list_entries_max, "too many lanes");
   if (!options.name.empty()) check_name("name", options.name);
+  require(options.keys.why_unusable().empty(), options.keys.why_unusable());
   require(
       options.capacity >= 1 && options.capacity <= limits::capacity_max,
       "capacity " + std::to_string(options.capacity) + " must be 1.." + std::to_string(limits::capacity_max));
@@ -152,8 +154,18 @@ class Worker::Loop {
     session_.advance(now, effects_);
     carry_out(now);
     report_drops();
+    beat(now);
     flush();
   }
+
+  void beat(TimePoint now) {
+    if (!beats() || now < beat_at_) return;
+    beat_at_ = now + options_.beat_every;
+    options_.on_beat({.connected = session_.serves(),
+                      .running = session_.running(),
+                      .unacknowledged = session_.outcomes()});
+  }
+  bool beats() const { return options_.on_beat && options_.beat_every > milliseconds(0); }
 
   /// Watches a handler's descriptor. Of handlers that share one, the first is called.
   void watch(Handler& handler) {
@@ -216,6 +228,7 @@ class Worker::Loop {
     TimePoint due = std::min(session_.next_wakeup(), started_at_ + std::chrono::hours(24 * 365 * 100));
     if (!welcomed_ && options_.connect_timeout > milliseconds(0))
       due = std::min(due, started_at_ + options_.connect_timeout);
+    if (beats()) due = std::min(due, beat_at_);
     for (const Handler* handler : handlers_)
       if (const auto wanted = handler->next_wakeup()) due = std::min(due, *wanted);
     return due;
@@ -247,6 +260,7 @@ class Worker::Loop {
   void open_socket() {
     monitor_.forget();
     socket_ = zmq::socket_t(context_, zmq::socket_type::dealer);
+    socket::show_keys(socket_, options_.keys);
     monitor_.watch(context_, socket_);
     monitor_stirred_ = true;  // its descriptor reports only what comes after it was asked
     const int depth = static_cast<int>(options_.capacity) * 2 + 1000;
@@ -355,7 +369,7 @@ class Worker::Loop {
     JobCall job{.lease = start.lease,
                 .service = service.name,
                 .id = offer.id,
-                .lane = offer.lane,
+                .lane = offer.lane.empty() ? std::string_view(session_.default_lane()) : offer.lane,
                 .model = offer.model,
                 .client = offer.client,
                 .key = offer.key,
@@ -434,10 +448,26 @@ class Worker::Loop {
   /// servers do.
   void go_slow() {
     slow_socket_ = true;
-    LogLine(options_.log, LogLevel::warning, "broker.stranger")
-        .field("broker", options_.broker)
-        .field("message", "what listens there ends connections without a word of ZeroMQ")
-        .field("do", "name the broker's endpoint for workers with --broker");
+    using Why = worker::ConnectionMonitor::Why;
+    if (const Why why = monitor_.why(); why == Why::unknown)
+      LogLine(options_.log, LogLevel::warning, "broker.stranger")
+          .field("broker", options_.broker)
+          .field("message", "what listens there ends connections without a word of ZeroMQ")
+          .field("do",
+                 options_.keys.secret.empty()
+                     ? "name the broker's endpoint for workers with --broker"
+                     : "name the broker's endpoint for workers with --broker, and its key with --broker-key");
+    else
+      LogLine(options_.log, LogLevel::error, "broker.key_refused")
+          .field("broker", options_.broker)
+          .field("message", why == Why::key_refused ? "the broker does not take this worker's key"
+                            : options_.keys.secret.empty()
+                                ? "the broker asks for keys, and this worker has none"
+                                : "the broker asks for no keys, and this worker shows one")
+          .field("do",
+                 why == Why::key_refused
+                     ? "put its public key, with role worker, into the broker's keys_folder and reload"
+                     : "set broker_key and secret_key here as the broker's secret_key and keys_folder say");
     open_socket();
     introduce_again();
   }
@@ -539,6 +569,7 @@ class Worker::Loop {
   std::string_view inside_;  ///< body inside the header of message_
 
   TimePoint next_look_{};  ///< earliest next look at handlers' descriptors
+  TimePoint beat_at_{};    ///< of the next on_beat
   TimePoint started_at_{}, failure_lines_since_{};
   std::size_t failure_lines_ = 0;
   std::optional<TimePoint> connecting_said_at_;  ///< the last line about it since the last welcome

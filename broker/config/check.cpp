@@ -51,6 +51,20 @@ void check_rates(const std::vector<RateOptions>& rates, core::WindowKind window,
   }
 }
 
+/// `place`: where a key was set.
+template <class Place>
+void check_clients(const Config& config, Place place) {
+  const auto& lanes = config.core.lanes;
+  for (const ClientOptions& client : config.core.clients) {
+    const bool known = client.lane_max.empty() ||
+                       std::any_of(lanes.begin(), lanes.end(),
+                                   [&](const LaneOptions& lane) { return lane.name == client.lane_max; });
+    if (!known)
+      throw ConfigError(place("clients." + client.name) + "clients." + client.name +
+                        ".lane_max: there is no lane \"" + client.lane_max + '"');
+  }
+}
+
 }  // namespace
 }  // namespace config
 
@@ -70,14 +84,11 @@ void check_config(const Config& config) {
   check_names(lanes, "lane");
   check_names(config.core.budgets, "budget");
   check_names(config.core.clients, "client");
-  for (const ClientOptions& client : config.core.clients) {
-    const bool known = client.lane_max.empty() ||
-                       std::any_of(lanes.begin(), lanes.end(),
-                                   [&](const LaneOptions& lane) { return lane.name == client.lane_max; });
-    if (!known)
-      throw ConfigError(place("clients." + client.name) + "clients." + client.name +
-                        ".lane_max: there is no lane \"" + client.lane_max + '"');
-  }
+  check_names(config.server.plugins, "plugin");
+  if (config.server.plugins.size() > io::PluginOptions::kPluginsMax)
+    throw ConfigError("there are " + std::to_string(config.server.plugins.size()) + " plugins; at most " +
+                      std::to_string(io::PluginOptions::kPluginsMax));
+  check_clients(config, place);
   if (lanes.empty() || lanes.size() > core::kLanesMax)
     throw ConfigError("there are " + std::to_string(lanes.size()) + " lanes; there must be 1 to " +
                       std::to_string(core::kLanesMax));

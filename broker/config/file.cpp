@@ -144,6 +144,28 @@ void read_clients(const std::string& path, const toml::node& node, Config& confi
   });
 }
 
+void read_plugins(const std::string& path, const toml::node& node, Config& config, Heard& heard) {
+  at_place(place_of(path, node.source()) + ": plugin", [&] {
+    for (const toml::node& entry : list_in(node, "[[plugin]]")) {
+      const std::string place = place_of(path, entry.source());
+      at_place(place + ": plugin", [&] {
+        io::PluginOptions plugin;
+        const auto read_own = [&](std::string_view key, const toml::node& value) {
+          if (key == "settings")
+            plugin.settings = settings::flat_table(path, table_in(value, "[plugin.settings]"));
+          return key == "settings";
+        };
+        read_table(path, table_in(entry, "[[plugin]] with name and file"), "plugin.",
+                   bound(plugin_table(), plugin), {"settings"}, read_own, heard);
+        if (plugin.name.empty() || plugin.file.empty()) throw ConfigError("a plugin needs name and file");
+        refuse_twice(config.server.plugins, "plugin", plugin.name);
+        heard.places["plugin." + plugin.name] = place;
+        config.server.plugins.push_back(std::move(plugin));
+      });
+    }
+  });
+}
+
 /// [store] is another spelling of `store = "sqlite:PATH"`.
 struct StoreTable {
   std::string kind{}, path{};
@@ -184,6 +206,8 @@ bool read_node(const std::string& path, std::string_view key, const toml::node& 
     read_lanes(path, node, config, heard);
   else if (key == "budget")
     read_budgets(path, node, config, heard);
+  else if (key == "plugin")
+    read_plugins(path, node, config, heard);
   else if (key == "store" && node.is_table())
     read_store(path, *node.as_table(), config, heard);
   else if (key == "clients" && !node.is_string())
@@ -194,21 +218,25 @@ bool read_node(const std::string& path, std::string_view key, const toml::node& 
 }
 
 settings::ProgramText program() {
-  return {.name = "lanemq-broker",
-          .variables = "LANEMQ_",
-          .sentence = "Queues AI jobs in priority lanes and hands them to workers under one shared quota.",
-          .config_sentence = "Read options, lanes, budgets and clients from this file.",
-          .footer =
-              "Exit codes: 0 done, 2 usage or configuration, 3 cannot bind, 4 the store cannot be used,\n"
-              "74 the store has failed.\n"
-              "SIGHUP reads the configuration again: lanes' bounds and guards, limits and keys of budgets, "
-              "clients.\n"
-              "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.",
-          .blocks = {"lane", "budget", "clients"},
-          .flags = {{"--set", "KEY=VALUE",
-                     "Set one key: drain_timeout=5s, lane.batch.depth_max=2000000, "
-                     "budget.api.requests_per_minute=500; may be repeated, and wins over the other flags."},
-                    {"--check-store", "", "Read the store from end to end, say what it holds, and exit."}}};
+  return {
+      .name = "lanemq-broker",
+      .variables = "LANEMQ_",
+      .sentence = "Queues AI jobs in priority lanes and hands them to workers under one shared quota.",
+      .config_sentence = "Read options, lanes, budgets and clients from this file.",
+      .footer =
+          "Exit codes: 0 done, 2 usage or configuration, 3 cannot bind, 4 the store cannot be used,\n"
+          "74 the store has failed.\n"
+          "SIGHUP reads the configuration again: lanes' bounds and guards, limits and keys of budgets, "
+          "clients.\n"
+          "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.",
+      .blocks = {"lane", "budget", "clients", "plugin"},
+      .flags = {{"--set", "KEY=VALUE",
+                 "Set one key: drain_timeout=5s, lane.batch.depth_max=2000000, "
+                 "budget.api.requests_per_minute=500; may be repeated, and wins over the other flags."},
+                {"--check-store", "", "Read the store from end to end, say what it holds, and exit."}},
+      // Those of lanemq, and of examples.
+      .foreign = {"LANEMQ_BROKER", "LANEMQ_BROKER_KEY", "LANEMQ_CLIENT", "LANEMQ_CLIENT_KEY", "LANEMQ_ADMIN",
+                  "LANEMQ_CONNECT_TIMEOUT", "LANEMQ_CONNECT_TIMEOUT_MS", "LANEMQ_PUBLIC_KEY"}};
 }
 
 settings::OptionReader::ReadFileNode reader_of(Config& config) {

@@ -36,8 +36,18 @@ const settings::Options<Config>& option_table() {
            &Config::server, &io::ServerOptions::store_backlog_max),
       settings::rows::log_level(&Config::log_level),
       settings::rows::log_format(&Config::log_format),
+      text("secret_key", "source",
+           "The broker's own key: file:PATH, credential:NAME or env:VARIABLE. With it clients and workers "
+           "must "
+           "show keys, and all that they say is encrypted.",
+           &Config::secret_key)
+          .when_empty("neither keys nor encryption"),
+      text("keys_folder", "folder", "The keys of clients, gateways and workers, one a file NAME.toml.",
+           &Config::keys_folder)
+          .when_empty("none"),
       yes_or_no("insecure", "Allows endpoints beyond this machine without encryption or keys.",
                 &Config::insecure),
+      settings::rows::keep_cores(&Config::keep_cores),
       duration("drain_timeout", kAnyDuration, "How long running jobs may finish after SIGTERM.",
                &Config::core, &core::Options::drain_timeout),
       duration("heartbeat", kAnyDuration, "Interval of heartbeats; a worker silent for three is gone.",
@@ -118,6 +128,19 @@ const settings::Options<Config>& option_table() {
            &io::ServerOptions::client_backlog_bytes_max),
       size("backlog_bytes_max", {0, kCountMax}, "The same for all clients together.", &Config::server,
            &io::ServerOptions::backlog_bytes_max),
+      count("connections_max", "connections", {1, kCountMax},
+            "Of clients at once, and as many of workers; for one more the oldest is closed that has said "
+            "nothing, "
+            "else the new one. Fewer where descriptors are.",
+            &Config::server, &io::ServerOptions::connections_max),
+      count("connections_per_address_max", "connections", {0, kCountMax},
+            "Of one address, or one /64 of IPv6; 0: a quarter of connections_max.", &Config::server,
+            &io::ServerOptions::connections_per_address_max),
+      size("receiving_bytes_max", {0, kCountMax},
+           "Bytes of clients' messages that are not whole yet, and of workers'; over it the connection with "
+           "the "
+           "most is closed.",
+           &Config::server, &io::ServerOptions::receiving_bytes_max),
       count("io_threads", "threads", {1, kCountMax},
             "Threads that move bytes between sockets and the broker.", &Config::server,
             &io::ServerOptions::io_threads),

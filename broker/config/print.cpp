@@ -87,6 +87,17 @@ std::string print_config(const Config& config) {
       out += "]\n";
     }
   }
+  if (config.server.plugins.empty())
+    out +=
+        "\n# What judges submits or counts their tokens, one behind the other:\n# [[plugin]]\n# name = "
+        "\"guard\"\n"
+        "# file = \"\"            # a shared library, made with lanemq/broker_plugin.h\n# when_off = "
+        "\"accept\"  # or "
+        "\"refuse\": submits, while it is switched off\n# settings = {}        # what the plugin is told\n";
+  for (const io::PluginOptions& plugin : config.server.plugins) {
+    out += "\n[[plugin]]\n" + print_table(plugin_table(), plugin, settings::Shown::all);
+    if (!plugin.settings.empty()) out += "[plugin.settings]\n" + settings::print_flat(plugin.settings);
+  }
   return out;
 }
 

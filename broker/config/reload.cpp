@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What may change without a restart: when the file is read again, and by an operator.
 #include <algorithm>
-#include <tuple>
 
 #include "broker/config/settings.hpp"
 
@@ -46,15 +45,9 @@ void edit_key(BudgetOptions& budget, const std::string& name, const std::string&
 
 using namespace config;
 
-Config reloaded(const Config& running, const Config& wanted, std::vector<std::string>& cold) {
+Config reloaded(const Config& running, const Config& wanted) {
   Config config = running;
-  for (const settings::Option<Config>& row : option_table()) {
-    if (row.get(wanted) == row.get(running)) continue;
-    if (row.key == "log_level")
-      config.log_level = wanted.log_level;
-    else
-      cold.emplace_back(row.key);
-  }
+  config.log_level = wanted.log_level;
   const auto same_names = [](const auto& a, const auto& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                       [](const auto& x, const auto& y) { return x.name == y.name; });
@@ -63,36 +56,20 @@ Config reloaded(const Config& running, const Config& wanted, std::vector<std::st
     for (std::size_t i = 0; i < running.core.lanes.size(); ++i) {
       const LaneOptions& before = running.core.lanes[i];
       LaneOptions& lane = config.core.lanes[i] = wanted.core.lanes[i];
-      if (lane.reserved_slots != before.reserved_slots)
-        cold.push_back("lane." + lane.name + ".reserved_slots");
-      if (lane.is_default != before.is_default) cold.push_back("lane." + lane.name + ".default");
       lane.reserved_slots = before.reserved_slots;
       lane.is_default = before.is_default;
     }
-  } else {
-    cold.emplace_back("lane (their names and order)");
   }
   for (BudgetOptions& budget : config.core.budgets) {
     const auto place = std::find_if(wanted.core.budgets.begin(), wanted.core.budgets.end(),
                                     [&](const BudgetOptions& other) { return other.name == budget.name; });
-    if (place == wanted.core.budgets.end()) {
-      cold.push_back("budget." + budget.name + " (it is gone)");
-      continue;
-    }
-    if (std::tie(budget.service, budget.model, budget.client, budget.lane, budget.tenant) !=
-        std::tie(place->service, place->model, place->client, place->lane, place->tenant))
-      cold.push_back("budget." + budget.name + ".match");
-    if (budget.window != place->window) cold.push_back("budget." + budget.name + ".window");
-    if (budget.output != place->output) cold.push_back("budget." + budget.name + ".output");
+    if (place == wanted.core.budgets.end()) continue;
     budget.rates = place->rates;
     budget.concurrency = place->concurrency;
     budget.keys = place->keys;
   }
-  for (const BudgetOptions& budget : wanted.core.budgets)
-    if (std::none_of(running.core.budgets.begin(), running.core.budgets.end(),
-                     [&](const BudgetOptions& other) { return other.name == budget.name; }))
-      cold.push_back("budget." + budget.name + " (it is new)");
   config.core.clients = wanted.core.clients;
+  config.server.keys = wanted.server.keys;
   return config;
 }
 

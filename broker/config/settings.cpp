@@ -50,6 +50,25 @@ const Options<ClientOptions>& client_table() {
   return kTable;
 }
 
+const Options<io::PluginOptions>& plugin_table() {
+  using namespace settings::rows;
+  static const Options<io::PluginOptions> kTable{
+      text("name", "text", "For the log and for operators.", &io::PluginOptions::name),
+      text("file", "path", "A shared library that exports what lanemq/broker_plugin.h declares.",
+           &io::PluginOptions::file),
+      row(
+          {.key = "when_off",
+           .unit = "accept|refuse",
+           .sentence = "What becomes of submits while it is switched off."},
+          [](const std::string& text) {
+            if (text != "accept" && text != "refuse")
+              throw ConfigError("when_off \"" + text + "\" is not known; write accept or refuse");
+            return text == "refuse";
+          },
+          [](bool refuse) { return refuse ? "refuse" : "accept"; }, &io::PluginOptions::refuse_when_off)};
+  return kTable;
+}
+
 namespace {
 
 core::WindowKind parse_window(const std::string& text) {

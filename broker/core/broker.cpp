@@ -49,12 +49,16 @@ Broker::~Broker() = default;
 void Broker::handle(const Event& event, TimePoint now) {
   ClientDesk& clients = parts_->clients;
   WorkerDesk& workers = parts_->workers;
+  const auto by_client = [&](const auto& what) {
+    clients.on(what, now);
+    clients.note_key(what.from);
+  };
   std::visit(Overloaded{
-                 [&](const Submitted& what) { clients.on(what, now); },
-                 [&](const CancelAsked& what) { clients.on(what, now); },
-                 [&](const StatusAsked& what) { clients.on(what, now); },
-                 [&](const FetchAsked& what) { clients.on(what, now); },
-                 [&](const SeenSaid& what) { clients.on(what, now); },
+                 [&](const Submitted& what) { by_client(what); },
+                 [&](const CancelAsked& what) { by_client(what); },
+                 [&](const StatusAsked& what) { by_client(what); },
+                 [&](const FetchAsked& what) { by_client(what); },
+                 [&](const SeenSaid& what) { by_client(what); },
                  [&](const ClientUnreachable& what) { clients.on(what, now); },
                  [&](const WorkerReady& what) { workers.on(what, now); },
                  [&](const ChunkReported& what) { workers.on(what, now); },
@@ -65,6 +69,11 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const WorkerHeard& what) { workers.on(what, now); },
                  [&](const WorkerUnreachable& what) { workers.on(what, now); },
                  [&](const WorkerDisconnected& what) { workers.on(what, now); },
+                 [&](const KeyRevoked& what) {
+                   clients.on(what, now);
+                   while (const Worker* const worker = state_.workers.of_key(what.name))
+                     workers.on(WorkerUnreachable{std::string(worker->address)}, now);
+                 },
                  [&](const AdminAsked& what) { parts_->operators.on(what, now); },
                  [&](const DrainAsked&) { parts_->life.drain(now); },
                  [&](const BodyRead& what) { parts_->life.take_body(what, now); },

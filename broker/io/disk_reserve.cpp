@@ -49,7 +49,7 @@ DiskReserve::DiskReserve(Disk& disk, std::string store, std::uint64_t bytes_max)
     : disk_(disk), store_(std::move(store)), path_(store_ + ".reserve") {
   // The reserve of an earlier run may still be there.
   const std::uint64_t kept = disk_.file_bytes(path_);
-  const std::uint64_t mine = kept + disk_.file_bytes(store_) + disk_.file_bytes(store_ + "-wal");
+  const std::uint64_t mine = kept + store_bytes();
   bytes_ = std::min(bytes_max,
                     (disk_.free_bytes(store_).value_or(bytes_max * kShareOfDisk) + mine) / kShareOfDisk);
   if (bytes_ == 0) {

@@ -42,6 +42,8 @@ class DiskReserve {
   bool has_again(std::uint64_t room) const;
   /// Bytes of the reserve.
   std::uint64_t bytes() const { return bytes_; }
+  /// Bytes of the store's file and its log.
+  std::uint64_t store_bytes() const { return disk_.file_bytes(store_) + disk_.file_bytes(store_ + "-wal"); }
   /// Free bytes now, without the reserve; none: unknown.
   std::optional<std::uint64_t> free_bytes() const { return disk_.free_bytes(store_); }
 

@@ -8,6 +8,7 @@
 #include <lanemq/version.hpp>
 
 #include "broker/io/failpoint.hpp"
+#include "common/log/log.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -46,12 +47,12 @@ DecodeError not_understood(std::string why) {
 }  // namespace
 
 Intake::Intake(core::Broker& broker, Sockets& sockets, CommitQueue& commits, StoreWatch& store_watch,
-               BackupDesk& backups, TransportStats& stats, core::OptionEditor edit, core::TimePoint started)
+               LoopDesks desks, TransportStats& stats, core::OptionEditor edit, core::TimePoint started)
     : broker_(broker),
       sockets_(sockets),
       commits_(commits),
       store_watch_(store_watch),
-      backups_(backups),
+      desks_(desks),
       stats_(stats),
       edit_(std::move(edit)),
       started_(started),
@@ -59,15 +60,19 @@ Intake::Intake(core::Broker& broker, Sockets& sockets, CommitQueue& commits, Sto
 
 std::size_t Intake::read_workers(core::TimePoint now) {
   std::size_t read = 0;
-  while (read < kMessagesPerTurn && sockets_.workers.receive(incoming_))
+  while (read < kMessagesPerTurn && sockets_.workers.receive(incoming_)) {
+    note_sender(sockets_.workers, sockets_.worker_connections);
     read += take_worker_message(now);
+  }
   return read;
 }
 
 std::size_t Intake::read_clients(core::TimePoint now) {
   std::size_t read = 0;
-  while (read < kMessagesPerTurn && sockets_.clients.receive(incoming_))
+  while (read < kMessagesPerTurn && sockets_.clients.receive(incoming_)) {
+    note_sender(sockets_.clients, sockets_.client_connections);
     read += take_client_message(core::Peer::client, now);
+  }
   return read;
 }
 
@@ -86,6 +91,12 @@ std::size_t Intake::take_client_message(core::Peer peer, core::TimePoint now) {
     return std::size_t{1};
   };
   if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
+  if (peer == core::Peer::admin)
+    sockets_.authorizer.trust();
+  else if (const std::string_view why =
+               sockets_.authorizer.identify(incoming_, sockets_.clients, Door::clients);
+           !why.empty())
+    return answer_unauthorized(why), std::size_t{1};
   const AskedRule rule([&](std::size_t maps, std::int64_t first_says) {
     return client_batch_refused(peer, maps, first_says);
   });
@@ -113,7 +124,7 @@ void Intake::watch_client() {
     const auto* const submit = std::get_if<wire::Submit>(&requests_[i]);
     if (submit != nullptr && submit->orphan.data() == nullptr && !submit->stream) continue;
     if (submit != nullptr || std::holds_alternative<wire::Fetch>(requests_[i]))
-      return sockets_.client_disconnects.watch(incoming_.descriptor(), incoming_.address());
+      return sockets_.client_connections.watch(incoming_.descriptor(), incoming_.address());
   }
 }
 
@@ -132,29 +143,56 @@ std::string Intake::client_batch_refused(core::Peer peer, std::size_t maps, std:
          "connection has said is " + std::to_string(agreed) + " (field \"batch\")";
 }
 
-void Intake::take_request(core::Peer peer, const wire::ClientRequest& request, const Blob& body,
+void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const Blob& body,
                           core::TimePoint now) {
   if (!belongs(request, peer)) return answer_forbidden(peer, request);
+  if (peer == core::Peer::client)
+    if (const auto why = sockets_.authorizer.admit(request)) return answer_refused(request, *why);
+  if (auto* const submit = std::get_if<wire::Submit>(&request); submit != nullptr && !desks_.plugins.empty())
+    if (const auto why = desks_.plugins.judge(*submit, body.bytes(), sockets_.authorizer.sender()))
+      return answer_refused(request, *why);
   const core::Origin from{.address = incoming_.address(),
                           .envelope = incoming_.envelope(),
                           .one_answer = incoming_.from_req(),
-                          .peer = peer};
+                          .peer = peer,
+                          .identity = sockets_.authorizer.sender()};
   if (const auto* submit = std::get_if<wire::Submit>(&request))
     return broker_.handle(core::Submitted{from, submit, body}, now);
-  if (const auto* cancel = std::get_if<wire::Cancel>(&request))
+  if (const auto* cancel = std::get_if<wire::Cancel>(&request)) {
+    if (peer == core::Peer::admin)
+      log::event(log::Level::info, "admin.cancel", {{"name", cancel->id}, {"by", operator_of(incoming_)}});
     return broker_.handle(core::CancelAsked{from, cancel}, now);
+  }
   if (const auto* query = std::get_if<wire::StatusQuery>(&request))
     return broker_.handle(core::StatusAsked{from, query}, now);
   if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     return broker_.handle(core::FetchAsked{from, fetch}, now);
   if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
   if (const auto* ping = std::get_if<wire::Ping>(&request)) return answer_ping(from, *ping, now);
-  if (const auto* query = std::get_if<wire::AdminQuery>(&request);
-      query != nullptr && query->verb == name_of(AdminVerb::backup) && !admin_fault(*query))
-    return backups_.begin(from, *query);
-  if (const auto* query = std::get_if<wire::AdminQuery>(&request))
-    return broker_.handle(core::AdminAsked{from, query, &edit_}, now);
+  if (const auto* query = std::get_if<wire::AdminQuery>(&request)) return take_admin_query(from, *query, now);
   broker_.handle(core::SeenSaid{from, &std::get<wire::Seen>(request)}, now);
+}
+
+/// The core knows neither files nor disks: the verbs about these are the loop's.
+void Intake::take_admin_query(const core::Origin& from, const wire::AdminQuery& query, core::TimePoint now) {
+  const AdminInfo* const info = admin_info(query);
+  const bool is_for_loop = info != nullptr && !admin_fault(query);
+  core::Outbox& outbox = broker_.outbox();
+  const OperatorLog::Asked asked{.who = operator_of(incoming_),
+                                 .verb = query.verb,
+                                 .what = query.what,
+                                 .name = query.name.empty() ? query.id : query.name,
+                                 .sends = outbox.sends.size(),
+                                 .notices = outbox.notices.size()};
+  if (is_for_loop && info->verb == AdminVerb::backup)
+    desks_.backups.begin(from, query);
+  else if (is_for_loop && info->verb == AdminVerb::reload)
+    desks_.reloads.asked(from, query, asked.who, now);
+  else if (is_for_loop && info->verb == AdminVerb::plugin)
+    desks_.plugins.asked(from, query, asked.who, outbox);
+  else
+    broker_.handle(core::AdminAsked{from, &query, &edit_}, now);
+  operator_log_.told(asked, outbox);
 }
 
 /// Returns how many messages it was: each item of a batch counts.
@@ -164,6 +202,9 @@ std::size_t Intake::take_worker_message(core::TimePoint now) {
     return std::size_t{1};
   };
   if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
+  if (const std::string_view why = sockets_.authorizer.identify(incoming_, sockets_.workers, Door::workers);
+      !why.empty())
+    return refuse_key(why), std::size_t{1};
   const AskedRule rule([this](std::size_t maps, std::int64_t) { return worker_batch_refused(maps); });
   if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), reports_, &rule))
     return refuse(*error);
@@ -201,7 +242,7 @@ void Intake::take_report(const wire::WorkerReport& report, const Blob& body, cor
     return broker_.handle(core::HeartbeatHeard{address, heartbeat}, now);
   if (const auto* ready = std::get_if<wire::Ready>(&report)) {
     watch_worker(*ready);
-    return broker_.handle(core::WorkerReady{address, ready}, now);
+    return broker_.handle(core::WorkerReady{address, ready, sockets_.authorizer.sender()}, now);
   }
   if (std::holds_alternative<wire::Bye>(report)) return broker_.handle(core::WorkerLeaving{address}, now);
   broker_.handle(core::ChunkReported{address, &std::get<wire::Chunk>(report), body}, now);
@@ -210,7 +251,7 @@ void Intake::take_report(const wire::WorkerReport& report, const Blob& body, cor
 /// Watches the connection and the process of a worker that sent `ready`.
 void Intake::watch_worker(const wire::Ready& ready) {
   const std::string_view address = incoming_.address();
-  sockets_.worker_disconnects.watch(incoming_.descriptor(), address);
+  sockets_.worker_connections.watch(incoming_.descriptor(), address);
   const auto is_known = [this](const std::string& one) { return broker_.workers().find(one) != nullptr; };
   sockets_.worker_processes.watch(ready.process, address, is_known);
 }
@@ -237,11 +278,37 @@ void Intake::answer_forbidden(core::Peer peer, const wire::ClientRequest& reques
   broker_.outbox().add(peer, incoming_.address(), incoming_.envelope(), reply);
 }
 
+/// Answers a request that the sender's key does not allow.
+void Intake::answer_refused(const wire::ClientRequest& request, const Authorizer::Refusal& why) {
+  wire::ErrorReply reply;
+  reply.code = name_of(why.code);
+  reply.message = why.message;
+  std::visit([&](const auto& asked) { reply.ref = asked.ref; }, request);
+  broker_.outbox().add(core::Peer::client, incoming_.address(), incoming_.envelope(), reply);
+}
+
+/// Answers a message whose key does not count. Its requests are not read, so the answer is to all of them.
+void Intake::answer_unauthorized(std::string_view why) {
+  wire::ErrorReply reply;
+  reply.code = name_of(ErrorCode::unauthorized);
+  reply.message = why;
+  broker_.outbox().add(core::Peer::client, incoming_.address(), incoming_.envelope(), reply);
+}
+
+void Intake::refuse_key(std::string_view why) {
+  wire::WorkerRefusal refusal;
+  refusal.code = name_of(RefusalCode::unauthorized);
+  refusal.message = why;
+  broker_.outbox().add(core::Peer::worker, incoming_.address(), incoming_.envelope(), refusal);
+}
+
 void Intake::answer_ping(const core::Origin& from, const wire::Ping& ping, core::TimePoint now) {
   wire::Pong pong;
   pong.now_ms = broker_.options().wall_ms + core::to_ms(now.time_since_epoch());
   pong.version = kVersion;
   if (ping.batch > 0) pong.batch = limits::batch_items_max;
+  for (const auto& lane : broker_.lanes())
+    if (lane->options().is_default) pong.default_lane = lane->options().name;
   pong.ref = ping.ref;
   broker_.outbox().add(from.peer, from.address, from.envelope, pong);
 }
@@ -252,6 +319,7 @@ void Intake::refuse_worker(const DecodeError& error, core::TimePoint now) {
   wire::WorkerRefusal refusal;
   refusal.code = name_of(refusal_of(error.code));
   refusal.message = error.message;
+  refusal.ref = {error.ref};
   broker_.outbox().add(core::Peer::worker, incoming_.address(), incoming_.envelope(), refusal);
 }
 
@@ -259,7 +327,12 @@ void Intake::answer_stats(const core::Origin& from, const wire::StatsQuery& quer
   Buffer document;
   stats_.store_backlog_bytes = commits_.backlog_bytes();
   stats_.lent_bytes = broker_.lent_bytes();
-  write_stats_document(broker_, stats_, now, now - started_, static_cast<std::size_t>(query.from), document);
+  const Surroundings around{.store = store_watch_.kind(),
+                            .store_state = store_watch_.state(),
+                            .room = store_watch_.room(),
+                            .now = now,
+                            .uptime = now - started_};
+  write_stats_document(broker_, stats_, around, static_cast<std::size_t>(query.from), document);
   wire::StatsReply reply;
   reply.document.bytes = document.view();
   reply.ref = query.ref;

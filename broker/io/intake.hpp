@@ -10,11 +10,21 @@
 #include "broker/core/broker.hpp"
 #include "broker/io/backup_desk.hpp"
 #include "broker/io/commit_queue.hpp"
+#include "broker/io/operator_log.hpp"
+#include "broker/io/plugins/plugin_desk.hpp"
+#include "broker/io/reload_desk.hpp"
 #include "broker/io/sockets.hpp"
 #include "broker/io/stats_document.hpp"
 #include "broker/io/store_watch.hpp"
 
 namespace lanemq::io {
+
+/// Who answers operators about what the core does not know.
+struct LoopDesks {
+  BackupDesk& backups;
+  ReloadDesk& reloads;
+  PluginDesk& plugins;
+};
 
 /// Reads a bounded number of messages a turn and tells the core what they say. Answers what is no message, or
 /// not allowed on that socket. Not thread-safe; belongs to the loop.
@@ -27,7 +37,7 @@ class Intake {
   /// All but `edit` outlive it. `edit`: applies an operator's change of an option. `started`: the core's time
   /// now.
   Intake(core::Broker& broker, Sockets& sockets, CommitQueue& commits, StoreWatch& store_watch,
-         BackupDesk& backups, TransportStats& stats, core::OptionEditor edit, core::TimePoint started);
+         LoopDesks desks, TransportStats& stats, core::OptionEditor edit, core::TimePoint started);
 
   /// Each returns how many messages it took.
   std::size_t read_workers(core::TimePoint now);
@@ -37,15 +47,21 @@ class Intake {
  private:
   std::size_t take_client_message(core::Peer peer, core::TimePoint now);
   std::size_t take_worker_message(core::TimePoint now);
-  void take_request(core::Peer peer, const wire::ClientRequest& request, const Blob& body,
-                    core::TimePoint now);
+  void take_request(core::Peer peer, wire::ClientRequest& request, const Blob& body, core::TimePoint now);
   void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
+  void note_sender(const Router& router, Connections& connections) {
+    connections.heard(incoming_.descriptor(), incoming_.wire_bytes(router.is_encrypted()));
+  }
   void watch_client();
   void watch_worker(const wire::Ready& ready);
   std::string client_batch_refused(core::Peer peer, std::size_t maps, std::int64_t first_says) const;
   std::string worker_batch_refused(std::size_t maps) const;
   void answer_bad_request(core::Peer peer, const DecodeError& error);
   void answer_forbidden(core::Peer peer, const wire::ClientRequest& request);
+  void take_admin_query(const core::Origin& from, const wire::AdminQuery& query, core::TimePoint now);
+  void answer_refused(const wire::ClientRequest& request, const Authorizer::Refusal& why);
+  void answer_unauthorized(std::string_view why);
+  void refuse_key(std::string_view why);
   void answer_ping(const core::Origin& from, const wire::Ping& ping, core::TimePoint now);
   void answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now);
   void refuse_worker(const DecodeError& error, core::TimePoint now);
@@ -54,11 +70,12 @@ class Intake {
   Sockets& sockets_;
   CommitQueue& commits_;
   StoreWatch& store_watch_;
-  BackupDesk& backups_;
+  LoopDesks desks_;
   TransportStats& stats_;
   core::OptionEditor edit_;
   core::TimePoint started_;
   Decoder decoder_;
+  OperatorLog operator_log_;
   Incoming incoming_;  ///< the message being handled
   Items<wire::ClientRequest> requests_;
   Items<wire::WorkerReport> reports_;

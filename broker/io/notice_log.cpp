@@ -62,7 +62,7 @@ void log_notices(const std::vector<core::Notice>& notices) {
         break;
       case core::Notice::Kind::changed_by_operator:
         log::event(log::Level::info, "admin." + notice.verb,
-                   {{"what", notice.what}, {"name", notice.name}, {"how", notice.how}, {"by", "admin"}});
+                   {{"what", notice.what}, {"name", notice.name}, {"how", notice.how}, {"by", notice.by}});
         break;
     }
   }

@@ -1,12 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "broker/core/base/identity.hpp"
 
 namespace lanemq::io {
 
 class Disk;
+
+/// A key that a peer may show, and what it allows.
+struct PeerKey {
+  std::string public_key;  ///< 40 characters of Z85
+  core::Identity identity;
+  std::chrono::system_clock::time_point not_after = std::chrono::system_clock::time_point::max();
+};
+
+/// A plugin, and what it is told.
+struct PluginOptions {
+  static constexpr std::size_t kPluginsMax = 16;
+
+  std::string name, file;
+  bool refuse_when_off = false;  ///< submits, while it is switched off; else they go on without it
+  std::vector<std::pair<std::string, std::string>> settings{};  ///< of its own table, in their order
+
+  bool operator==(const PluginOptions&) const = default;
+};
 
 /// Options of the adapters; the core has its own.
 struct ServerOptions {
@@ -14,13 +37,31 @@ struct ServerOptions {
   std::string workers = "tcp://127.0.0.1:5571";
   std::string admin;            ///< where operators connect
   bool admin_required = false;  ///< the broker does not start without it; else its lack is a warning
+  /// The broker's own secret key, 40 characters of Z85: clients and workers must show one of `keys`, and all
+  /// that they say is encrypted. Empty: neither.
+  std::string secret_key;
+  std::vector<PeerKey> keys;
   int client_receive_hwm = 256, client_send_hwm = 1000;
   std::size_t store_backlog_max = std::size_t{64} << 20;       ///< bytes that wait for the store's disk
   std::size_t client_large_bytes_max = std::size_t{32} << 20;  ///< large bodies on their way to one client
   std::size_t client_backlog_bytes_max = std::size_t{16}
                                          << 20;            ///< answers held for one client that reads slowly
   std::size_t backlog_bytes_max = std::size_t{256} << 20;  ///< the same over all clients
+  std::size_t connections_max = 16384;                     ///< of clients, and as many of workers
+  std::size_t connections_per_address_max = 0;  ///< of one AddressOwner; 0: a quarter of connections_max
+  std::size_t receiving_bytes_max = std::size_t{512} << 20;  ///< messages that are not whole, of all clients
   int io_threads = 1;
+  std::vector<PluginOptions> plugins{};  ///< at most kPluginsMax
+};
+
+/// What a reload does to one option, or to one lane, budget, key or client.
+struct OptionChange {
+  enum class How : unsigned char { changed, added, removed };
+
+  std::string what;  ///< `log_level`, `lane.NAME.KEY`, `budget.NAME`, `budget.NAME.keys.NAME`, ...
+  How how = How::changed;
+  std::string before{}, after{};  ///< of one that is changed: its values; empty: it is not set
+  bool needs_restart = false;     ///< it counts from the next start on, and not yet
 };
 
 /// Options of a store.

@@ -57,7 +57,7 @@ void Post::send_to_worker(const core::Outbox& outbox, const core::Send& send) {
   if (status == SendStatus::sent) return;
   if (status == SendStatus::gone) {
     stats_.sends_undeliverable += outbox.items(send);
-    sockets_.worker_disconnects.gone().emplace_back(address);
+    sockets_.worker_connections.gone().emplace_back(address);
     return;
   }
   // A worker within its capacity cannot be slow. This one has stopped reading, and its jobs go elsewhere.

@@ -34,7 +34,7 @@ class Post {
   bool holds_answers() const { return !backlogs_.empty(); }
 
   /// Workers that were found not to read; for the caller to handle and clear. Workers that are gone are
-  /// reported by their socket's disconnects.
+  /// reported by their socket's connections.
   std::vector<std::string>& unreachable_workers() { return unreachable_workers_; }
   std::vector<std::string>& gone_clients() { return gone_clients_; }
 

@@ -16,12 +16,14 @@ namespace lanemq::io {
 namespace {
 
 constexpr std::string_view kClock = "clock";
+/// Rows between two calls of RestoreCalls::progress.
+constexpr std::size_t kRowsPerCall = 1024;
 
 /// Passes the store's rows on to the core, in order.
 class Reader final : public StoreReader {
  public:
-  Reader(core::Restorer& restorer, core::TimePoint time, const ClockReading& clock)
-      : restorer_(restorer), time_(time), clock_(clock), stored_us_(clock.unix_us) {}
+  Reader(core::Restorer& restorer, const RestoreCalls& calls, const ClockReading& clock)
+      : restorer_(restorer), calls_(calls), time_(calls.now()), clock_(clock), stored_us_(clock.unix_us) {}
 
   /// The store's clock at the time `clock` was read.
   std::int64_t stored_now() const { return stored_us_; }
@@ -43,18 +45,26 @@ class Reader final : public StoreReader {
   }
   Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
                    std::optional<std::string_view> body, std::size_t body_bytes) override {
+    count_row();
     return restorer_.job(number, state, record, body, body_bytes, time_);
   }
   Result<void> result(std::uint64_t number, std::string_view record, std::optional<std::string_view> body,
                       std::size_t body_bytes) override {
+    count_row();
     return restorer_.result(number, record, body, body_bytes, time_);
   }
 
  private:
+  void count_row() {
+    if (++rows_ % kRowsPerCall == 0) calls_.progress(rows_);
+  }
+
   core::Restorer& restorer_;
+  const RestoreCalls& calls_;
   core::TimePoint time_;
   const ClockReading& clock_;
   std::int64_t stored_us_;
+  std::size_t rows_ = 0;
 };
 
 std::int64_t uptime_us() {
@@ -73,23 +83,23 @@ ClockReading read_clock() {
   reading.uptime_us = uptime_us();
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  reading.boot = static_cast<std::int64_t>(XXH3_64bits(boot.data(), boot.size()));
+  // A service may be kept from most of /proc (ProcSubset=pid); two starts would look like one then.
+  if (!boot.empty()) reading.boot = static_cast<std::int64_t>(XXH3_64bits(boot.data(), boot.size()));
   return reading;
 }
 
 std::int64_t stored_us(const ClockNote& note, const ClockReading& now) {
-  const bool known = note.at.boot == now.boot && now.uptime_us >= note.at.uptime_us;
+  const bool known = now.boot != 0 && note.at.boot == now.boot && now.uptime_us >= note.at.uptime_us;
   return note.stored_us + (known ? now.uptime_us - note.at.uptime_us
                                  : std::max<std::int64_t>(now.unix_us - note.at.unix_us, 0));
 }
 
-Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store,
-                                         const std::function<core::TimePoint()>& now) {
+Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, const RestoreCalls& calls) {
   const ClockReading clock = read_clock();
   core::Restorer restorer = broker.restorer();
-  Reader reader(restorer, now(), clock);
+  Reader reader(restorer, calls, clock);
   if (const auto loaded = store.load(reader); !loaded) return tl::unexpected<Error>(loaded.error());
-  const auto restored = restorer.finish(now());
+  const auto restored = restorer.finish(calls.now());
   if (!restored) return restored;
   core::StoredNumbers numbers;
   for (const std::int64_t number : {reader.stored_now(), clock.unix_us, clock.uptime_us, clock.boot})

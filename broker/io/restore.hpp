@@ -16,7 +16,7 @@ namespace lanemq::io {
 struct ClockReading {
   std::int64_t unix_us = 0;    ///< the wall clock
   std::int64_t uptime_us = 0;  ///< since the machine started, sleep included
-  std::int64_t boot = 0;       ///< another number after each start of the machine
+  std::int64_t boot = 0;       ///< another number after each start of the machine; 0: not known
 };
 ClockReading read_clock();
 
@@ -30,9 +30,14 @@ struct ClockNote {
 /// wall clock counts, unless it went back.
 std::int64_t stored_us(const ClockNote& note, const ClockReading& now);
 
-/// Restores everything from the store, and returns what it was. `now`: returns the core's time; called at the
-/// beginning and after all is read.
-Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store,
-                                         const std::function<core::TimePoint()>& now);
+/// For restore(), by its caller.
+struct RestoreCalls {
+  std::function<core::TimePoint()> now;  ///< the core's time; called at the beginning and after all is read
+  /// Called now and then, with the jobs and results that were read so far.
+  std::function<void(std::size_t rows)> progress;
+};
+
+/// Restores everything from the store, and returns what it was.
+Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, const RestoreCalls& calls);
 
 }  // namespace lanemq::io

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/router.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <lanemq/limits.hpp>
+
+#include "common/zmq/curve.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -44,8 +51,31 @@ BindError::BindError(const std::string& endpoint, int error)
                           : error == ENODEV   ? "give a numeric address of this machine, such as 127.0.0.1"
                                               : zmq_strerror(error)) {}
 
+std::optional<std::string> why_no_socket_file(const std::string& endpoint) {
+  constexpr std::string_view kIpc = "ipc://";
+  if (!endpoint.starts_with(kIpc) || endpoint.ends_with(":*")) return std::nullopt;
+  const std::string path = endpoint.substr(kIpc.size());
+  sockaddr_un address{};
+  struct stat there {};
+  if (path.empty() || path == "*" || path.front() == '@' || path.size() >= sizeof address.sun_path ||
+      ::lstat(path.c_str(), &there) != 0)
+    return std::nullopt;
+  if (!S_ISSOCK(there.st_mode)) return "there is a file that is no socket; remove it, or name another path";
+  address.sun_family = AF_UNIX;
+  std::copy(path.begin(), path.end(), address.sun_path);
+  const int asking = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  // EAGAIN: its queue is full, so somebody listens.
+  const bool listens =
+      ::connect(asking, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
+  ::close(asking);
+  if (listens) return "another program listens there";
+  return std::nullopt;
+}
+
 Router::Router(zmq::context_t& context, const RouterOptions& options)
-    : socket_(context, zmq::socket_type::router), large_bytes_max_(options.large_bytes_max) {
+    : socket_(context, zmq::socket_type::router),
+      large_bytes_max_(options.large_bytes_max),
+      is_encrypted_(!options.secret_key.empty()) {
   socket_.set(zmq::sockopt::router_mandatory, true);
   socket_.set(zmq::sockopt::rcvhwm, options.receive_hwm);
   socket_.set(zmq::sockopt::sndhwm, options.send_hwm);
@@ -66,6 +96,8 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   socket_.set(zmq::sockopt::heartbeat_ivl, 10000);
   socket_.set(zmq::sockopt::heartbeat_timeout, kSilenceMaxMs);
   socket_.set(zmq::sockopt::heartbeat_ttl, kSilenceMaxMs);
+  if (!options.secret_key.empty()) socket::ask_for_keys(socket_, options.secret_key, options.zap_domain);
+  if (const auto why_not = why_no_socket_file(options.endpoint)) throw BindError(options.endpoint, *why_not);
   // umask and not chmod afterwards: a stranger could connect in between.
   const mode_t before = options.private_file ? ::umask(0117) : mode_t{};
   const int bound = zmq_bind(socket_.handle(), options.endpoint.c_str());
@@ -96,8 +128,15 @@ std::shared_ptr<socket::Outstanding> Router::outstanding_of(std::string_view add
   return place;
 }
 
+void Router::shut_out(std::string_view address) {
+  // Addresses are never used again, so that those of ended connections only take room.
+  if (shut_out_.size() >= kShutOutMax) shut_out_.erase(shut_out_.begin());
+  shut_out_.emplace(address);
+}
+
 SendStatus Router::send(std::string_view address, std::string_view envelope, std::string_view header,
                         const Blob& body) {
+  if (!shut_out_.empty() && shut_out_.contains(address)) return SendStatus::gone;
   std::shared_ptr<socket::Outstanding> outstanding;
   if (!body.empty()) {
     outstanding = outstanding_of(address);

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 #include <zmq.hpp>
 
 #include <lanemq/blob.hpp>
@@ -26,6 +28,8 @@ struct RouterOptions {
   std::int64_t frame_bytes_max = 0;  ///< a peer that sends a larger frame is disconnected
   std::int64_t large_bytes_max = 0;  ///< bytes of large bodies waiting to be sent, for each peer
   bool private_file = false;         ///< the file of an ipc endpoint is for its owner and group alone
+  std::string secret_key;            ///< encrypts, and has peers show keys; empty: neither
+  std::string zap_domain;            ///< what the handler of their keys is told
 };
 
 /// One received message. Used again for the next one; views are valid until the next receive().
@@ -36,6 +40,9 @@ class Incoming : public socket::Message {
   std::string_view envelope() const { return envelope_; }
   /// Whether the peer is a REQ: the last frame before the header is empty.
   bool from_req() const { return from_req_; }
+  /// What the ZAP handler has called the peer: its public key; empty: no key was asked for. Requires: the
+  /// body was not taken.
+  std::string_view user_id() const { return property("User-Id"); }
 
  private:
   friend class Router;
@@ -66,6 +73,10 @@ class BindError : public std::runtime_error {
   std::string reason_;
 };
 
+/// Why an ipc endpoint cannot be bound: something else than a socket is there, or somebody listens. libzmq
+/// would remove either. None: it can, or it is no ipc endpoint with a file.
+std::optional<std::string> why_no_socket_file(const std::string& endpoint);
+
 /// A bound ROUTER socket: MANDATORY, never blocking, with one function that sends. Not thread-safe; belongs
 /// to the loop.
 class Router {
@@ -81,20 +92,33 @@ class Router {
   SendStatus send(std::string_view address, std::string_view envelope, std::string_view header,
                   const Blob& body);
 
+  /// From now on the peer at that address counts as gone, although its connection lives: libzmq cannot end
+  /// it. The latest kShutOutMax are remembered.
+  void shut_out(std::string_view address);
+  /// Takes that back.
+  void let_in(std::string_view address) {
+    if (!shut_out_.empty()) shut_out_.erase(address);
+  }
+
   zmq::socket_t& handle() { return socket_; }
+  bool is_encrypted() const { return is_encrypted_; }
   /// How long queued messages may still leave after the socket is closed.
   void set_linger(std::chrono::milliseconds time) {
     socket_.set(zmq::sockopt::linger, static_cast<int>(time.count()));
   }
 
  private:
+  static constexpr std::size_t kShutOutMax = 65536;
+
   std::shared_ptr<socket::Outstanding> outstanding_of(std::string_view address);
 
   zmq::socket_t socket_;
   std::int64_t large_bytes_max_;
+  bool is_encrypted_;
   // High-water marks count messages; these count bytes of large bodies that libzmq still holds.
   absl::flat_hash_map<std::string, std::shared_ptr<socket::Outstanding>, core::StringHash, core::StringEqual>
       outstanding_;
+  absl::flat_hash_set<std::string, core::StringHash, core::StringEqual> shut_out_;
 };
 
 }  // namespace lanemq::io

@@ -41,7 +41,8 @@ core::Options with_store(core::Options options, bool durable) {
 }  // namespace
 
 Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-               int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed)
+               int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed,
+               service::Notifier& notifier)
     : options_(options),
       broker_(with_store(core_options, store->durable()), seed),
       store_(std::move(store)),
@@ -51,10 +52,13 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       bodies_(broker_, *store_),
       store_watch_(broker_, *store_, commits_, options_.store_backlog_max),
       backups_(broker_, *store_),
-      intake_(broker_, sockets_, commits_, store_watch_, backups_, stats_, std::move(edit),
-              core::TimePoint(kTimeAtStart)),
+      keys_(broker_, sockets_),
+      service_watch_(notifier, broker_, *store_, store_watch_),
+      reloads_(broker_, keys_, service_watch_, std::move(reload)),
+      plugins_(options_.plugins),
+      intake_(broker_, sockets_, commits_, store_watch_, {backups_, reloads_, plugins_}, stats_,
+              std::move(edit), core::TimePoint(kTimeAtStart)),
       signals_(signals),
-      reload_(std::move(reload)),
       started_(Clock::now()) {
   restore();
 }
@@ -62,7 +66,9 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
 void Server::restore() {
   if (!store_->durable()) return;
   const auto began = Clock::now();
-  const auto restored = io::restore(broker_, *store_, [this] { return now(); });
+  const auto tell = [this](std::size_t rows) { service_watch_.restoring(now(), rows); };
+  tell(0);
+  const auto restored = io::restore(broker_, *store_, {.now = [this] { return now(); }, .progress = tell});
   if (!restored) throw StoreError(restored.error().message);
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
   log::event(log::Level::info, "store.restored",
@@ -88,6 +94,7 @@ core::TimePoint Server::now() const {
 }
 
 int Server::run() {
+  service_watch_.ready();
   now_ = now();
   while (true) {
     const bool busy = turn();
@@ -104,6 +111,7 @@ bool Server::turn() {
   // clients send.
   read_store(now_);
   store_watch_.tell_stalled(now_);
+  service_watch_.look(now_);
   const core::TimePoint began = now_;
   std::size_t read = intake_.read_workers(now_);
   const bool heard_all = read < Intake::kMessagesPerTurn;
@@ -114,11 +122,13 @@ bool Server::turn() {
   post_.unreachable_workers().clear();
   // Messages of lost workers come first: an outcome is worth more than the news that its worker is gone.
   if (heard_all || ++turns_deferred_ > kTurnsDeferredMax) take_disconnected_workers();
-  for (std::vector<std::string>* gone : {&post_.gone_clients(), &sockets_.client_disconnects.gone()}) {
+  for (std::vector<std::string>* gone : {&post_.gone_clients(), &sockets_.client_connections.gone()}) {
     for (const std::string& address : *gone)
       broker_.handle(core::ClientUnreachable{address}, now_);
     gone->clear();
   }
+  keys_.expire(now_);
+  look_at_connections();
   if (!catches_up(read)) broker_.advance(now_);
   bodies_.find(now_);
   commits_.commit(now_);
@@ -128,8 +138,23 @@ bool Server::turn() {
   broker_.outbox().notices.clear();
   note_standstill(core::Duration(0));
   stats_.turns.note(now_ - began, now_);
-  return read > 0 || !post_.unreachable_workers().empty() || !sockets_.worker_disconnects.gone().empty() ||
+  return read > 0 || !post_.unreachable_workers().empty() || !sockets_.worker_connections.gone().empty() ||
          !post_.gone_clients().empty() || commits_.has_committed();
+}
+
+/// Keeps connections within their bounds, and tells of them.
+void Server::look_at_connections() {
+  const Connections& clients = sockets_.client_connections;
+  const Connections& workers = sockets_.worker_connections;
+  const auto now = Connections::Clock::now();
+  sockets_.client_connections.look(now);
+  sockets_.worker_connections.look(now);
+  stats_.connections = clients.table().size() + workers.table().size();
+  stats_.connections_silent = clients.table().silent() + workers.table().silent();
+  stats_.connections_gave_way = clients.counts().gave_way + workers.counts().gave_way;
+  stats_.connections_refused = clients.counts().refused + workers.counts().refused;
+  stats_.connections_cut = clients.counts().cut + workers.counts().cut;
+  stats_.receiving_bytes = clients.table().receiving_bytes() + workers.table().receiving_bytes();
 }
 
 /// Whether the loop still reads what came during a standstill: until then no timer fires, so that no peer
@@ -154,8 +179,12 @@ void Server::wait() {
   if (broker_.has_notes()) at_most(CommitQueue::kNotesAtLeastEvery);
   if (commits_.backlog_bytes() > 0)
     at_most(std::chrono::duration_cast<std::chrono::milliseconds>(StoreWatch::kDiskStandsStill));
+  if (const auto every = service_watch_.every()) at_most(*every);
   if (stood_still_at_) timeout = kCatchUpPause.count();
   if (post_.holds_answers()) at_most(kBacklogPause);
+  if (keys_.has_keys()) at_most(KeyDesk::kLookEvery);
+  if (sockets_.client_connections.table().size() + sockets_.worker_connections.table().size() > 0)
+    at_most(Connections::kLookEvery);
   if (stop_at_) {
     const long left = std::max<long>(core::to_ms(*stop_at_ - now_) + 1, 0);
     timeout = timeout < 0 ? left : std::min(timeout, left);
@@ -163,8 +192,8 @@ void Server::wait() {
   zmq::pollitem_t items[] = {{nullptr, signals_, ZMQ_POLLIN, 0},
                              {sockets_.workers.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {sockets_.clients.handle().handle(), 0, ZMQ_POLLIN, 0},
-                             {sockets_.client_disconnects.handle().handle(), 0, ZMQ_POLLIN, 0},
-                             {sockets_.worker_disconnects.handle().handle(), 0, ZMQ_POLLIN, 0},
+                             {sockets_.client_connections.handle().handle(), 0, ZMQ_POLLIN, 0},
+                             {sockets_.worker_connections.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {nullptr, sockets_.worker_processes.descriptor(), ZMQ_POLLIN, 0},
                              {nullptr, store_->descriptor(), ZMQ_POLLIN, 0},
                              {nullptr, -1, ZMQ_POLLIN, 0}};
@@ -178,8 +207,8 @@ void Server::wait() {
   polled_ = Clock::now();
   note_standstill(timeout < 0 ? core::Duration::max() : core::Duration(std::chrono::milliseconds(timeout)));
   if ((items[0].revents & ZMQ_POLLIN) != 0) take_signals(now_);
-  if ((items[3].revents & ZMQ_POLLIN) != 0) sockets_.client_disconnects.read();
-  if ((items[4].revents & ZMQ_POLLIN) != 0) sockets_.worker_disconnects.read();
+  if ((items[3].revents & ZMQ_POLLIN) != 0) sockets_.client_connections.read();
+  if ((items[4].revents & ZMQ_POLLIN) != 0) sockets_.worker_connections.read();
   if ((items[5].revents & ZMQ_POLLIN) != 0) sockets_.worker_processes.read();
   if (store_->descriptor() >= 0 && (items[6].revents & ZMQ_POLLIN) != 0) store_->clear_signal();
 }
@@ -189,12 +218,12 @@ void Server::wait() {
 void Server::take_disconnected_workers() {
   using Process = core::WorkerDisconnected::Process;
   turns_deferred_ = 0;
-  for (const std::string& address : sockets_.worker_disconnects.gone()) {
+  for (const std::string& address : sockets_.worker_connections.gone()) {
     const Process process = sockets_.worker_processes.of(address);
     broker_.handle(core::WorkerDisconnected{address, process}, now_);
     if (process == Process::ended) sockets_.worker_processes.forget(address);
   }
-  sockets_.worker_disconnects.gone().clear();
+  sockets_.worker_connections.gone().clear();
   for (const std::string& address : sockets_.worker_processes.ended()) {
     const core::Worker* const worker = broker_.workers().find(address);
     if (worker != nullptr && !worker->cut) continue;  // its last messages may be on their way
@@ -224,6 +253,7 @@ void Server::read_store(core::TimePoint now) {
     // Disk and memory may differ now: the next start goes by the disk.
     exit_code_ = kExitStoreFailed;
     stop_now_ = true;
+    service_watch_.stopping(core::Duration::zero());
     return;
   }
   commits_.take_committed();
@@ -237,7 +267,7 @@ void Server::take_signals(core::TimePoint now) {
   signalfd_siginfo info{};
   while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGHUP) {
-      if (const auto options = reload_()) broker_.handle(core::OptionsChanged{&*options}, now);
+      reloads_.asked_by_signal(now);
       continue;
     }
     if (stop_at_) {
@@ -247,6 +277,7 @@ void Server::take_signals(core::TimePoint now) {
     const core::Duration timeout = broker_.options().drain_timeout;
     stop_at_ = now + timeout;
     broker_.handle(core::DrainAsked{}, now);
+    service_watch_.stopping(timeout);
     log::event(
         log::Level::info, "broker.draining",
         {{"running", broker_.running()}, {"drain_timeout_ms", static_cast<long long>(core::to_ms(timeout))}});

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -14,8 +13,11 @@
 #include "broker/io/body_reads.hpp"
 #include "broker/io/commit_queue.hpp"
 #include "broker/io/intake.hpp"
+#include "broker/io/key_desk.hpp"
 #include "broker/io/options.hpp"
 #include "broker/io/post.hpp"
+#include "broker/io/reload_desk.hpp"
+#include "broker/io/service_watch.hpp"
 #include "broker/io/sockets.hpp"
 #include "broker/io/stats_document.hpp"
 #include "broker/io/store.hpp"
@@ -25,10 +27,6 @@ namespace lanemq::io {
 
 /// Server::run() returns this when the store has failed (sysexits(3), EX_IOERR).
 inline constexpr int kExitStoreFailed = 74;
-
-/// Reads the configuration again, logs the result, and returns the core's new options; none where they cannot
-/// be used.
-using Reload = std::function<std::optional<core::Options>()>;
 
 /// The store's content cannot be restored.
 struct StoreError : std::runtime_error {
@@ -40,17 +38,20 @@ struct StoreError : std::runtime_error {
 class Server {
  public:
   /// Binds the sockets and brings back what the store has. `signals` is a descriptor that becomes readable
-  /// when a signal asks to stop, or with SIGHUP for a `reload` (signalfd); the caller keeps it. Throws
+  /// when a signal asks to stop, or with SIGHUP for a `reload` (signalfd); the caller keeps it, and
+  /// `notifier`. Throws
   /// BindError when an endpoint cannot be bound, StoreError when the store cannot be read.
   Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-         int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed);
+         int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed,
+         service::Notifier& notifier);
 
   std::string clients_endpoint() const { return sockets_.clients.endpoint(); }
   std::string workers_endpoint() const { return sockets_.workers.endpoint(); }
   /// Empty: there is none.
   std::string admin_endpoint() const { return sockets_.admin ? sockets_.admin->endpoint() : std::string(); }
 
-  /// Runs until a signal asks to stop and the drain is over. Returns the program's exit code.
+  /// Tells the service manager that all is ready, then runs until a signal asks to stop and the drain is
+  /// over. Returns the program's exit code.
   int run();
 
  private:
@@ -63,6 +64,7 @@ class Server {
   void read_store(core::TimePoint now);
   void take_disconnected_workers();
   void note_standstill(core::Duration expected);
+  void look_at_connections();
   bool catches_up(std::size_t read);
   void take_signals(core::TimePoint now);
   bool over(core::TimePoint now);
@@ -77,9 +79,12 @@ class Server {
   BodyReads bodies_;
   StoreWatch store_watch_;
   BackupDesk backups_;
+  KeyDesk keys_;
+  ServiceWatch service_watch_;
+  ReloadDesk reloads_;
+  PluginDesk plugins_;
   Intake intake_;
   int signals_;
-  Reload reload_;
   Clock::time_point started_;
   Clock::time_point polled_{};
   core::TimePoint now_{};

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/sockets.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
+#include <sys/resource.h>
+
 #include "broker/io/time_slice.hpp"
 #include "common/log/log.hpp"
 
@@ -18,12 +23,17 @@ constexpr auto kTimeSlice = std::chrono::microseconds(100);
 /// instead of a cut connection.
 constexpr std::int64_t kFrameBytesSpare = 1 << 20;
 
+/// Descriptors that are kept for everything but peers: the store, the log, processes that are watched.
+constexpr std::size_t kDescriptorsKept = 512;
+
 RouterOptions client_router(const ServerOptions& options, const core::Options& core) {
   return {.endpoint = options.clients,
           .receive_hwm = options.client_receive_hwm,
           .send_hwm = options.client_send_hwm,
           .frame_bytes_max = static_cast<std::int64_t>(core.body_bytes_max) + kFrameBytesSpare,
-          .large_bytes_max = static_cast<std::int64_t>(options.client_large_bytes_max)};
+          .large_bytes_max = static_cast<std::int64_t>(options.client_large_bytes_max),
+          .secret_key = options.secret_key,
+          .zap_domain = std::string(name_of(Door::clients))};
 }
 
 RouterOptions worker_router(const ServerOptions& options, const core::Options& core) {
@@ -33,7 +43,9 @@ RouterOptions worker_router(const ServerOptions& options, const core::Options& c
           // reaches this mark.
           .send_hwm = 2 * static_cast<int>(limits::capacity_max),
           .frame_bytes_max = static_cast<std::int64_t>(core.body_bytes_max) + kFrameBytesSpare,
-          .large_bytes_max = INT64_MAX};
+          .large_bytes_max = INT64_MAX,
+          .secret_key = options.secret_key,
+          .zap_domain = std::string(name_of(Door::workers))};
 }
 
 RouterOptions admin_router(const ServerOptions& options) {
@@ -42,6 +54,20 @@ RouterOptions admin_router(const ServerOptions& options) {
           .frame_bytes_max = kFrameBytesSpare,
           .large_bytes_max = INT64_MAX,
           .private_file = true};
+}
+
+/// The bounds of each of the two sockets' connections: those of the options, as far as there are descriptors.
+ConnectionBounds bounds_of(const ServerOptions& options, const core::Options& core) {
+  rlimit files{};
+  const std::size_t descriptors =
+      ::getrlimit(RLIMIT_NOFILE, &files) == 0 ? static_cast<std::size_t>(files.rlim_cur) : SIZE_MAX;
+  const std::size_t for_peers = descriptors - std::min(descriptors / 2, kDescriptorsKept);
+  const std::size_t connections = std::min(options.connections_max, std::max<std::size_t>(1, for_peers / 2));
+  const std::size_t of_address = options.connections_per_address_max;
+  return {.connections_max = connections,
+          .per_address_max = of_address == 0 ? std::max<std::size_t>(1, connections / 4) : of_address,
+          .message_bytes_max = core.body_bytes_max + kFrameBytesSpare,
+          .receiving_bytes_max = options.receiving_bytes_max};
 }
 
 zmq::context_t make_context(int io_threads) {
@@ -67,11 +93,16 @@ std::optional<Router> make_admin(zmq::context_t& context, const ServerOptions& o
 
 Sockets::Sockets(const ServerOptions& options, const core::Options& core)
     : context(make_context(options.io_threads)),
+      keys(options.keys),
+      key_check(options.secret_key.empty() ? nullptr : std::make_unique<ZapHandler>(context, keys)),
+      authorizer(keys, key_check != nullptr),
       clients(context, client_router(options, core)),
       workers(context, worker_router(options, core)),
       admin(make_admin(context, options)),
-      client_disconnects(context, clients.handle()),
-      worker_disconnects(context, workers.handle()) {}
+      client_connections(context, clients.handle(), std::string(name_of(Door::clients)),
+                         bounds_of(options, core)),
+      worker_connections(context, workers.handle(), std::string(name_of(Door::workers)),
+                         bounds_of(options, core)) {}
 
 void Sockets::set_linger(std::chrono::milliseconds time) {
   clients.set_linger(time);

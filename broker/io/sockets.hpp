@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
-#include <string>
 
 #include <zmq.hpp>
 
 #include "broker/core/base/options.hpp"
-#include "broker/io/disconnects.hpp"
+#include "broker/io/authorizer.hpp"
+#include "broker/io/connections.hpp"
+#include "broker/io/key_ring.hpp"
 #include "broker/io/options.hpp"
 #include "broker/io/processes.hpp"
 #include "broker/io/router.hpp"
+#include "broker/io/zap_handler.hpp"
 
 namespace lanemq::io {
 
@@ -24,9 +27,13 @@ struct Sockets {
   void set_linger(std::chrono::milliseconds time);
 
   zmq::context_t context;
+  KeyRing keys;
+  std::unique_ptr<ZapHandler>
+      key_check;  ///< before the sockets, which nobody could open without; may be null
+  Authorizer authorizer;
   Router clients, workers;
   std::optional<Router> admin;
-  Disconnects client_disconnects, worker_disconnects;
+  Connections client_connections, worker_connections;
   Processes worker_processes;
 };
 

@@ -33,6 +33,8 @@ constexpr std::size_t kSpareMax = 32;
 constexpr auto kRetryPause = 50ms;
 /// How often the disk's free room is asked for, while there is work or the disk is full.
 constexpr auto kLookPause = 250ms;
+/// And so much later while there is no work.
+constexpr auto kIdleLookPause = 5s;
 /// The room is also asked for each time that this part of the reserve was written.
 constexpr std::size_t kLooksPerReserve = 16;
 /// Free pages are given back to the disk: so many at a time, and so often.
@@ -118,6 +120,13 @@ SqliteStore::~SqliteStore() {
 Result<void> SqliteStore::load(StoreReader& reader) {
   LANEMQ_CHECK(!thread_.joinable());
   return rows_.tell(reader, path_);
+}
+
+std::optional<StoreRoom> SqliteStore::disk_room() const {
+  const std::uint64_t free = free_bytes_.load(std::memory_order_relaxed);
+  return StoreRoom{.file_bytes = file_bytes_.load(std::memory_order_relaxed),
+                   .reserve_bytes = reserve_.bytes(),
+                   .free_bytes = free == kFreeUnknown ? std::nullopt : std::optional(free)};
 }
 
 void SqliteStore::start_thread() {
@@ -232,18 +241,29 @@ void SqliteStore::run() {
     if (may_stop()) break;
     take_work();
     lock.unlock();
-    if (!failed()) {
-      commit_next();
-      read_bodies();
-      begin_asked_backup();
-      step_backup();
-      if (log_pages_ >= checkpoint_pages_) checkpoint();
-      tidy();
-      look_at_disk();
-    }
+    work();
     lock.lock();
   }
   backup_.reset();
+}
+
+/// A round of work, each part of which is bounded.
+void SqliteStore::work() {
+  if (failed()) return;
+  const auto next_part = [this] { pulse_.fetch_add(2, std::memory_order_relaxed); };
+  pulse_.fetch_add(1, std::memory_order_relaxed);
+  commit_next();
+  next_part();
+  read_bodies();
+  next_part();
+  begin_asked_backup();
+  step_backup();
+  next_part();
+  if (log_pages_ >= checkpoint_pages_) checkpoint();
+  next_part();
+  tidy();
+  look_at_disk();
+  pulse_.fetch_add(1, std::memory_order_relaxed);
 }
 
 /// Returns when there is something to do, or the disk is to be asked for its room.
@@ -258,16 +278,10 @@ void SqliteStore::wait_for_work(std::unique_lock<std::mutex>& lock) {
   const auto incoming = [this] { return has_incoming(); };
   if (can_go_on() || incoming()) return;
   if (failed()) return work_.wait(lock, incoming);
-  auto until = Clock::time_point::max();
-  if (stuck_)
-    until = retry_at_;
-  else if (full())
-    until = look_at_;
+  // Others may fill the disk while the store has nothing to do.
+  auto until = stuck_ ? retry_at_ : full() ? look_at_ : look_at_ + kIdleLookPause;
   if (untidy_ && !stuck_) until = std::min(until, tidy_at_);
-  if (until == Clock::time_point::max())
-    work_.wait(lock, incoming);
-  else
-    work_.wait_until(lock, until, incoming);
+  work_.wait_until(lock, until, incoming);
 }
 
 bool SqliteStore::may_stop() const {
@@ -516,6 +530,8 @@ void SqliteStore::look_at_disk() {
   look_at_ = Clock::now() + kLookPause;
   written_ = 0;
   const auto free = reserve_.free_bytes();
+  free_bytes_.store(free.value_or(kFreeUnknown), std::memory_order_relaxed);
+  file_bytes_.store(reserve_.store_bytes(), std::memory_order_relaxed);
   if (!free) {
     if (full()) set_good();  // the free room is unknown: commits will tell
     return;

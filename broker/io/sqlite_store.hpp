@@ -40,6 +40,7 @@ class SqliteStore final : public Store {
   SqliteStore& operator=(const SqliteStore&) = delete;
 
   std::string_view name() const override { return "sqlite"; }
+  std::optional<StoreRoom> disk_room() const override;
   bool durable() const override { return true; }
   Result<void> load(StoreReader& reader) override;
   std::uint64_t submit(core::Writes& writes) override;
@@ -48,6 +49,7 @@ class SqliteStore final : public Store {
   void read(const std::vector<std::uint64_t>& numbers) override;
   void read_results(const std::vector<std::uint64_t>& numbers) override;
   void take_bodies(std::vector<StoredBody>& bodies) override;
+  std::uint64_t pulse() const override { return pulse_.load(std::memory_order_relaxed); }
   StoreCondition condition() const override { return condition_.load(std::memory_order_acquire); }
   std::string trouble() const override;
   int descriptor() const override { return signal_; }
@@ -58,6 +60,7 @@ class SqliteStore final : public Store {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::uint64_t kFreeUnknown = UINT64_MAX;
   /// A body or result to read once everything up to `ticket` is committed.
   struct Asked {
     std::uint64_t number;
@@ -87,6 +90,7 @@ class SqliteStore final : public Store {
   bool has_incoming() const;
   bool can_go_on() const;
   void take_work();
+  void work();
   void commit_next();
   std::size_t next_transaction() const;
   sqlite::Outcome<void> commit(std::size_t count);
@@ -124,6 +128,9 @@ class SqliteStore final : public Store {
   std::atomic<std::uint64_t> committed_{0};
   std::atomic<StoreCondition> condition_{StoreCondition::good};
   std::atomic<std::size_t> backlog_bytes_{0};
+  std::atomic<std::uint64_t> pulse_{0};
+  std::atomic<std::uint64_t> file_bytes_{0};
+  std::atomic<std::uint64_t> free_bytes_{kFreeUnknown};
   std::atomic<bool> signalled_{false};
   std::uint64_t submitted_ = 0;  ///< of the loop's thread
 

@@ -3,7 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <vector>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <lanemq/version.hpp>
 
@@ -19,6 +24,23 @@ std::size_t resident_bytes() {
     std::fclose(file);
   }
   return resident * 4096;
+}
+
+constexpr const char* kOpenFiles = "/proc/self/fd";
+constexpr core::Duration kDescriptorsCountFor = std::chrono::seconds(10);
+
+std::size_t count_descriptors() {
+  std::error_code why_not;
+  std::size_t count = 0;
+  for (std::filesystem::directory_iterator at(kOpenFiles, why_not), end; !why_not && at != end;
+       at.increment(why_not))
+    ++count;
+  return count;
+}
+
+std::uint64_t descriptors_max() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
 }
 
 std::int64_t signed_of(std::uint64_t value) {
@@ -228,15 +250,37 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
 #undef LANEMQ_COUNTER
 }
 
+void write_store(DocumentWriter& out, const Surroundings& around) {
+  const std::optional<StoreRoom>& room = around.room;
+  out.map(2 + (room ? 2 : 0) + (room && room->free_bytes ? 1 : 0));
+  out.text("kind").text(around.store);
+  out.text("state").text(around.store_state);
+  if (!room) return;
+  out.text("file_bytes").integer(signed_of(room->file_bytes));
+  out.text("reserve_bytes").integer(signed_of(room->reserve_bytes));
+  if (room->free_bytes) out.text("disk_free_bytes").integer(signed_of(*room->free_bytes));
+}
+
 }  // namespace
 
-void write_stats_document(core::Broker& broker, TransportStats& transport, core::TimePoint now,
-                          core::Duration uptime, std::size_t from, Buffer& buffer) {
+std::size_t Descriptors::used(core::TimePoint now) {
+  struct stat folder {};
+  if (::stat(kOpenFiles, &folder) == 0 && folder.st_size > 0) return static_cast<std::size_t>(folder.st_size);
+  if (now >= counts_until_) {
+    used_ = count_descriptors();
+    counts_until_ = now + kDescriptorsCountFor;
+  }
+  return used_;
+}
+
+void write_stats_document(core::Broker& broker, TransportStats& transport, const Surroundings& around,
+                          std::size_t from, Buffer& buffer) {
   DocumentWriter out(buffer);
+  const core::TimePoint now = around.now;
   const LimitsPage page(broker.budgets(), from, now);
-  out.map(page.more() ? 15 : 14);
+  out.map(page.more() ? 18 : 17);
   out.text("version").text(kVersion);
-  out.text("uptime_ms").integer(core::to_ms(uptime));
+  out.text("uptime_ms").integer(core::to_ms(around.uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
   out.text("lanes").map(broker.lanes().size());
   for (const auto& lane : broker.lanes()) {
@@ -263,7 +307,13 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, core:
   out.text("max").number(ms_of(transport.turns.longest()));
   out.text("last_minute").number(ms_of(transport.turns.longest_of_last_minute(now)));
   out.text("memory_bytes").integer(signed_of(broker.memory_bytes()));
+  out.text("memory_max").integer(signed_of(broker.options().memory_max));
   out.text("resident_bytes").integer(signed_of(resident_bytes()));
+  out.text("store");
+  write_store(out, around);
+  out.text("descriptors").map(2);
+  out.text("used").integer(signed_of(transport.descriptors.used(now)));
+  out.text("limit").integer(signed_of(descriptors_max()));
 }
 
 }  // namespace lanemq::io

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include <lanemq/codec.hpp>
 
 #include "broker/core/broker.hpp"
+#include "broker/io/store.hpp"
 
 namespace lanemq::io {
 
@@ -51,19 +54,45 @@ class TurnTimes {
   X(sends_dropped_slow, "messages for a peer that did not read, whose bound was reached")  \
   X(backlog_bytes, "bytes that wait for peers that read slowly, now")                      \
   X(lent_bytes, "bytes of bodies on their way to workers, now")                            \
-  X(store_backlog_bytes, "bytes that wait for the store's disk, now")
+  X(store_backlog_bytes, "bytes that wait for the store's disk, now")                      \
+  X(connections, "connections of clients and workers, now")                                \
+  X(connections_silent, "those that have said nothing yet, now")                           \
+  X(connections_gave_way, "connections that had said nothing, and gave way to others")     \
+  X(connections_refused, "connections that came when there were connections_max")          \
+  X(connections_cut, "connections that sent without end what is no message")               \
+  X(receiving_bytes, "bytes of messages that are not whole yet, of busy connections, now")
 // clang-format on
+
+/// Open descriptors of this process. Counting them takes long where there are tens of thousands and the
+/// kernel does not know their number (before Linux 6.2), so a number is used for some seconds.
+class Descriptors {
+ public:
+  std::size_t used(core::TimePoint now);
+
+ private:
+  std::size_t used_ = 0;
+  core::TimePoint counts_until_{};
+};
 
 struct TransportStats {
 #define LANEMQ_COUNTER(name, meaning) std::uint64_t name = 0;
   LANEMQ_TRANSPORT_COUNTERS(LANEMQ_COUNTER)
 #undef LANEMQ_COUNTER
   TurnTimes turns;
+  Descriptors descriptors;
+};
+
+/// What surrounds the core, at the time of an answer.
+struct Surroundings {
+  std::string_view store, store_state;  ///< Store::name(), StoreWatch::state()
+  std::optional<StoreRoom> room{};
+  core::TimePoint now;
+  core::Duration uptime;
 };
 
 /// Writes the answer to `stats`; docs/protocol.md lists its fields. Of budgets and keys it has as many as fit
 /// a header, from the `from`-th on.
-void write_stats_document(core::Broker& broker, TransportStats& transport, core::TimePoint now,
-                          core::Duration uptime, std::size_t from, Buffer& out);
+void write_stats_document(core::Broker& broker, TransportStats& transport, const Surroundings& around,
+                          std::size_t from, Buffer& out);
 
 }  // namespace lanemq::io

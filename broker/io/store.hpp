@@ -25,6 +25,13 @@ enum class StoreCondition : std::uint8_t {
   failed,  ///< disk and memory may differ: nothing is committed any more
 };
 
+/// The room of a store.
+struct StoreRoom {
+  std::uint64_t file_bytes = 0;               ///< of its files, the reserve apart
+  std::uint64_t reserve_bytes = 0;            ///< kept back (DiskReserve)
+  std::optional<std::uint64_t> free_bytes{};  ///< on its disk, as last looked at; none: unknown
+};
+
 /// A job's body or a result that was read back.
 struct StoredBody {
   std::uint64_t number = 0;
@@ -76,7 +83,12 @@ class Store {
   /// Appends what was read since the last call.
   virtual void take_bodies(std::vector<StoredBody>& bodies) = 0;
 
+  /// Odd while the store's own thread works, even while it waits for work; another number for each piece of
+  /// work. One that stays odd tells of a disk that holds the thread up. Stores without a thread have 0.
+  virtual std::uint64_t pulse() const { return 0; }
   virtual StoreCondition condition() const = 0;
+  /// None: it keeps nothing on a disk. Asks no disk, which may hang.
+  virtual std::optional<StoreRoom> disk_room() const { return std::nullopt; }
   /// What is wrong, for people, with what to do.
   virtual std::string trouble() const = 0;
 

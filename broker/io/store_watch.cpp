@@ -46,4 +46,11 @@ bool StoreWatch::tell_condition(core::TimePoint now) {
   return true;
 }
 
+std::string_view StoreWatch::state() const {
+  if (condition_ == StoreCondition::failed) return "failed";
+  if (condition_ == StoreCondition::full) return "full";
+  if (stalled_) return "stalled";
+  return behind_ ? "behind" : "good";
+}
+
 }  // namespace lanemq::io

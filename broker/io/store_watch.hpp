@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "broker/core/broker.hpp"
 #include "broker/io/commit_queue.hpp"
@@ -29,6 +31,11 @@ class StoreWatch {
   void tell_stalled(core::TimePoint now);
   /// Tells the core whether the disk has room. False: the store has failed, and the broker must end.
   bool tell_condition(core::TimePoint now);
+  bool stalled() const { return stalled_; }
+  /// The store's state for the statistics: `good`, `behind`, `stalled`, `full` or `failed`.
+  std::string_view state() const;
+  std::string_view kind() const { return store_.name(); }
+  std::optional<StoreRoom> room() const { return store_.disk_room(); }
   /// The process stood still, and so did the store's thread.
   void stood_still(core::TimePoint now) { went_on_at_ = now; }
 

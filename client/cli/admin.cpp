@@ -24,7 +24,7 @@ std::string in_own_words(std::string message);
 std::optional<std::string> ask_operator(Client& client, const Common& common, AdminRequest request,
                                         std::size_t rows_max, bool json, int& code) {
   std::string document;
-  for (std::optional<std::int64_t> from = 0; from;) {
+  for (std::optional<std::int64_t> from = request.from; from;) {
     request.from = *from;
     std::future<Reply<AdminDocument>> pending = client.admin(request);
     const std::optional<Reply<AdminDocument>> reply = wait_for(pending, client, common);
@@ -173,6 +173,12 @@ const std::vector<CommandRow>& command_rows() {
        nullptr,
        nullptr,
        {{"worker", &AdminRequest::name, "WORKER", "Its name or session"}}},
+      {AdminVerb::plugin,
+       nullptr,
+       nullptr,
+       "such as plugin guard on",
+       {{"name", &AdminRequest::name, "NAME", "The plugin"},
+        {"value", &AdminRequest::value, "on|off", "Switch it"}}},
       {AdminVerb::move, nullptr, nullptr, nullptr, {{"lane", &AdminRequest::lane, "LANE", "The lane"}}},
       {AdminVerb::budgets, nullptr, "limits", nullptr},
   };
@@ -262,7 +268,8 @@ void add_fields(CLI::App& command, AdminOptions& options, const AdminInfo& info,
     } else if (name == "dry_run") {
       command.add_flag("--dry-run", request.dry_run, "Say what would happen, and change nothing");
     } else if (const FieldRow* field = field_row(row, name)) {
-      CLI::Option* const option = command.add_option((name == "id" ? "" : "--") + std::string(field->name),
+      const bool in_its_place = name == "id" || info.verb == AdminVerb::plugin;
+      CLI::Option* const option = command.add_option((in_its_place ? "" : "--") + std::string(field->name),
                                                      request.*field->text, field->help);
       option->type_name(field->type);
       if (name == "id")

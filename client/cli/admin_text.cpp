@@ -34,7 +34,7 @@ struct Table {
   std::vector<Column> columns;
 };
 
-const std::vector<Table>& tables() {
+const std::vector<Table>& verb_table() {
   static const std::vector<Table> kTables{
       {"jobs",
        {{"JOB", "id"},
@@ -91,6 +91,17 @@ const std::vector<Table>& tables() {
         {"tries", "attempts"},
         {"since", "dead_ms"},
         {"message", "message"}}},
+      {"plugin",
+       {{"PLUGIN", "name"},
+        {"does", "does"},
+        {"state", "state"},
+        {"calls", "calls"},
+        {"refused", "refused"},
+        {"slow", "slow"},
+        {"mean us", "mean_us"},
+        {"longest us", "longest_us"},
+        {"reason", "reason"}}},
+      {"reload", {{"OPTION", "what"}, {"how", "how"}, {"from", "from"}, {"to", "to"}, {"counts", "counts"}}},
       {"pauses", {{"PAUSED", "what"}, {"name", "name"}, {"for", "for_ms"}, {"reason", "reason"}}}};
   return kTables;
 }
@@ -212,6 +223,19 @@ std::string dead_text(const Document& change) {
   return text + "\n";
 }
 
+/// What a reload of the configuration changed, or would change.
+std::string reload_text(const Table& table, const Document& answer, bool colour) {
+  const Document& changes = part(answer, table.verb);
+  const bool dry = holds(answer, "dry_run");
+  std::string text = dry ? "this would change; nothing has\n" : "the configuration is read again\n";
+  if (changes.empty())
+    return dry ? "nothing would change\n" : "the configuration is read again; nothing has changed\n";
+  text += aligned_table(rows_of(table, changes), colour);
+  if (const std::int64_t more = number_of(answer, "more"); more > 0)
+    text += "and " + std::to_string(more) + " more\n";
+  return text;
+}
+
 /// A sentence about a change.
 std::string change_text(std::string_view verb, const Document& change) {
   const std::string thing = text_of(change, "what") + " " + text_of(change, "name");
@@ -304,9 +328,10 @@ std::optional<std::int64_t> add_dead_change(std::string& document, const std::st
 std::optional<std::string> admin_text(std::string_view verb, std::string_view json, bool colour) {
   const Document document = parsed(json);
   if (!document.is_object()) return std::nullopt;
-  for (const Table& table : tables()) {
+  for (const Table& table : verb_table()) {
     if (table.verb != verb) continue;
     const Document& list = part(document, verb);
+    if (verb == "reload" && list.is_array()) return reload_text(table, document, colour);
     return list.is_array() ? std::optional(list_text(table, list, colour)) : std::nullopt;
   }
   if (verb == "job") return job_text(document, colour);
@@ -345,7 +370,7 @@ std::vector<std::string> top_lines(const TopFacts& facts, const TopFacts& before
     add_lines(lines, "PAUSED  " + shown({}, paused));
   if (!part(stats, "budgets").empty())
     add_lines(lines, limits_table(facts.stats, false).value_or(std::string()));
-  for (const Table& table : tables()) {
+  for (const Table& table : verb_table()) {
     if (table.verb == "workers")
       add_lines(lines,
                 list_text(table, busiest(part(parsed(facts.workers), "workers"), "running", ""), false));

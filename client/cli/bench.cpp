@@ -81,7 +81,7 @@ class Bench : public std::enable_shared_from_this<Bench> {
     request.id = new_ulid();
     {
       const std::lock_guard lock(mutex_);
-      if (stopped_ || started_ == options_.count) return;
+      if (stopped_ || refused_ || started_ == options_.count) return;
       ++started_;
       ids_[place] = request.id;
     }
@@ -101,7 +101,7 @@ class Bench : public std::enable_shared_from_this<Bench> {
         tenth_micros_.push_back(static_cast<std::uint32_t>(std::min<std::int64_t>(tenth_micros, 0xFFFFFFFF)));
       else
         count_error(answer.error());
-      last = finished_ = ++landed_ == options_.count;
+      last = finished_ = ++landed_ == (refused_ ? started_ : options_.count);
     }
     if (last)
       over_.notify_one();
@@ -110,6 +110,7 @@ class Bench : public std::enable_shared_from_this<Bench> {
   }
 
   void count_error(const ClientError& error) {
+    refused_ |= error.known_code() == ErrorCode::unauthorized;  // so would be all that follow
     if (errors_[error.code]++ == 0)
       first_errors_.push_back(printable(error.code) + ": " + printable(error.message));
   }
@@ -139,6 +140,7 @@ class Bench : public std::enable_shared_from_this<Bench> {
   std::vector<std::string> first_errors_;
   std::size_t landed_ = 0;
   bool finished_ = false, stopped_ = false;
+  bool refused_ = false;  ///< the broker takes the key no more, and no job is begun any more
   double seconds_ = 0;
 };
 

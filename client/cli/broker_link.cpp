@@ -30,6 +30,11 @@ std::string what_is_there(const Common& common) {
     case Peer::http:
       return ": an HTTP server answers there" + other;
     case Peer::zeromq:
+      if (!common.keys.broker.empty())
+        return ": a ZeroMQ socket is there that does not know --broker-key (LANEMQ_BROKER_KEY): name the "
+               "public key of "
+               "that broker, or another broker with " +
+               common.named_by;
       return ": a ZeroMQ socket is there that does not answer clients, such as a broker's endpoint for "
              "workers" +
              other;
@@ -54,6 +59,7 @@ const std::string& why_unreachable(const Common& common) {
 ClientOptions client_options(const Common& common) {
   ClientOptions options;
   options.endpoint = common.broker;
+  options.keys = common.keys;
   options.log = [](std::string_view sentence) { say(sentence); };
   options.control_timeout += common.connect_timeout;  // --connect-timeout ends the wait for a first word
   return options;
@@ -63,7 +69,8 @@ bool reaches(Client& client, const Common& common) {
   std::future<Reply<BrokerPong>> pong = client.ping();
   if (ready_within(pong, common.connect_timeout)) {
     const Reply<BrokerPong> reply = pong.get();
-    if (reply || !reply.error().local) return true;  // a refusal is an answer, too
+    if (reply || !reply.error().local) return true;                           // a refusal is an answer, too
+    if (reply.error().known_code() == ErrorCode::unauthorized) return false;  // it was said
   }
   if (interrupted() == 0) say_unreachable(common);
   return false;
@@ -82,7 +89,7 @@ void cancel_and_say(Client& client, const std::vector<std::string>& ids) {
   std::size_t cancelled = 0, unsure = 0;
   for (auto& reply : replies) {
     const bool told = reply.wait_until(end) == std::future_status::ready;
-    const Reply<JobStatus> status = told ? reply.get() : tl::unexpected(ClientError{});
+    const Reply<JobStatus> status = told ? reply.get() : ClientError{};
     if (!status) ++unsure;
     if (status && status->state == "cancelled") ++cancelled;
   }

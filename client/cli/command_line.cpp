@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
+#include <string>
+
+#include <unistd.h>
 
 #include <lanemq/admin_table.hpp>
 #include <lanemq/client.hpp>
@@ -12,6 +15,7 @@
 #include <lanemq/version.hpp>
 
 #include "client/cli/terminal.hpp"
+#include "common/settings/secret_shapes.hpp"
 #include "common/settings/values.hpp"
 
 namespace lanemq::cli {
@@ -20,7 +24,8 @@ namespace {
 using std::chrono::milliseconds;
 
 std::string usage_error(const CLI::App*, const CLI::Error& error) {
-  return std::string("lanemq: ") + error.what() + "; see lanemq --help, lanemq COMMAND --help\n";
+  return "lanemq: " + settings::without_secrets(error.what()) +
+         "; see lanemq --help, lanemq COMMAND --help\n";
 }
 
 /// Accepts the old name of a variable, in ms, where the new one is not set.
@@ -30,6 +35,14 @@ void take_old_variable(const char* old, const char* name) {
   const std::string time = std::string(text) + "ms";
   say(std::string(old) + " is an old spelling; write " + name + "=" + printable(time));
   ::setenv(name, time.c_str(), 1);
+}
+
+/// The folder of the operators' socket: as the variable says, or that of the broker's service on this machine
+/// (packaging/systemd), where this user may use it. Empty: there is none.
+std::string runtime_folder() {
+  if (const char* const folder = std::getenv("RUNTIME_DIRECTORY")) return folder;
+  const std::string service = "/run/lanemq";
+  return ::access((service + "/admin.sock").c_str(), R_OK | W_OK) == 0 ? service : "";
 }
 
 }  // namespace
@@ -44,8 +57,14 @@ CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out",
       ->envname("LANEMQ_BROKER")
       ->capture_default_str()
       ->type_name("ENDPOINT");
-  const char* const folder = std::getenv("RUNTIME_DIRECTORY");
-  admin_endpoint_ = default_admin_endpoint(folder != nullptr ? folder : "");
+  app_.add_option("--broker-key", keys_said_.broker_key, "The broker's public key, where it asks for keys")
+      ->envname("LANEMQ_BROKER_KEY")
+      ->type_name("KEY");
+  app_.add_option("--secret-key", keys_said_.secret_key,
+                  "One's own key for it: file:PATH or env:VARIABLE; lanemq keygen makes it")
+      ->envname("LANEMQ_CLIENT_KEY")
+      ->type_name("SOURCE");
+  admin_endpoint_ = default_admin_endpoint(runtime_folder());
   app_.add_option("--admin", admin_endpoint_, "Where the broker listens for operators")
       ->envname("LANEMQ_ADMIN")
       ->capture_default_str()
@@ -69,7 +88,7 @@ void CommandLine::say_unexpected(const CLI::ExtrasError& error) {
   if (!command_missing || left.front().starts_with('-'))
     app_.exit(error);
   else
-    say("there is no command \"" + printable(left.front()) + '"' +
+    say("there is no command \"" + settings::without_secrets(printable(left.front())) + '"' +
         (meant.empty() ? "; lanemq --help lists them" : "; did you mean \"" + meant + "\"?"));
 }
 
@@ -100,18 +119,24 @@ int CommandLine::run(int argc, char** argv) {
     say("a command is missing, such as submit, run, stats, ping or bench; see lanemq --help");
     return kExitUsage;
   }
+  common_.admin = admin_endpoint_;
   // --admin alone means that there is no clients' endpoint to ask.
   const bool admin_alone = app_.count("--admin") > 0 && app_.count("--broker") == 0;
   if (asks_ == Asks::operators || (asks_ == Asks::either && admin_alone)) {
     common_.broker = admin_endpoint_;
     common_.named_by = "--admin or LANEMQ_ADMIN";
+    keys_said_ = {};
   }
   try {
+    if (asks_ != Asks::nobody) common_.keys = read_broker_keys(keys_said_, settings::process_environment);
     const int code = run_(common_);
     // A command that failed because of a signal exits as if the signal had ended it.
     return code == kExitFailed && interrupted() != 0 ? kExitSignal + interrupted() : code;
-  } catch (const std::invalid_argument& error) {  // a bad endpoint
+  } catch (const settings::UsageError& error) {
     say(error.what());
+    return kExitUsage;
+  } catch (const std::invalid_argument& error) {  // a bad endpoint
+    say(settings::without_secrets(error.what()));
     return kExitUsage;
   } catch (const std::exception& error) {
     say(error.what());

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "client/cli/commands.hpp"
+#include "common/settings/broker_keys.hpp"
 
 namespace lanemq::cli {
 
@@ -47,6 +48,7 @@ class CommandLine {
   CLI::App app_;
   Common common_;
   std::string admin_endpoint_;
+  settings::BrokerKeys keys_said_;
   Asks asks_ = Asks::nobody;
   Run run_;
 };

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include <lanemq/curve_keys.hpp>
+
 namespace lanemq::cli {
 
 inline constexpr int kExitDone = 0;
@@ -18,8 +20,10 @@ inline constexpr int kExitSignal = 128;     ///< plus the signal's number
 /// The options of all commands.
 struct Common {
   std::string broker;
+  std::string admin;                                   ///< the operators' endpoint, whatever `broker` is
   std::string named_by = "--broker or LANEMQ_BROKER";  ///< for messages: how to name another endpoint
-  std::chrono::milliseconds connect_timeout{3'000};
+  CurveKeys keys{};                                    ///< for the clients' endpoint; operators need none
+  std::chrono::milliseconds connect_timeout{2'000};
 };
 
 /// The options of a job.
@@ -43,7 +47,10 @@ void add_job_queries(CommandLine& line);  ///< status, cancel, fetch
 void add_explain(CommandLine& line);
 void add_limits(CommandLine& line);
 void add_operator_commands(CommandLine& line);  ///< one for each of the operators' verbs
+void add_check(CommandLine& line);
 void add_top(CommandLine& line);
 void add_simulate(CommandLine& line);
+void add_keygen(CommandLine& line);
+void add_completion(CommandLine& line);
 
 }  // namespace lanemq::cli

@@ -18,6 +18,7 @@
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/terminal.hpp"
 #include "common/ids/ulid.hpp"
+#include "common/settings/secret_shapes.hpp"
 
 namespace lanemq::cli {
 namespace {
@@ -221,7 +222,7 @@ int submit(const Common& common, const SubmitOptions& options) {
   if (!options.meta.empty()) {
     request.meta = meta_of_json(options.meta);
     if (request.meta.empty()) {
-      say("--meta is not JSON: " + printable(options.meta));
+      say(settings::without_secrets("--meta is not JSON: " + printable(options.meta)));
       return kExitUsage;
     }
   }

@@ -16,6 +16,15 @@ constexpr std::string_view kBearer = "bearer ";
 /// Digits of a secret's hash that name a caller where no keys are configured.
 constexpr std::size_t kNameDigits = 12;
 
+struct Op {
+  std::string_view path, name;
+};
+/// By path, with all below it; of several the longest.
+constexpr Op kOps[] = {
+    {"/v1/chat/completions", "chat"}, {"/v1/completions", "chat"},      {"/v1/messages", "chat"},
+    {"/v1/responses", "responses"},   {"/v1/embeddings", "embeddings"}, {"/v1/jobs", "jobs"},
+    {"/v1/files", "files"},           {"/v1/batches", "batches"},       {"/v1/messages/batches", "batches"}};
+
 std::string_view secret_of(const HttpRequest& request) {
   const std::string_view value = request.headers.get("authorization");
   const bool bearer = value.size() > kBearer.size() && begins_with_word(value, kBearer);
@@ -40,6 +49,22 @@ bool Caller::may_use_model(std::string_view model) const {
 
 bool Caller::may_use_service(std::string_view service) const {
   return !key || matches(key->services, service);
+}
+
+std::string_view op_of(std::string_view path) {
+  const Op* found = nullptr;
+  for (const Op& op : kOps)
+    if (path.starts_with(op.path) && (path.size() == op.path.size() || path[op.path.size()] == '/') &&
+        (found == nullptr || op.path.size() > found->path.size()))
+      found = &op;
+  return found == nullptr ? std::string_view() : found->name;
+}
+
+std::vector<std::string_view> op_names() {
+  std::vector<std::string_view> names;
+  for (const Op& op : kOps)
+    if (std::find(names.begin(), names.end(), op.name) == names.end()) names.push_back(op.name);
+  return names;
 }
 
 ApiError forbidden_service(std::string_view service) {
@@ -76,11 +101,18 @@ void Access::replace(std::vector<KeySettings> keys) {
   keys_ = std::make_shared<const ByHash>(std::move(by_hash));
 }
 
+std::string Access::name_of(const std::string& secret_hash) const {
+  if (keys_->empty())
+    return secret_hash.empty() ? "anonymous" : "caller-" + secret_hash.substr(0, kNameDigits);
+  const auto found = keys_->find(secret_hash);
+  return found == keys_->end() ? std::string() : found->second.name;
+}
+
 tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) const {
   const std::string& hash = secret_hash_of(request);
   const Api api = api_of(request);
   if (keys_->empty()) {
-    const std::string name = hash.empty() ? "anonymous" : "caller-" + hash.substr(0, kNameDigits);
+    const std::string name = name_of(hash);
     return Caller{.name = name, .client = name, .api = api, .key = nullptr};
   }
   if (hash.empty())
@@ -94,6 +126,16 @@ tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) con
                                    .message = "this key is not known here; ask who runs this gateway",
                                    .reason = kUnknownKey});
   const KeySettings& key = found->second;
+  if (std::chrono::system_clock::now() > key.not_after)
+    return tl::unexpected(ApiError{.name = "unauthorized",
+                                   .message = "key \"" + key.name + "\" counts no more since " +
+                                              settings::show_moment(key.not_after) +
+                                              " (not_after); ask who runs this gateway for a new one",
+                                   .reason = "key_expired"});
+  if (const std::string_view op = op_of(request.path);
+      !op.empty() && !key.ops.empty() && std::find(key.ops.begin(), key.ops.end(), op) == key.ops.end())
+    return tl::unexpected(
+        ApiError{.name = "forbidden", .message = std::string(op) + " is not allowed with this key (ops)"});
   return Caller{.name = key.name,
                 .client = key.client.empty() ? key.name : key.client,
                 .api = api,

@@ -17,6 +17,7 @@
 #include "client/gateway/api_error.hpp"
 #include "client/gateway/http/message.hpp"
 #include "client/gateway/lane_choice.hpp"
+#include "common/settings/values.hpp"
 
 namespace lanemq::gateway {
 
@@ -33,10 +34,12 @@ struct KeySettings {
   std::string sha256{};  ///< of the secret, 64 hexadecimal digits
   std::string client{};  ///< in whose share of the broker its jobs count; empty: the key's name
   LaneRules lanes{};
-  std::vector<std::string> models{};            ///< allowed, with * and ?; empty: all
-  std::vector<std::string> services{};          ///< allowed, with * and ?; parse() adds those of the APIs
-  std::chrono::milliseconds delay_max{kWeek};   ///< of jobs left at /v1/jobs
-  std::chrono::milliseconds retain_max{kWeek};  ///< of their answers, where a job states a time
+  std::vector<std::string> models{};              ///< allowed, with * and ?; empty: all
+  std::vector<std::string> services{};            ///< allowed, with * and ?; parse() adds those of the APIs
+  std::vector<std::string> ops{};                 ///< allowed, of op_names(); empty: all
+  settings::Moment not_after = settings::kNever;  ///< the key counts until then
+  std::chrono::milliseconds delay_max{kWeek};     ///< of jobs left at /v1/jobs
+  std::chrono::milliseconds retain_max{kWeek};    ///< of their answers, where a job states a time
   bool any_stored_response = false;  ///< may also use responses that other keys stored in the shared account
   std::optional<bool> forward_service_tier{};  ///< none: as Settings::forward_service_tier
   std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit
@@ -71,6 +74,11 @@ ApiError forbidden_service(std::string_view service);
 /// without `authorization`.
 Api api_of(const HttpRequest& request);
 
+/// What keys may be for, as their `ops` name it: the paths of a request say which it is.
+std::vector<std::string_view> op_names();
+/// The op of a path; empty: it is none, and any key may ask for it.
+std::string_view op_of(std::string_view path);
+
 /// ApiError::reason of an unknown key.
 inline constexpr std::string_view kUnknownKey = "unknown_key";
 
@@ -86,7 +94,11 @@ class Access {
   /// Replaces the keys for later requests; present callers keep theirs.
   void replace(std::vector<KeySettings> keys);
 
-  /// The caller of a request, by `authorization: Bearer` or `x-api-key`.
+  /// The name of who has that secret, which may count no more; empty: nobody is known by it.
+  std::string name_of(const std::string& secret_hash) const;
+
+  /// The caller of a request, by `authorization: Bearer` or `x-api-key`; an error where its key is unknown,
+  /// has run out, or is not for what the path asks for.
   tl::expected<Caller, ApiError> caller_of(const HttpRequest& request) const;
 
  private:

@@ -159,6 +159,8 @@ void add_retry_headers(const ApiError& error, Headers& headers) {
 std::string said_as(const ClientError& error) {
   if (error.key_is_refused()) return "upstream_auth";
   if (error.code == "deadline" && error.attempts > 0) return "timeout";
+  // It is the gateway's own key for the broker, and nothing that the caller could mend.
+  if (error.code == name_of(ErrorCode::unauthorized)) return "unavailable";
   // Why the keys rest is not said, and it need not be the money.
   if (error.code == "upstream_quota" && !error.upstream_status) return "keys_rest";
   return error.code;
@@ -213,6 +215,8 @@ ApiError api_error_of(const ClientError& error, const std::string& lane) {
   if (error.key_is_refused())
     result.message =
         "the upstream refused the key of the worker, which is not the caller's: " + error.message;
+  if (error.code == name_of(ErrorCode::unauthorized))
+    result.message = "the broker does not take this gateway's key; its operator has to mend that";
   if (!error.limiter.empty()) result.message += " (limited by " + error.limiter + ")";
   if (error.code == "deadline" && error.attempts > 0)
     result.message += " (attempts: " + std::to_string(error.attempts) + ")";

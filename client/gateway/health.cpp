@@ -9,6 +9,7 @@
 
 #include "client/gateway/batches/batch_service.hpp"
 #include "client/gateway/not_served.hpp"
+#include "common/log/log.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -66,11 +67,17 @@ void Health::watch() {
     gateway_.broker.ping([this](const Reply<BrokerPong>& pong) {
       asked_ = false;
       if (pong) answered_ = gateway_.loop.now();
+      const bool refused = !pong && !pong.error().local;
+      if (refused && !refused_)
+        log::event(
+            log::Level::error, "broker.refused",
+            {{"broker", printable(gateway_.settings.broker)}, {"message", printable(pong.error().message)}});
+      refused_ = refused;
     });
   }
   ask_for_unserved();
   if (broker_is_away()) gateway_.on_broker_away();
-  timer_->after(answered_ ? kPingEvery : kLookEvery, [this] { watch(); });
+  timer_->after(answered_ || refused_ ? kPingEvery : kLookEvery, [this] { watch(); });
 }
 
 void Health::ask_for_unserved() {

@@ -23,11 +23,12 @@ class Health {
   void watch_batches(const BatchService& batches) { batches_ = &batches; }
   /// Whether the broker has not answered for five seconds, or never in the first five.
   bool broker_is_away() const;
+  /// Whether the broker has answered in the last five seconds.
+  bool broker_answers() const;
   void watch();
 
  private:
   void ask_for_unserved();
-  bool broker_answers() const;
   HttpAnswer ready() const;
 
   Gateway& gateway_;
@@ -35,6 +36,7 @@ class Health {
   const BatchService* batches_ = nullptr;
   std::unique_ptr<Loop::Timer> timer_;
   bool asked_ = false;
+  bool refused_ = false;  ///< the last ping was: what listens there is no broker's endpoint for clients
   bool asked_for_unserved_ = false;
   std::optional<Loop::TimePoint> unserved_asked_at_;
   std::string unserved_;  ///< a line each, for /readyz

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/gateway/access.hpp"
+#include "client/gateway/access_log.hpp"
 #include "client/gateway/batches/batch_routes.hpp"
 #include "client/gateway/batches/batch_service.hpp"
 #include "client/gateway/batches/batch_store.hpp"
@@ -19,10 +20,15 @@
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/left_jobs.hpp"
 #include "client/gateway/not_served.hpp"
+#include "client/gateway/service_beat.hpp"
 #include "client/gateway/settings.hpp"
 #include "common/log/log.hpp"
+#include "common/service/memory_guard.hpp"
+#include "common/service/notifier.hpp"
 #include "common/settings/blank_file.hpp"
 #include "common/settings/old_spellings.hpp"
+#include "common/settings/secret_shapes.hpp"
+#include "common/settings/secret_source.hpp"
 #include "common/settings/start_check.hpp"
 
 namespace lanemq::gateway {
@@ -82,10 +88,12 @@ ApiError error_of(Refusal kind, std::string_view detail, const std::string& hint
 /// nothing runs or the time is over.
 class Drain {
  public:
-  Drain(Gateway& gateway, HttpServer& server) : gateway_(gateway), server_(server), timer_(server.timer()) {}
+  Drain(Gateway& gateway, HttpServer& server, ServiceBeat& beat)
+      : gateway_(gateway), server_(server), beat_(beat), timer_(server.timer()) {}
 
   void begin() {
     if (std::exchange(gateway_.leaving, true)) return server_.stop();  // a second signal ends at once
+    beat_.stopping(gateway_.settings.drain_delay + gateway_.settings.drain_timeout);
     timer_->after(gateway_.settings.drain_delay, [this] { refuse(); });
   }
 
@@ -103,24 +111,72 @@ class Drain {
 
   Gateway& gateway_;
   HttpServer& server_;
+  ServiceBeat& beat_;
   std::unique_ptr<Loop::Timer> timer_;
   Loop::TimePoint until_{};
 };
+
+/// Below this a certificate's rest is a warning.
+constexpr std::chrono::hours kCertificateSoon{30 * 24};
+
+/// The server's certificate; null: it speaks no TLS. Throws UsageError with what is wrong with its files.
+std::shared_ptr<const TlsIdentity> identity_of(const Settings& settings) {
+  if (settings.tls_certificate_file.empty()) return nullptr;
+  try {
+    return TlsIdentity::read(settings.tls_certificate_file, settings.tls_key_file);
+  } catch (const std::runtime_error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+void encrypt(HttpServer& server, std::shared_ptr<const TlsIdentity> identity) {
+  const bool soon = identity->left() < kCertificateSoon;
+  log::event(soon ? log::Level::warning : log::Level::info, "tls.certificate",
+             {{"ends", identity->ends()},
+              {"do", soon ? "renew it and send SIGHUP, which reads it again" : "SIGHUP reads it again"}});
+  server.encrypt(std::move(identity));
+}
+
+/// At the start: TLS where it is wanted, and a warning where strangers come without it, or without keys.
+void encrypt(HttpServer& server, const Settings& settings) {
+  if (std::shared_ptr<const TlsIdentity> identity = identity_of(settings))
+    encrypt(server, std::move(identity));
+  if (is_loopback(settings.server.address)) return;
+  const char* const missing = settings.keys.empty()              ? "keys"
+                              : settings.tls_certificate.empty() ? "TLS"
+                                                                 : nullptr;
+  if (missing != nullptr)
+    log::event(log::Level::warning, "listen.insecure",
+               {{"address", settings.server.address},
+                {"without", missing},
+                {"do", "let nobody else reach this network, or leave out --insecure"}});
+}
 
 /// Reads the settings again and applies them; invalid ones change nothing.
 class Reload {
  public:
   using Read = std::function<Settings()>;
   using Tell = std::function<void(const Settings& settings)>;
-  Reload(Settings& settings, Read read, Tell tell)
-      : settings_(settings), read_(std::move(read)), tell_(std::move(tell)) {}
+  Reload(Settings& settings, HttpServer& server, service::Notifier& notifier, Read read, Tell tell)
+      : settings_(settings),
+        server_(server),
+        notifier_(notifier),
+        read_(std::move(read)),
+        tell_(std::move(tell)) {}
 
   void operator()() const {
+    const service::Reloading told(notifier_);
     try {
-      const Settings wanted = read_();
+      const Settings wanted = read_(), before = settings_;
+      std::shared_ptr<const TlsIdentity> identity = identity_of(wanted);
       const std::vector<NamedChange> changes = named_changes(settings_, wanted);
       const std::vector<std::string> left = take_over(wanted, settings_);
+      // Whether TLS is spoken at all needs a restart.
+      if (identity && !before.tls_certificate.empty()) encrypt(server_, std::move(identity));
       tell_(settings_);
+      for (const lanemq::settings::Changed& change : changed(option_table(), before, settings_))
+        log::event(log::Level::info, "config.changed",
+                   {{"key", change.key}, {"from", change.before}, {"to", change.after}});
       log::event(log::Level::info, "config.reloaded",
                  {{"keys", settings_.keys.size()}, {"models", settings_.models.size()}});
       // A file that was cut while it was copied may be valid; the log then shows what it lost.
@@ -137,13 +193,35 @@ class Reload {
 
  private:
   Settings& settings_;
+  HttpServer& server_;
+  service::Notifier& notifier_;
   const Read read_;
   const Tell tell_;
 };
 
-std::string url_of(const ServerOptions& server, std::uint16_t port) {
+/// The answer to what the server itself refuses.
+HttpAnswer refused_by_server(Gateway& gateway, const Router& router, Refusal kind, const HttpRequest& request,
+                             std::string_view detail) {
+  if (kind == Refusal::disk_refuses) {
+    gateway.disk_log.note(detail);
+    detail = "the gateway's disk refuses what is uploaded, and its log says why; try again later";
+  }
+  return refusal(gateway, request, error_of(kind, detail, hint_of(kind, router, request)));
+}
+
+/// Refuses what no route may take.
+std::optional<HttpAnswer> refused_at_door(Gateway& gateway, const HttpRequest& head) {
+  std::optional<ApiError> why = why_not_packed(head.headers);
+  if (!why && gateway.settings.auth == Auth::none) why = why_not_without_keys(head, gateway.settings.hosts);
+  if (!why) return std::nullopt;
+  return refusal(gateway, head, *why);
+}
+
+std::string url_of(const Settings& settings, std::uint16_t port) {
+  const ServerOptions& server = settings.server;
   const bool v6 = server.address.find(':') != std::string::npos;
-  return "http://" + (v6 ? "[" + server.address + "]" : server.address) + ":" + std::to_string(port);
+  return std::string(settings.tls_certificate.empty() ? "http://" : "https://") +
+         (v6 ? "[" + server.address + "]" : server.address) + ":" + std::to_string(port);
 }
 
 /// Opens files and batches, where there is a folder; null: there is none, and `why_not` says why.
@@ -168,8 +246,18 @@ std::unique_ptr<BatchService> open_batches(const Settings& settings, CallerLimit
   }
 }
 
+/// Reads the settings, and takes the secrets that they name out of the process's environment.
+Request read_settings(int argc, const char* const* argv) {
+  Request request = parse(argc, argv, lanemq::settings::process_environment);
+  for (const KeySettings& key : request.settings.keys)
+    lanemq::settings::hide_secret(key.secret);
+  lanemq::settings::hide_secret(request.settings.broker_keys.secret_key);
+  return request;
+}
+
 /// Refuses what run() would refuse, and changes nothing.
 void check_start(const Settings& settings) {
+  static_cast<void>(identity_of(settings));
   if (const auto reason = lanemq::settings::why_not_listen(settings.server.address, settings.server.port))
     throw std::runtime_error("cannot listen on " + settings.server.address + ":" +
                              std::to_string(settings.server.port) + ": " + *reason);
@@ -188,8 +276,21 @@ ServerOptions within_descriptors(ServerOptions options) {
   return options;
 }
 
+/// The options of the gateway's own connection to the broker.
+ClientOptions options_of_client(const Settings& settings, const ServerOptions& server) {
+  return {.endpoint = settings.broker,
+          .keys = settings.curve,
+          .pending_max = server.connections_max * kPendingPerCaller + kPendingBeside,
+          .pending_bytes_max = settings.server.bodies_bytes_max * 2,
+          .grace = kBrokerGrace,
+          .log = [](std::string_view line) {
+            log::event(log::Level::warning, "broker", {{"message", line}});
+          }};
+}
+
 int run(Settings settings, const Reload::Read& read) {
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection shows in its call
+  service::Notifier notifier(lanemq::settings::process_environment);
   Metrics metrics;
   Access access(settings.keys);
   Router router;
@@ -198,29 +299,18 @@ int run(Settings settings, const Reload::Read& read) {
   HttpServer server(
       server_options, router,
       [&served_by, &router](Refusal kind, const HttpRequest& request, std::string_view detail) {
-        if (kind == Refusal::disk_refuses) {
-          served_by->disk_log.note(detail);
-          detail = "the gateway's disk refuses what is uploaded, and its log says why; try again later";
-        }
-        return refusal(*served_by, request, error_of(kind, detail, hint_of(kind, router, request)));
+        return refused_by_server(*served_by, router, kind, request, detail);
       },
-      [&served_by, &settings](const HttpRequest& head) -> std::optional<HttpAnswer> {
-        std::optional<ApiError> why = why_not_packed(head.headers);
-        if (!why && settings.auth == Auth::none) why = why_not_without_keys(head, settings.hosts);
-        if (!why) return std::nullopt;
-        return refusal(*served_by, head, *why);
-      });
-  BrokerDrive drive(server,
-                    {.endpoint = settings.broker,
-                     .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,
-                     .pending_bytes_max = settings.server.bodies_bytes_max * 2,
-                     .grace = kBrokerGrace,
-                     .log = [](std::string_view line) {
-                       log::event(log::Level::warning, "broker", {{"message", line}});
-                     }});
+      [&served_by](const HttpRequest& head) { return refused_at_door(*served_by, head); });
+  encrypt(server, settings);
+  BrokerDrive drive(server, options_of_client(settings, server_options));
   Gateway gateway{
       .settings = settings, .loop = server, .broker = drive.client(), .access = access, .metrics = metrics};
   served_by = &gateway;
+  AccessLog access_log(access);
+  server.on_answered([&](const Answered& answered) {
+    if (settings.access_log) access_log.note(answered, server.now());
+  });
   Health health(gateway, server);
   health.add_routes(router);
   gateway.broker_is_away = [&health] { return health.broker_is_away(); };
@@ -241,11 +331,14 @@ int run(Settings settings, const Reload::Read& read) {
   }
   BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
   batch_routes.add_to(router);
-  Drain drain(gateway, server);
+  const std::string url = url_of(settings, server.port());
+  ServiceBeat beat(notifier, server, health, url);
+  Drain drain(gateway, server, beat);
   health.watch();
-  std::printf("ready %s\n", url_of(settings.server, server.port()).c_str());
+  beat.ready();
+  std::printf("ready %s\n", url.c_str());
   std::fflush(stdout);
-  const Reload reload(settings, read, [&](const Settings& changed) {
+  const Reload reload(settings, server, notifier, read, [&](const Settings& changed) {
     access.replace(changed.keys);
     job_routes.limits().keep_only(changed.keys);
     if (batches) batches->change(changed);
@@ -267,25 +360,28 @@ int run(Settings settings, const Reload::Read& read) {
 
 int main(int argc, char** argv) try {
   using namespace lanemq::gateway;
-  const Request request = parse(argc, argv, lanemq::settings::process_environment);
+  lanemq::service::guard_memory();
+  const Request request = read_settings(argc, argv);
   lanemq::log::set_level(request.settings.log_level);
   lanemq::log::set_format(request.settings.log_format);
+  if (request.settings.keep_cores) lanemq::service::open_memory();
   warn_of(request.old);
   if (request.what == lanemq::settings::Asked::For::check) check_start(request.settings);
   if (request.what == lanemq::settings::Asked::For::run)
     return run(request.settings, [&] {
       if (const auto why_not = lanemq::settings::why_not_read_again(request.file)) throw UsageError(*why_not);
-      Request again = parse(argc, argv, lanemq::settings::process_environment);
+      Request again = read_settings(argc, argv);
       warn_of(again.old);
       return std::move(again.settings);
     });
   std::fputs(request.text.c_str(), stdout);
+  std::fputs(request.aside.c_str(), stderr);
   return kExitDone;
 } catch (const lanemq::gateway::UsageError& error) {
   std::fprintf(stderr, "lanemq-gateway: %s\n", error.what());
   return lanemq::gateway::kExitUsage;
 } catch (const std::invalid_argument& error) {
-  std::fprintf(stderr, "lanemq-gateway: %s\n", error.what());
+  std::fprintf(stderr, "lanemq-gateway: %s\n", lanemq::settings::without_secrets(error.what()).c_str());
   return lanemq::gateway::kExitUsage;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "lanemq-gateway: %s\n", error.what());

@@ -70,6 +70,20 @@ Headers Relay::headers() const {
   return headers;
 }
 
+/// Says what the access log asks for; `usage`: as far as the upstream told it.
+void Relay::tell(const std::optional<wire::Usage>& usage) {
+  const JobFacts& facts = flight_->facts();
+  AnswerFacts told{.lane = facts.lane,
+                   .model = flight_->plan().steps.front().model,
+                   .waited = facts.queued,
+                   .ran = facts.ran};
+  if (usage) {
+    told.input_tokens = usage->input_tokens;
+    told.output_tokens = usage->output_tokens;
+  }
+  responder_->tell(std::move(told));
+}
+
 void Relay::begin() {
   begun_ = true;
   Headers head = headers();
@@ -129,6 +143,7 @@ void Relay::on_chunk(std::int64_t seq, const Blob& bytes) {
 
 void Relay::on_done(const JobDone& done) {
   if (over_) return;
+  tell(done.usage);
   if (!flight_->plan().stream) {
     Headers head = headers();
     head.set("content-type", "application/json");
@@ -166,6 +181,7 @@ void Relay::on_whole(const Blob& body) {
 
 void Relay::on_failed(const ClientError& error) {
   if (over_) return;
+  tell({});
   ApiError api_error = api_error_of(error, flight_->facts().lane);
   // If the broker said nothing in all that time the broker is the reason, and not the queue.
   const auto heard = gateway_.broker.counters().heard;
@@ -187,6 +203,7 @@ void Relay::on_failed(const ClientError& error) {
 void Relay::gone() {
   if (over_) return;
   const std::shared_ptr<Relay> self = shared_from_this();
+  tell({});
   flight_->leave(*this);
   over();
 }

@@ -34,6 +34,7 @@ class Relay final : public FlightWatcher, public std::enable_shared_from_this<Re
 
  private:
   Headers headers() const;
+  void tell(const std::optional<wire::Usage>& usage);
   void begin();
   void on_whole(const Blob& body);
   void commit_after(std::chrono::milliseconds time);

@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/secret.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <stdexcept>
 
 #include <openssl/evp.h>
+#include <openssl/rand.h>
 
 namespace lanemq::gateway {
+namespace {
+
+std::string hex_of(const unsigned char* bytes, std::size_t size) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * size);
+  for (std::size_t i = 0; i < size; ++i) {
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string sha256_hex(std::string_view bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
@@ -20,14 +36,14 @@ std::string sha256_hex(std::string_view bytes) {
       EVP_DigestUpdate(context.get(), bytes.data(), bytes.size()) != 1 ||
       EVP_DigestFinal_ex(context.get(), digest, &size) != 1)
     throw std::runtime_error("libcrypto makes no SHA-256");
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(std::size_t{2} * size);
-  for (unsigned int i = 0; i < size; ++i) {
-    text += kDigits[digest[i] >> 4];
-    text += kDigits[digest[i] & 15];
-  }
-  return text;
+  return hex_of(digest, size);
+}
+
+std::string fresh_secret() {
+  unsigned char random[24];
+  if (RAND_priv_bytes(random, sizeof random) != 1)
+    throw std::runtime_error("the system gives no random bytes");
+  return "lanemq-" + hex_of(random, sizeof random);
 }
 
 }  // namespace lanemq::gateway

@@ -9,4 +9,8 @@ namespace lanemq::gateway {
 /// The SHA-256 hash as 64 hexadecimal digits.
 std::string sha256_hex(std::string_view bytes);
 
+/// A secret for a caller's key: 192 random bits behind `lanemq-`. Throws std::runtime_error where the system
+/// has none.
+std::string fresh_secret();
+
 }  // namespace lanemq::gateway

@@ -49,6 +49,8 @@ std::string base_url(std::string text) {
                     std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7F; });
   if (!text.empty() && !(is_url && fits))
     throw UsageError("must be a URL like https://ai.example.com, not \"" + printable(text, 64) + '"');
+  if (text.find('@') != std::string::npos)
+    throw UsageError("must not hold credentials: callers get it in links");
   while (text.ends_with('/'))
     text.pop_back();
   return text;
@@ -85,7 +87,10 @@ ProgramText program() {
           "SIGHUP: read the file again; keys, models, lanes and times count at once.\n"
           "SIGTERM: finish what runs, then stop.\n"
           "Exit codes: 0 done, 2 usage, 3 the system refuses (a port, descriptors).",
-      .blocks = {"key", "model"}};
+      .blocks = {"key", "model"},
+      .flags = {
+          {"--make-key", "",
+           "Print a [[key]] for the file of --config, and its new secret to the standard error, and end."}}};
 }
 
 std::string listen_of(const ServerOptions& server) {
@@ -106,13 +111,25 @@ const Options<Settings>& option_table() {
   using namespace rows;
   static const Options<Settings> kOptions = without_units_before<Settings>({
       text("broker", "endpoint", "The broker's endpoint for clients.", &Settings::broker),
+      broker_key_row<Settings>(),
+      secret_key_row<Settings>(),
       Option<Settings>{
           {.key = "listen",
            .kind = Kind::text,
            .unit = "address:port",
-           .sentence = "Where HTTP is served; port 0 picks a free one; beyond this machine only with keys."},
+           .sentence =
+               "Where HTTP is served; port 0 picks a free one; beyond this machine only with keys and "
+               "TLS."},
           [](const Settings& s) { return Values{listen_of(s.server)}; },
           [](Settings& s, const Values& values) { apply_listen(s, values.front()); }},
+      text("tls_certificate", "file",
+           "Serve HTTPS with this certificate: PEM, its chain behind it; a path, or credential:NAME of "
+           "systemd. "
+           "SIGHUP reads it again.",
+           &Settings::tls_certificate)
+          .when_empty("HTTP without TLS"),
+      text("tls_key", "file", "The certificate's key: PEM, without a passphrase.", &Settings::tls_key)
+          .when_empty("none"),
       name("openai_service", "name", "The broker's service for requests of OpenAI's API.",
            &Settings::openai_service),
       name("anthropic_service", "name", "The broker's service for requests of Anthropic's API.",
@@ -249,9 +266,13 @@ const Options<Settings>& option_table() {
            "are served.",
            &Settings::hosts)
           .when_empty("none"),
-      yes_or_no("insecure", "Listen beyond this machine although there are no keys.", &Settings::insecure),
+      yes_or_no("insecure", "Listen beyond this machine although there are no keys, or there is no TLS.",
+                &Settings::insecure),
+      yes_or_no("access_log", "A line of the log for each request (request.answered), 1000 a second at most.",
+                &Settings::access_log),
       rows::log_level(&Settings::log_level),
       rows::log_format(&Settings::log_format),
+      rows::keep_cores(&Settings::keep_cores),
   });
   return kOptions;
 }
@@ -277,6 +298,12 @@ const Options<KeySettings>& key_options() {
        texts("models", "patterns", "That it may use, with * and ?.", &KeySettings::models).when_empty("all"),
        texts("services", "patterns", "That it may use, with * and ?.", &KeySettings::services)
            .when_empty("those of the two APIs"),
+       list("ops", "names", "What it is for: chat, responses, embeddings, jobs, files, batches.",
+            &KeySettings::ops)
+           .when_empty("all"),
+       moment("not_after",
+              "A date, whose last second is the key's (UTC), or a date with a time: then it counts no more.",
+              &KeySettings::not_after),
        duration("delay_max", kAnyDuration, "Of a job that is left.", &KeySettings::delay_max),
        duration("retain_max", kAnyDuration, "Of its answer.", &KeySettings::retain_max),
        row(
@@ -354,19 +381,32 @@ const Options<ModelSettings>& model_options() {
   return kOptions;
 }
 
+void require_op(const std::string& op) {
+  const std::vector<std::string_view> names = op_names();
+  if (std::find(names.begin(), names.end(), op) != names.end()) return;
+  std::string known;
+  for (const std::string_view name : names)
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  throw UsageError("ops has \"" + printable(op, 64) + "\", and there are " + known);
+}
+
 KeySettings read_key(const std::string& path, const toml::table& table, const Environment& environment,
                      Heard& heard) {
   KeySettings key;
+  refuse_empty(path, table);
   read_table(path, table, "", bound(key_options(), key), heard);
   if (key.name.empty()) throw UsageError("it needs a name");
+  for (const std::string& op : key.ops)
+    require_op(op);
   if (key.secret.empty() == key.sha256.empty())
     throw UsageError("key \"" + printable(key.name) + "\" needs either secret or sha256");
   if (!key.secret.empty())
     about("secret of key \"" + printable(key.name) + '"', [&] {
       const std::string secret = read_secret(key.secret, environment);
       if (secret.size() < kSecretBytesMin)
-        throw UsageError("it must have " + std::to_string(kSecretBytesMin) +
-                         " bytes or more, so that nobody guesses it; `openssl rand -hex 24` makes one");
+        throw UsageError(
+            "it must have " + std::to_string(kSecretBytesMin) +
+            " bytes or more, so that nobody guesses it; lanemq-gateway --make-key prints a new one");
       key.sha256 = sha256_hex(secret);
     });
   return key;
@@ -450,8 +490,22 @@ std::string print(Settings& settings) {
 
 // ---- the whole ----------------------------------------------------------------------------------------
 
-bool is_loopback(const std::string& address) {
-  return address == "::1" || address.starts_with("127.");
+/// The file that a value names: a path, or one of systemd's credentials.
+std::string file_of(const std::string& named, const Environment& environment) {
+  constexpr std::string_view kCredential = "credential:";
+  if (!named.starts_with(kCredential)) return named;
+  const char* const folder = environment("CREDENTIALS_DIRECTORY");
+  if (folder == nullptr)
+    throw UsageError("there is no " + named +
+                     ": $CREDENTIALS_DIRECTORY is not set; see LoadCredential= of systemd");
+  return std::string(folder) + "/" + named.substr(kCredential.size());
+}
+
+/// A table for the file of --config. The secret is for the key's holder alone: the file has its hash.
+std::string new_key(const std::string& secret) {
+  const std::string hash = sha256_hex(secret);
+  return "[[key]]\nname = \"key-" + hash.substr(0, 6) +
+         "\"   # in logs and metrics: give it a name of your own\nsha256 = \"" + hash + "\"\n";
 }
 
 /// The default folder of files and batches; empty: there is none. Each broker has its own, since batches are
@@ -507,14 +561,27 @@ void check(const Settings& settings) {
   if (settings.auth == Auth::none && !settings.keys.empty())
     throw UsageError(
         "auth is \"none\" and there are keys, which would mean nothing: leave out one of the two");
-  if (settings.keys.empty() && !settings.insecure && !is_loopback(settings.server.address))
+  if (settings.tls_certificate.empty() != settings.tls_key.empty())
+    throw UsageError("tls_certificate and tls_key belong together; name both, or neither");
+  if (settings.insecure || is_loopback(settings.server.address)) return;
+  if (settings.keys.empty())
     throw UsageError(
         "listening on " + settings.server.address +
-        " without keys would let anybody spend the upstream's; add [[key]] to the file of --config, "
-        "listen on 127.0.0.1, or say --insecure true");
+        " without keys would let anybody spend the upstream's; add [[key]] to the file of --config "
+        "(--make-key prints one), listen on 127.0.0.1, or say --insecure true");
+  if (settings.tls_certificate.empty())
+    throw UsageError(
+        "listening on " + settings.server.address +
+        " without TLS would show keys and prompts to whoever is on the way; name tls_certificate "
+        "and tls_key, listen on 127.0.0.1 behind a proxy that speaks TLS, or say --insecure true "
+        "where the network is trusted");
 }
 
 }  // namespace
+
+bool is_loopback(const std::string& address) {
+  return address == "::1" || address.starts_with("127.");
+}
 
 Request parse(int argc, const char* const* argv, const Environment& environment) {
   Request request;
@@ -529,14 +596,24 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   request.text = std::move(asked.text);
   request.file = std::move(asked.file);
   request.old = std::move(asked.heard.old);
-  if (asked.what == Asked::For::print) return request;
+  if (asked.flags.contains("--make-key")) {
+    request.what = Asked::For::print;
+    const std::string secret = fresh_secret();
+    request.text = new_key(secret);
+    request.aside = "the secret, for its holder; it is shown this once: " + secret + "\n";
+  }
+  if (request.what == Asked::For::print) return request;
   if (asked.what == Asked::For::print_config) request.text = print(settings);
   BatchSettings& batches = settings.batches;
   if (!batches.folder_named) batches.folder = usual_state_folder(environment, settings.broker);
   for (KeySettings& key : settings.keys)
     if (key.services.empty()) key.services = {settings.openai_service, settings.anthropic_service};
   if (!settings.auth_said) settings.auth = settings.keys.empty() ? Auth::none : Auth::keys;
+  about("tls_certificate",
+        [&] { settings.tls_certificate_file = file_of(settings.tls_certificate, environment); });
+  about("tls_key", [&] { settings.tls_key_file = file_of(settings.tls_key, environment); });
   about("broker", [&] { check_endpoint(settings.broker, Port::named); });
+  settings.curve = read_broker_keys(settings.broker_keys, environment);
   check(settings);
   return request;
 }

@@ -13,6 +13,7 @@
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/models.hpp"
 #include "common/settings/asked.hpp"
+#include "common/settings/broker_keys.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/option.hpp"
 
@@ -24,10 +25,16 @@ using settings::UsageError;
 /// All settings of the program.
 struct Settings {
   std::string broker = "tcp://127.0.0.1:5570";
+  settings::BrokerKeys broker_keys{};  ///< as said
+  CurveKeys curve{};                   ///< as read by parse()
   ServerOptions server{.port = 8080};
   log::Level log_level = log::Level::info;
   log::Format log_format = log::Format::text;
+  bool keep_cores = false;
+  bool access_log = false;
   bool insecure = false;
+  /// As configured: paths, or `credential:NAME`; and the files that these are. Empty: no TLS.
+  std::string tls_certificate{}, tls_key{}, tls_certificate_file{}, tls_key_file{};
   Auth auth = Auth::none;  ///< as configured, else by whether there are keys at the start
   bool auth_said = false;
   std::vector<std::string> hosts{};  ///< names that requests without keys may use for this host, with * and ?
@@ -68,12 +75,16 @@ struct Request {
   settings::Asked::For what = settings::Asked::For::run;
   Settings settings{};
   std::string text{};                        ///< to print: the help, the version or the configuration
+  std::string aside{};                       ///< to print to the standard error, behind `text`
   std::string file{};                        ///< the configuration file that was read; empty: none
   std::vector<settings::OldSpelling> old{};  ///< options in the spelling of the version before
 };
 
 /// All options, without [[key]] and [[model]].
 const settings::Options<Settings>& option_table();
+
+/// Whether only this machine reaches the address.
+bool is_loopback(const std::string& address);
 
 /// Reads the command line, the environment and the file of --config. A flag wins over a variable, a variable
 /// over the file. Reads keys' secrets and keeps only their hashes. Throws UsageError.

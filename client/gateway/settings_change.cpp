@@ -24,9 +24,21 @@ constexpr Fixed fixed(std::string_view what) {
 constexpr Fixed kFixed[] = {fixed<&Settings::broker>("broker"),
                             fixed<&Settings::server>("listen and the bounds and timeouts of HTTP"),
                             fixed<&Settings::job_body_bytes_max>("job_body_bytes_max"),
+                            {"whether TLS is spoken (tls_certificate)",
+                             [](const Settings& a, const Settings& b) {
+                               return a.tls_certificate.empty() == b.tls_certificate.empty();
+                             },
+                             [](const Settings& running, Settings& changed) {
+                               if (running.tls_certificate.empty() == changed.tls_certificate.empty()) return;
+                               changed.tls_certificate = running.tls_certificate;
+                               changed.tls_key = running.tls_key;
+                               changed.tls_certificate_file = running.tls_certificate_file;
+                               changed.tls_key_file = running.tls_key_file;
+                             }},
                             fixed<&Settings::batches>("state and the bounds of files and batches"),
                             fixed<&Settings::log_level>("log_level"),
-                            fixed<&Settings::log_format>("log_format")};
+                            fixed<&Settings::log_format>("log_format"),
+                            fixed<&Settings::keep_cores>("keep_cores")};
 
 /// Names of items of `some` for which `counts` is true, and which `others` does not have.
 template <class Item, class Counts>

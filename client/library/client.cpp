@@ -127,7 +127,7 @@ class Client::Core {
 // ---- on the callers' threads --------------------------------------------------------------------------
 
 void Client::Core::ask(RequestDesk::Made made, Handler handler) {
-  if (!made) return handler(tl::unexpected(std::move(made.error())));
+  if (!made) return handler(std::move(made.error()));
   made->handler = std::move(handler);
   std::unique_lock lock(mutex_);
   inbox_.push_back(std::move(*made));

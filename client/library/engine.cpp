@@ -24,7 +24,7 @@ constexpr int kLostByStrangers = 3;
 Engine::Engine(const ClientOptions& options, RequestDesk& desk)
     : options_(options),
       desk_(desk),
-      link_(options.endpoint, options.body_bytes_max),
+      link_(options.endpoint, options.keys, options.body_bytes_max),
       session_(Clock::now(), options.batch_max),
       decoder_(options.body_bytes_max) {}
 
@@ -41,7 +41,7 @@ bool Engine::seen(const std::string& id, std::int64_t seq) {
 
 void Engine::refuse(Handler handler, ClientError error) {
   asked_ = true;
-  refused_.push_back({.handler = std::move(handler), .outcome = tl::unexpected(std::move(error))});
+  refused_.push_back({.handler = std::move(handler), .outcome = std::move(error)});
 }
 
 void Engine::process() {
@@ -132,13 +132,33 @@ void Engine::hear_nonsense(const std::string& why) {
 void Engine::watch_link() {
   new_link_ = false;
   while (const std::optional<LinkEvent> event = link_.next_event()) {
-    if (*event == LinkEvent::connected)
-      session_.connected();
-    else
-      session_.disconnected(Clock::now());
+    switch (*event) {
+      case LinkEvent::connected:
+        session_.connected();
+        break;
+      case LinkEvent::disconnected:
+        session_.disconnected(Clock::now());
+        break;
+      case LinkEvent::refused:
+        refuse_all("the broker at " + printable(options_.endpoint) +
+                   " does not take this key; its operator puts the public key into the broker's keys_folder");
+        break;
+      case LinkEvent::other_kind:
+        refuse_all("the broker at " + printable(options_.endpoint) +
+                   (options_.keys.secret.empty()
+                        ? " asks for keys; give the broker's public key and a secret key of one's own"
+                        : " asks for no keys, and this client shows one; leave the keys out"));
+        break;
+    }
   }
   if (session_.lost() >= kLostByStrangers)
     tell_stranger("it ends connections without a word that can be read");
+}
+
+/// Ends all requests: the broker will take none of them.
+void Engine::refuse_all(const std::string& why) {
+  log(why);
+  session_.end_all({.code = std::string(name_of(ErrorCode::unauthorized)), .message = why, .local = true});
 }
 
 /// Reports a peer that is no broker, once until a broker answers.

@@ -56,6 +56,7 @@ class Engine {
   void hear(Received& received, TimePoint now);
   void hear_nonsense(const std::string& why);
   void tell_stranger(const std::string& why);
+  void refuse_all(const std::string& why);
   void watch_link();
   void reopen(TimePoint now);
   void tell();

@@ -14,16 +14,16 @@ namespace lanemq::client {
 /// Converts a reply to the one type of the request's replies.
 template <class T>
 Reply<T> narrow(Outcome&& outcome) {
-  return std::move(outcome).map([](auto value) { return std::get<T>(std::move(value)); });
+  if (!outcome) return std::move(outcome).error();
+  return std::get<T>(*std::move(outcome));
 }
 
 using Fetched = std::variant<JobDone, JobStatus>;
 template <>
 inline Reply<Fetched> narrow(Outcome&& outcome) {
-  return std::move(outcome).map([](auto value) -> Fetched {
-    if (auto* done = std::get_if<JobDone>(&value)) return std::move(*done);
-    return std::get<JobStatus>(std::move(value));
-  });
+  if (!outcome) return std::move(outcome).error();
+  if (auto* done = std::get_if<JobDone>(&*outcome)) return std::move(*done);
+  return std::get<JobStatus>(*std::move(outcome));
 }
 
 template <class T>

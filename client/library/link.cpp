@@ -12,6 +12,7 @@
 #include <lanemq/text.hpp>
 
 #include "common/signals/signals_blocked.hpp"
+#include "common/zmq/curve.hpp"
 
 namespace lanemq::client {
 namespace {
@@ -59,9 +60,10 @@ void Descriptors::remove(int fd) {
 
 // ---- the link -----------------------------------------------------------------------------------------
 
-Link::Link(std::string endpoint, std::size_t body_bytes_max)
+Link::Link(std::string endpoint, CurveKeys keys, std::size_t body_bytes_max)
     : context_(shared_context()),
       endpoint_(std::move(endpoint)),
+      keys_(std::move(keys)),
       frame_bytes_max_(static_cast<std::int64_t>(body_bytes_max) + kFrameSlackBytes),
       ends_(make_ends()) {
   watch(ends_);
@@ -82,8 +84,10 @@ Link::Ends Link::make_ends() try {
   socket.set(zmq::sockopt::tcp_keepalive, 1);
   socket.set(zmq::sockopt::ipv6, true);
 
-  ends.monitor =
-      socket::Monitor(*context_, ends.socket, ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+  socket::show_keys(socket, keys_);
+  ends.monitor = socket::Monitor(*context_, ends.socket,
+                                 ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                                     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
   socket.connect(endpoint_);
   return ends;
 } catch (const zmq::error_t& error) {
@@ -145,9 +149,21 @@ bool Link::receive(Received& received) {
 }
 
 std::optional<LinkEvent> Link::next_event() {
-  const auto event = ends_.monitor.next();
-  if (!event) return std::nullopt;
-  return event->number == ZMQ_EVENT_DISCONNECTED ? LinkEvent::disconnected : LinkEvent::connected;
+  while (const auto event = ends_.monitor.next())
+    switch (event->number) {
+      case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        return LinkEvent::connected;
+      case ZMQ_EVENT_DISCONNECTED:
+        return LinkEvent::disconnected;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+        return LinkEvent::refused;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        if (event->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) return LinkEvent::other_kind;
+        break;
+      default:
+        break;
+    }
+  return std::nullopt;
 }
 
 }  // namespace lanemq::client

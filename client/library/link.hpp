@@ -11,6 +11,7 @@
 #include <zmq.hpp>
 
 #include <lanemq/blob.hpp>
+#include <lanemq/curve_keys.hpp>
 
 #include "client/library/session.hpp"
 #include "common/zmq/message.hpp"
@@ -19,7 +20,12 @@
 namespace lanemq::client {
 
 /// An event of a connection.
-enum class LinkEvent : unsigned char { connected, disconnected };
+enum class LinkEvent : unsigned char {
+  connected,
+  disconnected,
+  refused,     ///< the broker does not take the key; libzmq tries again
+  other_kind,  ///< one side encrypts and the other does not
+};
 
 /// A received message: its header, and its body if that had a frame of its own.
 struct Received {
@@ -50,8 +56,9 @@ class Descriptors {
 class Link {
  public:
   /// Begins to connect. Throws std::invalid_argument for an invalid endpoint, std::runtime_error where no
-  /// descriptors are left. `body_bytes_max` bounds received messages.
-  Link(std::string endpoint, std::size_t body_bytes_max);
+  /// descriptors are left. `body_bytes_max` bounds received messages. Throws std::invalid_argument for keys
+  /// that are unusable, too.
+  Link(std::string endpoint, CurveKeys keys, std::size_t body_bytes_max);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -89,6 +96,7 @@ class Link {
 
   std::shared_ptr<zmq::context_t> context_;
   std::string endpoint_;
+  CurveKeys keys_;
   std::int64_t frame_bytes_max_;
   Descriptors watched_;
   Ends ends_;

@@ -26,7 +26,7 @@ class LoopClient::Core {
   template <class T>
   void ask(client::RequestDesk::Made made, std::function<void(Reply<T>)> callback) {
     client::Handler handler = client::calling<T>(std::move(callback));
-    if (closed_) return handler(tl::unexpected(closed(made)));
+    if (closed_) return handler(closed(made));
     if (made) {
       made->handler = std::move(handler);
       engine_.begin(std::move(*made));

@@ -129,7 +129,7 @@ RequestDesk::Made RequestDesk::submit(RequestKind kind, JobRequest job, const Bl
   if (!refused) refused = take_place(body.size());
   if (refused) {
     refused->id = std::move(id);
-    return tl::unexpected(std::move(*refused));
+    return std::move(*refused);
   }
   Request request{.ref = ref, .kind = kind};
   request.id = std::move(id);
@@ -153,7 +153,7 @@ RequestDesk::Made RequestDesk::stream(JobRequest job, const Blob& body, StreamRe
 RequestDesk::Made RequestDesk::follow(const std::string& id, std::int64_t from_seq, StreamReader& reader) {
   if (std::optional<ClientError> refused = take_place(0)) {
     refused->id = id;
-    return tl::unexpected(std::move(*refused));
+    return std::move(*refused);
   }
   Request request{.ref = next_ref(), .kind = RequestKind::stream, .id = id};
   request.asked = std::chrono::steady_clock::now();
@@ -166,7 +166,7 @@ template <class Message>
 RequestDesk::Made RequestDesk::ask(RequestKind kind, std::string id, Message query, milliseconds timeout) {
   if (std::optional<ClientError> refused = take_place(0)) {
     refused->id = std::move(id);
-    return tl::unexpected(std::move(*refused));
+    return std::move(*refused);
   }
   const std::uint64_t ref = next_ref();
   Request request{.ref = ref, .kind = kind, .header = encode_query(query, ref)};

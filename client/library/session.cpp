@@ -82,11 +82,15 @@ void Session::begin(Request request, TimePoint now) {
 }
 
 void Session::close() {
+  end_all(local_error(ErrorCode::cancelled, "the client was closed before the answer came", {}));
+}
+
+void Session::end_all(const ClientError& why) {
   while (!pending_.empty()) {
     const auto at = pending_.begin();
-    ClientError error = local_error(ErrorCode::cancelled, "the client was closed before the answer came",
-                                    at->second.request.id);
-    finish(at, tl::unexpected(std::move(error)));
+    ClientError error = why;
+    error.id = at->second.request.id;
+    finish(at, std::move(error));
   }
 }
 
@@ -217,22 +221,25 @@ void Session::on(const wire::JobResult& reply, const Blob& body, TimePoint) {
 void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint) {
   if (ref_number(reply.ref) == kProbeRef) return;  // the broker refused our probe: go on waiting
   const auto at = find(reply.ref, reply.id);
+  // To a message that the broker did not read, and so to all requests: the key was taken back.
+  if (reply.code == name_of(ErrorCode::unauthorized) && !reply.ref.present() && reply.id.empty())
+    return end_all(local_error(ErrorCode::unauthorized, text(reply.message), {}));
   if (at == pending_.end()) {
     ++counters_.dropped_answers;
     return;
   }
   const bool has_no_more = reply.code == name_of(ErrorCode::gone);
   if (!has_no_more && fetched_for_pieces(at, reply.chunks)) return;
-  answer(at, tl::unexpected(ClientError{.code = text(reply.code),
-                                        .message = text(reply.message),
-                                        .id = take_id(at),
-                                        .retry_after = to_ms(reply.retry_after_ms),
-                                        .attempts = reply.attempts,
-                                        .queued = milliseconds(reply.queued_ms),
-                                        .limiter = text(reply.limiter),
-                                        .chunks = reply.chunks,
-                                        .upstream_status = to_int(reply.upstream_status),
-                                        .body = body.owned()}));
+  answer(at, ClientError{.code = text(reply.code),
+                         .message = text(reply.message),
+                         .id = take_id(at),
+                         .retry_after = to_ms(reply.retry_after_ms),
+                         .attempts = reply.attempts,
+                         .queued = milliseconds(reply.queued_ms),
+                         .limiter = text(reply.limiter),
+                         .chunks = reply.chunks,
+                         .upstream_status = to_int(reply.upstream_status),
+                         .body = body.owned()});
 }
 
 void Session::on(const wire::StatusReply& reply, const Blob&, TimePoint now) {
@@ -278,7 +285,8 @@ void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
   }
   answer(at, BrokerPong{.round_trip = now - at->second.request.asked,
                         .broker_time = milliseconds(reply.now_ms),
-                        .version = text(reply.version)});
+                        .version = text(reply.version),
+                        .default_lane = text(reply.default_lane)});
 }
 
 void Session::on(const wire::AdminReply& reply, const Blob&, TimePoint) {
@@ -325,7 +333,7 @@ bool Session::blame_largest_body() {
                       " times without a word; a body of " + std::to_string(request.body.size()) +
                       " bytes is probably over its body_bytes_max: send less or raise it",
                   request.id);
-  finish(largest, tl::unexpected(std::move(error)));
+  finish(largest, std::move(error));
   return true;
 }
 
@@ -417,7 +425,7 @@ void Session::expire(TimePoint now) {
         local_error(ErrorCode::deadline,
                     "no answer from the broker within " + std::to_string(waited.count()) + " ms", request.id);
     ++counters_.expired;
-    finish(at, tl::unexpected(std::move(error)));
+    finish(at, std::move(error));
   }
 }
 
@@ -601,7 +609,7 @@ bool Session::fetched_for_pieces(Table::iterator at, std::int64_t chunks) {
                       " of the answer were lost, and the broker sends only its end",
                   at->second.request.id);
   error.chunks = chunks;
-  finish(at, tl::unexpected(std::move(error)));
+  finish(at, std::move(error));
   return true;
 }
 

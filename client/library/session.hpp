@@ -83,7 +83,7 @@ struct Outgoing {
 class Session {
  public:
   static constexpr std::chrono::milliseconds kPingAfter{1'000};    ///< of silence, before a ping
-  static constexpr std::chrono::milliseconds kReopenAfter{3'000};  ///< of silence, before a new connection
+  static constexpr std::chrono::milliseconds kReopenAfter{2'500};  ///< of silence, before a new connection
   /// A living connection may lose an answer: a broker drops what a slow reader leaves unread. So the states
   /// of jobs sent that long ago are asked for, one at a time; a job that is over is sent again, which brings
   /// its answer.
@@ -142,6 +142,8 @@ class Session {
 
   /// Ends all pending requests with the local error `cancelled`.
   void close();
+  /// Ends all pending requests with that error, each with its own id.
+  void end_all(const ClientError& why);
 
   /// Replaces `out` by the pieces that came, in order within each stream. To be delivered before what
   /// take_finished() returns.

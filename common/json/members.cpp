@@ -10,6 +10,7 @@
 #include <lanemq/text.hpp>
 #include <lanemq/words.hpp>
 
+#include "common/json/base64.hpp"
 #include "common/json/cursor.hpp"
 
 namespace lanemq {
@@ -118,20 +119,6 @@ class Picker : public nlohmann::json_sax<json> {
   std::array<bool, kReadHere.size()> seen_{};
 };
 
-std::string base64(std::string_view bytes) {
-  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (std::size_t j = 0; j < 4; ++j)
-      out += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63] : '=';
-  }
-  return out;
-}
-
 }  // namespace
 
 JsonLook look_into_json(std::string_view text, std::span<JsonMember> members, std::string_view inner) {
@@ -222,7 +209,7 @@ std::string in_one_line(std::string_view json_value) {
 std::string as_json_value(std::string_view bytes) {
   if (look_into_json(bytes, {}).valid) return in_one_line(bytes);
   if (is_utf8(bytes)) return json_text(bytes);
-  return "{\"base64\":\"" + base64(bytes) + "\"}";
+  return "{\"base64\":\"" + to_base64(bytes) + "\"}";
 }
 
 }  // namespace lanemq

@@ -88,6 +88,22 @@ std::vector<BoundOption> bound(const Options<Settings>& options, Settings& setti
 
 /// The value as one text; a list with commas.
 std::string joined(const Values& values);
+
+/// An option with two values, as the file writes them.
+struct Changed {
+  std::string key, before, after;
+};
+/// The options whose values differ.
+template <class Settings>
+std::vector<Changed> changed(const Options<Settings>& options, const Settings& before,
+                             const Settings& after) {
+  std::vector<Changed> found;
+  for (const Option<Settings>& option : options)
+    if (option.get(before) != option.get(after))
+      found.push_back({std::string(option.key), joined(option.get(before)), joined(option.get(after))});
+  return found;
+}
+
 /// Sets the option; refuses an empty value where the option has no text for it.
 void set(const BoundOption& option, const Values& values);
 
@@ -141,6 +157,13 @@ Option<Settings> name(std::string_view key, std::string_view unit, std::string_v
                       T Settings::*first, Path... path) {
   return row({.key = key, .kind = Kind::text, .unit = unit, .sentence = sentence}, parse_name,
              std::identity(), first, path...);
+}
+
+/// A time until when something counts.
+template <class Settings, class T, class... Path>
+Option<Settings> moment(std::string_view key, std::string_view sentence, T Settings::*first, Path... path) {
+  return row({.key = key, .kind = Kind::text, .unit = "date", .sentence = sentence, .empty = "never"},
+             parse_moment, show_moment, first, path...);
 }
 
 template <class Settings, class T, class... Path>
@@ -210,6 +233,15 @@ Option<Settings> log_format(T Settings::*first, Path... path) {
               .unit = "text|json",
               .sentence = "How a line of the log reads: text, or an object of JSON."},
              parse_log_format, show_log_format, first, path...);
+}
+
+/// Whether service::guard_memory() is taken back.
+template <class Settings, class T, class... Path>
+Option<Settings> keep_cores(T Settings::*first, Path... path) {
+  return yes_or_no("keep_cores",
+                   "Allows cores, and debuggers and profilers that attach: whoever has them has the secrets "
+                   "and bodies in memory.",
+                   first, path...);
 }
 
 /// A list of texts, taken as they are.

@@ -2,12 +2,16 @@
 #include "common/settings/option_reader.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
@@ -185,8 +189,9 @@ class CommandLine {
       known.push_back(flag_of(option.key));
     for (const Flag& flag : program_.flags)
       known.emplace_back(flag.name);
-    const std::string meant = nearest(word.substr(0, word.find('=')), known);
-    throw UsageError("unknown flag \"" + printable(word, 64) + '"' +
+    const std::string flag = word.substr(0, word.find('='));
+    const std::string meant = nearest(flag, known);
+    throw UsageError("unknown flag \"" + printable(flag, 64) + '"' +
                      (meant.empty() ? "; see --help" : "; did you mean \"" + meant + "\"?"));
   }
 
@@ -209,7 +214,64 @@ std::string scalar(const toml::node& node) {
   if (const auto* value = node.as_integer()) return std::to_string(value->get());
   if (const auto* value = node.as_floating_point()) return std::to_string(value->get());
   if (const auto* value = node.as_boolean()) return value->get() ? "true" : "false";
-  throw UsageError("must be a string, a number, true or false");
+  std::ostringstream date;
+  if (const auto* day = node.as_date())
+    date << day->get();
+  else if (const auto* moment = node.as_date_time())
+    date << moment->get();
+  else
+    throw UsageError("must be a string, a number, true or false");
+  return date.str();
+}
+
+namespace {
+
+void add_flat(const std::string& path, const toml::table& table, const std::string& prefix, FlatTable& flat) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix + std::string(name.str());
+    const auto add = [&](const toml::node& item) {
+      at_place(place_of(path, item.source()) + ": " + printable(key),
+               [&] { flat.emplace_back(key, scalar(item)); });
+    };
+    if (const toml::table* inner = node.as_table())
+      add_flat(path, *inner, key + ".", flat);
+    else if (const toml::array* list = node.as_array())
+      for (const toml::node& item : *list)
+        add(item);
+    else
+      add(node);
+  }
+}
+
+}  // namespace
+
+void refuse_empty(const std::string& path, const toml::table& table) {
+  for (const auto& [name, node] : table) {
+    const toml::array* const list = node.as_array();
+    const auto* const text = node.as_string();
+    if ((list == nullptr || !list->empty()) && (text == nullptr || !text->get().empty())) continue;
+    throw PlacedError(place_of(path, node.source()) + ": " + printable(name.str()) +
+                      " is empty; leave it out for the default, or name some");
+  }
+}
+
+FlatTable flat_table(const std::string& path, const toml::table& table) {
+  FlatTable flat;
+  add_flat(path, table, "", flat);
+  return flat;
+}
+
+std::string print_flat(const FlatTable& table) {
+  std::string text;
+  for (std::size_t at = 0; at < table.size();) {
+    const std::string& key = table[at].first;
+    std::string values;
+    std::size_t count = 0;
+    for (; at < table.size() && table[at].first == key; ++at, ++count)
+      values += (count == 0 ? "" : ", ") + toml_text(table[at].second);
+    text += key + " = " + (count == 1 ? values : "[" + values + "]") + "\n";
+  }
+  return text;
 }
 
 const toml::table& table_in(const toml::node& node, std::string_view example) {
@@ -294,6 +356,10 @@ void set_key(const std::vector<BoundOption>& options, const std::string& place, 
 }
 
 toml::table parse_file(const std::string& path) try {
+  // A pipe would be waited for, and a running program stands meanwhile.
+  std::error_code unknown;
+  if (const auto status = std::filesystem::status(path, unknown); std::filesystem::is_fifo(status))
+    throw UsageError(printable(path) + " is a pipe, which cannot be read again; write a file");
   errno = 0;
   std::FILE* const file = std::fopen(path.c_str(), "re");
   // A folder can be opened, and the parser takes it for an empty file.
@@ -357,12 +423,35 @@ void OptionReader::read_environment(const Environment& environment, Heard& heard
   }
 }
 
+/// Refuses a variable whose name is nearly that of an option's. What is further off may be anybody's, such as
+/// a secret that env:LANEMQ_MY_KEY names.
+void OptionReader::refuse_misspelt() const {
+  std::vector<std::string> known;
+  for (const BoundOption& option : options_)
+    for (const std::string& key : {std::string(option.key), old_key_of(option), std::string(option.brief)})
+      if (!key.empty()) known.push_back(key);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string name(text.substr(0, text.find('=')));
+    if (!name.starts_with(program_.variables) ||
+        std::find(program_.foreign.begin(), program_.foreign.end(), name) != program_.foreign.end())
+      continue;
+    std::string key = name.substr(program_.variables.size());
+    std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string meant = nearest(key, known);
+    if (!meant.empty() && std::find(known.begin(), known.end(), key) == known.end())
+      throw UsageError(printable(name) + ": no option has this variable; did you mean " +
+                       variable_of(program_.variables, meant) + "?");
+  }
+}
+
 Asked OptionReader::read(int argc, const char* const* argv, const Environment& environment,
                          const ReadFileNode& besides) const {
   CommandLine line(program_, options_);
   Asked asked = line.parse(argc, argv);
   if (asked.what == Asked::For::print) return asked;
   if (!asked.file.empty()) read_file(asked.file, besides, asked.heard);
+  refuse_misspelt();
   read_environment(environment, asked.heard);
   line.apply_to(asked.heard);
   return asked;

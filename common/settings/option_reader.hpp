@@ -31,15 +31,29 @@ struct ProgramText {
   std::string_view footer;           ///< signals and exit codes
   std::vector<std::string> blocks;   ///< keys of the file that are no options: `key`, `model`
   std::vector<Flag> flags{};
+  std::vector<std::string> foreign{};  ///< variables that begin so and are another program's
 };
 
 /// `PATH:LINE`, for messages.
 std::string place_of(const std::string& path, const toml::source_region& source);
+using FlatTable = std::vector<std::pair<std::string, std::string>>;
+
 /// The text of a string, a number, true or false. Throws UsageError for another type.
 std::string scalar(const toml::node& node);
 /// The node as a table, or a list. Throws UsageError for another type; `example` shows how to write it.
 const toml::table& table_in(const toml::node& node, std::string_view example);
 const toml::array& list_in(const toml::node& node, std::string_view example);
+/// A table of somebody else's keys: each with its value as text, in the file's order. Keys of tables in it
+/// stand behind their table's name and a dot, a list is its key once for each item. Throws UsageError with
+/// the place of what is no such value.
+FlatTable flat_table(const std::string& path, const toml::table& table);
+/// The lines that flat_table() reads so.
+std::string print_flat(const FlatTable& table);
+
+/// Refuses lists and texts that are empty, for tables in which to leave a key out means everything: an empty
+/// one would mean that, too. Throws UsageError with the place.
+void refuse_empty(const std::string& path, const toml::table& table);
+
 /// A UsageError whose message has its place.
 class PlacedError : public UsageError {
  public:
@@ -88,6 +102,7 @@ class OptionReader {
   void read_file(const std::string& path, const ReadFileNode& besides, Heard& heard) const;
 
  private:
+  void refuse_misspelt() const;
   void read_environment(const Environment& environment, Heard& heard) const;
 
   ProgramText program_;

@@ -69,4 +69,8 @@ std::string read_secret(const std::string& source, const Environment& environmen
   return secret;
 }
 
+void hide_secret(std::string_view source) {
+  if (source.starts_with(kVariable)) hide_variable(std::string(source.substr(kVariable.size())));
+}
+
 }  // namespace lanemq::settings

@@ -21,4 +21,8 @@ bool is_clean(std::string_view value);
 /// place.
 std::string read_secret(const std::string& source, const Environment& environment);
 
+/// Takes the variable of a source out of this process's environment (hide_variable()), where the source is
+/// one: to be called when it was read.
+void hide_secret(std::string_view source);
+
 }  // namespace lanemq::settings

@@ -56,6 +56,13 @@ std::int64_t parse_count(std::string_view text, std::int64_t min = 0, std::int64
 int parse_share(const std::string& text);
 std::string show_share(int thousandths);
 
+/// A time of the wall clock, until when something counts; kNever: for ever.
+using Moment = std::chrono::system_clock::time_point;
+inline constexpr Moment kNever = Moment::max();
+/// `2027-01-31`, whose last second is meant (UTC), or `2027-01-31T18:00:00Z`; empty: kNever.
+Moment parse_moment(std::string_view text);
+std::string show_moment(Moment moment);
+
 bool parse_switch(std::string_view text);
 std::string show_switch(bool yes);
 

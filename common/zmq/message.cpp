@@ -62,6 +62,7 @@ bool Message::receive(zmq::socket_ref socket) {
 
 void Message::begin() {
   has_header_ = has_body_ = false;
+  wire_.clear();
   envelope_frames_ = 0;
   fault_ = nullptr;
 }

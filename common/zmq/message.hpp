@@ -55,6 +55,11 @@ class Message {
   /// The descriptor of its connection; -1 where the transport does not tell. Requires: the body was not
   /// taken.
   int descriptor() const { return zmq_msg_get(header_.handle(), ZMQ_SRCFD); }
+  /// A property of its connection (zmq_msg_gets(3)); empty: it has none. Requires: as descriptor().
+  std::string_view property(const char* name) const {
+    const char* const value = zmq_msg_gets(header_.handle(), name);
+    return value != nullptr ? std::string_view(value) : std::string_view();
+  }
 
   /// The body to keep: the body frame, or `inside`, the body that the decoder found in the header. Up to
   /// `borrow_max` bytes are borrowed; a larger body takes its frame along.
@@ -69,7 +74,32 @@ class Message {
   template <class Keep>
   void receive_rest(zmq::socket_ref socket, bool more, Keep keep);
 
+  /// Bytes that the message had on its connection, with what ZMTP 3.1 puts around frames; `encrypted`: by
+  /// CURVE.
+  std::uint64_t wire_bytes(bool encrypted) const { return wire_.bytes(encrypted); }
+
  private:
+  /// RFC 37 (ZMTP): a frame has a flag and its length in one byte, or in eight from 256 bytes on. RFC 26
+  /// (CURVE): it is a MESSAGE command of 33 bytes more.
+  class WireSize {
+   public:
+    void clear() { *this = {}; }
+    void add(std::size_t frame_bytes) {
+      ++frames_;
+      bytes_ += frame_bytes;
+      long_ += frame_bytes > kShortMax ? 1 : 0;
+      long_encrypted_ += frame_bytes + kEncryption > kShortMax ? 1 : 0;
+    }
+    std::uint64_t bytes(bool encrypted) const {
+      const std::uint64_t longs = encrypted ? long_encrypted_ : long_;
+      return bytes_ + frames_ * (2 + (encrypted ? kEncryption : 0)) + longs * 7;
+    }
+
+   private:
+    static constexpr std::size_t kShortMax = 255, kEncryption = 33;
+    std::uint64_t frames_ = 0, bytes_ = 0, long_ = 0, long_encrypted_ = 0;
+  };
+
   void begin();
   template <class Keep>
   void take_before_header(Keep keep);
@@ -79,6 +109,7 @@ class Message {
   void end();
 
   zmq::message_t header_, body_;
+  WireSize wire_;
   bool has_header_ = false, has_body_ = false;
   std::size_t envelope_frames_ = 0;
   const char* fault_ = nullptr;
@@ -110,6 +141,7 @@ void Message::take_rest(zmq::socket_ref socket, bool more, Keep keep) {
     const bool behind = has_header_;
     static_cast<void>(uninterrupted([&] { return socket.recv(frame).has_value(); }));
     more = frame.more();
+    wire_.add(frame.size());
     if (behind)
       take_behind_header();
     else

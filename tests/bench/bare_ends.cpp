@@ -4,6 +4,7 @@
 
 #include <zmq.hpp>
 
+#include "tests/bench/bench_keys.hpp"
 #include "tests/bench/ends.hpp"
 #include "tests/bench/process.hpp"
 
@@ -22,6 +23,7 @@ class BareClient final : public ClientEnd {
     socket_.set(zmq::sockopt::rcvtimeo, kReplyTimeoutMs);
     socket_.set(zmq::sockopt::rcvhwm, 0);
     if (ahead == SendAhead::unbounded) socket_.set(zmq::sockopt::sndhwm, 0);
+    show_key(socket_, End::client);
     socket_.connect(endpoint);
   }
 
@@ -84,6 +86,7 @@ class BareWorker final : public WorkerEnd {
     socket_.set(zmq::sockopt::linger, 0);
     socket_.set(zmq::sockopt::sndhwm, 0);
     socket_.set(zmq::sockopt::rcvhwm, 0);
+    show_key(socket_, End::worker);
     socket_.connect(endpoint);
   }
 

@@ -36,6 +36,7 @@
 
 #include <zmq.hpp>
 
+#include "tests/bench/bench_keys.hpp"
 #include "tests/bench/job_body.hpp"
 
 namespace lanemq::bench {
@@ -100,6 +101,7 @@ class BareBroker {
     socket.set(zmq::sockopt::linger, 0);
     socket.set(zmq::sockopt::sndhwm, 0);
     socket.set(zmq::sockopt::rcvhwm, 0);
+    ask_for_keys(socket);
     socket.bind("tcp://127.0.0.1:*");
     return socket;
   }

@@ -32,10 +32,12 @@
 // a message and exit code 1. Nothing of that kind is ever counted.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "tests/bench/bench_keys.hpp"
 #include "tests/bench/report.hpp"
 
 namespace lanemq::bench {
@@ -50,6 +52,7 @@ struct Arguments {
   std::vector<std::string> names;
   double warmup = 1;
   double seconds = 3;
+  bool curve = false;
   bool json = false;
   bool check = false;
 };
@@ -91,6 +94,7 @@ void describe(CLI::App& app, Arguments& arguments) {
   app.add_option("--set", settings.lanemq_settings,
                  "key=value, given to lanemq-broker as it stands; repeatable")
       ->allow_extra_args(false);
+  app.add_flag("--curve", arguments.curve, "Both brokers ask for keys, and all is encrypted");
   app.add_flag("--json", arguments.json,
                "JSON lines on stdout, one a run and one a figure; the table goes to stderr");
   app.add_flag("--check", arguments.check, "Exit with 1 where a goal is missed");
@@ -166,6 +170,8 @@ int main(int count, char** values) {
     arguments.settings.warmup = Seconds(arguments.warmup);
     arguments.settings.seconds = Seconds(arguments.seconds);
     find_programs(arguments);
+    std::optional<BenchKeys> keys;
+    if (arguments.curve) arguments.settings.lanemq_keys = keys.emplace().arguments();
     return run_all(arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;

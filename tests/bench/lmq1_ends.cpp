@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <zmq.hpp>
 
+#include "tests/bench/bench_keys.hpp"
 #include "tests/bench/ends.hpp"
 #include "tests/bench/lmq1.hpp"
 #include "tests/bench/process.hpp"
@@ -41,11 +42,13 @@ struct Remark {
 /// A DEALER and the message that it has read last.
 class Connection {
  public:
-  Connection(const std::string& endpoint, SendAhead ahead) : socket_(context_, zmq::socket_type::dealer) {
+  Connection(const std::string& endpoint, End end, SendAhead ahead)
+      : socket_(context_, zmq::socket_type::dealer) {
     socket_.set(zmq::sockopt::linger, 0);
     socket_.set(zmq::sockopt::rcvhwm, 0);
     if (ahead == SendAhead::unbounded) socket_.set(zmq::sockopt::sndhwm, 0);
     set_timeout(kReplyTimeoutMs);
+    show_key(socket_, end);
     socket_.connect(endpoint);
   }
 
@@ -143,7 +146,7 @@ class Outgoing {
 class Lmq1Client final : public ClientEnd {
  public:
   Lmq1Client(const std::string& endpoint, SendAhead ahead, std::size_t batch)
-      : connection_(endpoint, ahead), batch_(batch) {
+      : connection_(endpoint, End::client, ahead), batch_(batch) {
     for (std::size_t lane = 0; lane < kLaneNames.size(); ++lane) {
       out_.clear();
       out_.map(batch > 1 ? 4 : 3);
@@ -225,7 +228,7 @@ class Lmq1Client final : public ClientEnd {
 class Lmq1Worker final : public WorkerEnd {
  public:
   Lmq1Worker(const std::string& endpoint, const WorkerPlace& place)
-      : connection_(endpoint, SendAhead::unbounded), place_(place) {}
+      : connection_(endpoint, End::worker, SendAhead::unbounded), place_(place) {}
 
   void announce() override {
     send_ready();

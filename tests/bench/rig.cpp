@@ -21,6 +21,7 @@ void Rig::start_broker(const BrokerOptions& options) {
     command = {settings_.lanemq_program, "--clients", "tcp://127.0.0.1:*", "--workers",
                "tcp://127.0.0.1:*",      "--store",   settings_.store};
     command.insert(command.end(), options.lanemq.begin(), options.lanemq.end());
+    command.insert(command.end(), settings_.lanemq_keys.begin(), settings_.lanemq_keys.end());
     for (const std::string& setting : settings_.lanemq_settings)
       command.insert(command.end(), {"--set", setting});
   }

@@ -19,6 +19,7 @@ struct Settings {
   std::string lanemq_program;                ///< path of lanemq-broker
   std::string store = "memory";              ///< of lanemq-broker
   std::vector<std::string> lanemq_settings;  ///< key=value, each given to lanemq-broker as --set
+  std::vector<std::string> lanemq_keys;      ///< further arguments of lanemq-broker, where all is encrypted
   int rounds = 3;
   Seconds warmup{1};
   Seconds seconds{3};        ///< measured time of a rate

@@ -31,6 +31,8 @@ PASS, FAIL, SKIPPED = "pass", "FAIL", "skipped"
 # How much too early something may come, in seconds. A broker may take the time once for many messages: what came while it
 # was held up counts from a moment before it was sent. Sanitized programs on a busy machine are held up for longer.
 EARLY = 0.03 if harness.PATIENCE <= 20 else 0.2
+# For the first word of a broker at an endpoint that was given: a wrong one is told within 3 s.
+FIRST_WORD_S = 2
 # A job number that no broker comes to.
 NO_JOB = 2**53 - 1
 
@@ -331,14 +333,27 @@ class Runner:
         self.broker = endpoints or self.own
         self.features, self.features_lock = {}, threading.Lock()
 
-    def answers(self):
-        """Whether somebody answers at the endpoints."""
+    def wrong_endpoint(self):
+        """What is wrong with the endpoints, as a sentence, told within 3 s; nothing where a broker answers at each as it has to."""
         room = Room(self.page, self.broker)
+        asked = [("--clients", room.client(), "ping", "pong"), ("--workers", room.stranger(), "heartbeat", "unknown_session")]
+        if getattr(self.broker, "admin", None):
+            asked.append(("--admin", room.operator(), "ping", "pong"))
+        patience = FIRST_WORD_S if self.own is None else harness.PATIENCE
         try:
-            room.client().ask("ping")
-            return True
-        except harness.Timeout:
-            return False
+            for _, peer, op, _ in asked:
+                peer.send(op)
+            with contextlib.suppress(harness.Timeout):
+                room.pump(lambda: all(peer.inbox for _, peer, _, _ in asked), "an answer at each endpoint", patience)
+            for option, peer, op, wanted in asked:
+                if not peer.inbox:
+                    return f"{option}: nobody answers the op {op} there within {patience:g} s; name the endpoint of a broker"
+                said = peer.inbox.popleft()
+                if wanted not in (said.op, said.fields.get("code")):
+                    return f"{option}: what is there answers the op {op} with {brief(said)}; name the endpoint that is for it"
+            return None
+        except AssertionError as error:
+            return f"what answers there is no broker: {error}"
         finally:
             room.close()
 

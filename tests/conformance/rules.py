@@ -7,5 +7,5 @@ from kit import RULES
 
 __all__ = ["RULES"]
 
-for part in ("messages", "clients", "workers", "jobs", "hostile", "options", "later", "admin"):
+for part in ("messages", "clients", "workers", "jobs", "hostile", "options", "later", "agreements", "admin"):
     importlib.import_module(f"rules_{part}")

@@ -133,7 +133,7 @@ class Pauses(harness.Case):
         super().setUp()
         file = tempfile.NamedTemporaryFile("w", suffix=".toml")
         self.addCleanup(file.close)
-        file.write(f'heartbeat = "{harness.HEARTBEAT_MS}ms"\n')
+        file.write(f'heartbeat = "10s"\n')
         file.flush()
         self.room.broker.stop()
         self.room.start_broker("--config", file.name)
@@ -148,15 +148,57 @@ class Pauses(harness.Case):
         harness.wait_until(lambda: "config.reloaded" in self.room.broker.stderr(), "the reload")
         self.assertEqual(client.status("a")["blocked_by"], "paused lane batch: disk")
         self.assertEqual(self.room.stats()["paused"], ["lane batch"])
-        self.assertIn("admin.pause what=lane name=batch how=disk by=admin", self.room.broker.stderr())
+        self.assertIn("admin.pause what=lane name=batch how=disk by=127.0.0.1", self.room.broker.stderr())
         operator.ask("admin", {"do": "resume", "what": "lane", "name": "batch"}, expect="admin")
         worker.echo(worker.get("job"))
         client.get("result")
         self.assertEqual(self.room.stats()["paused"], [])
 
 
+class Acts(harness.Case):
+    """The log says who did what."""
+
+    def log(self, *parts):
+        """The line of the log that has all of these."""
+        lines = lambda: [line for line in self.room.broker.stderr().splitlines() if all(part in line for part in parts)]
+        harness.wait_until(lines, f"a line with {parts}")
+        return lines()[0]
+
+    def test_changes_and_refusals_are_told_with_their_author(self):
+        operator = self.room.operator()
+        operator.ask("admin", {"do": "pause", "what": "lane", "name": "normal"}, expect="admin")
+        self.assertIn("by=127.0.0.1", self.log("admin.pause", "what=lane", "name=normal"))
+        self.assert_error(operator.ask("admin", {"do": "pause", "what": "lane", "name": "none\x1b[2J"}), "not_found")
+        line = self.log("operator.refused", "verb=pause")
+        self.assertIn("by=127.0.0.1", line)
+        self.assertNotIn("\x1b", line)
+        operator.ask("admin", {"do": "lanes"}, expect="admin")
+        client = self.room.client()
+        client.submit("nobody", id="victim", reply="accepted")
+        client.get("accepted")
+        operator.ask("cancel", {"id": "victim"})
+        self.assertIn("by=127.0.0.1", self.log("admin.cancel", "name=victim"))
+        self.assertNotIn("admin.lanes", self.room.broker.stderr())
+
+    def test_a_flood_of_refusals_does_not_fill_the_log(self):
+        operator = self.room.operator()
+        for _ in range(300):
+            operator.ask("admin", {"do": "nonsense"}, expect="error")
+        lines = [line for line in self.room.broker.stderr().splitlines() if "operator.refused" in line]
+        self.assertLess(len(lines), 300)
+
+    def test_at_a_socket_file_the_author_is_a_user_and_a_process(self):
+        self.room.broker.stop()
+        with tempfile.TemporaryDirectory() as folder:
+            broker = self.room.start_broker(admin=f"ipc://{folder}/admin")
+            self.assertEqual(self.room.run(harness.program("lanemq"), "--broker", broker.clients, "--admin", broker.admin, "pause", "lane",
+                                           "normal").returncode, 0)
+            self.assertRegex(self.log("admin.pause"), f'by="uid {os.getuid()}, pid [0-9]+"')
+            broker.stop()
+
+
 class Settings(harness.Case):
-    arguments = ("--set", f"heartbeat={harness.HEARTBEAT_MS}ms", "--set", "budget.api.concurrency=1")
+    arguments = (*harness.STEADY, "--set", "budget.api.concurrency=1")
 
     def test_a_limit_that_is_changed_holds_until_the_next_reload(self):
         worker, client, operator = self.room.worker(capacity=4), self.room.client(), self.room.operator()
@@ -169,7 +211,101 @@ class Settings(harness.Case):
         self.assertEqual(self.room.stats()["budgets"]["api"]["concurrency"]["limit"], 2)
         self.room.broker.signal(signal.SIGHUP)
         self.room.stats_when(lambda stats: stats["budgets"]["api"]["concurrency"]["limit"] == 1, "the limit of the file")
-        self.assertIn("admin.limit what=budget name=api how=\"concurrency=2\" by=admin", self.room.broker.stderr())
+        self.assertIn("admin.limit what=budget name=api how=\"concurrency=2\" by=127.0.0.1", self.room.broker.stderr())
+
+
+class Reload(harness.Case):
+    arguments = None
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "broker.toml")
+        self.write('jobs_max = 100\n[[budget]]\nname = "api"\nlimits = { concurrency = 2 }\nkeys = [{ name = "k1" }]\n')
+        self.room.start_broker("--config", self.path, *harness.STEADY)
+        self.operator = self.room.operator()
+
+    def write(self, text):
+        with open(self.path, "w") as file:
+            file.write(text)
+
+    def ask(self, **fields):
+        return self.operator.ask("admin", {"do": "reload", **fields})
+
+    def run_reload(self, *arguments):
+        return self.room.run(harness.program("lanemq"), "--admin", self.room.broker.admin, "reload", *arguments)
+
+    def concurrency(self):
+        return self.room.stats()["budgets"]["api"]["concurrency"]["limit"]
+
+    def test_the_answer_is_what_changed_and_what_waits_for_a_restart(self):
+        self.assertEqual(self.ask().fields, {"reload": [], "changed": False})
+        self.write('jobs_max = 200\n[[budget]]\nname = "api"\nlimits = { concurrency = 5 }\nkeys = [{ name = "k2" }]\n'
+                   '[clients.team]\nweight = 3\n')
+        expected = [{"what": "budget.api.limits.concurrency", "how": "changed", "from": "2", "to": "5", "counts": "now"},
+                    {"what": "budget.api.keys.k1", "how": "removed", "counts": "now"},
+                    {"what": "budget.api.keys.k2", "how": "added", "counts": "now"},
+                    {"what": "clients.team", "how": "added", "counts": "now"},
+                    {"what": "jobs_max", "how": "changed", "from": "100", "to": "200", "counts": "after a restart"}]
+        self.assertEqual(self.ask(dry_run=True).fields, {"reload": expected, "changed": True, "dry_run": True})
+        self.assertEqual(self.concurrency(), 2)
+        self.assertNotIn("config.changed", self.room.broker.stderr())
+        self.assertEqual(self.ask(ref="r").fields, {"reload": expected, "changed": True, "ref": "r"})
+        self.assertEqual(self.concurrency(), 5)
+        log = self.room.broker.stderr()
+        for line in ("config.changed key=budget.api.limits.concurrency from=2 to=5", "config.removed key=budget.api.keys.k1",
+                     "config.added key=clients.team", "config.needs_restart key=jobs_max how=changed from=100 to=200",
+                     "admin.reload changes=5 by=127.0.0.1"):
+            self.assertIn(line, log)
+        # What needs a restart is told again, for as long as it does.
+        self.assertEqual([row["what"] for row in self.ask().fields["reload"]], ["jobs_max"])
+
+    def test_a_file_that_cannot_be_used_changes_nothing_and_the_answer_says_where(self):
+        for text, *words in (('jobs_max = 100\n[[budget]]\nname = "api"\nlimits = { concurrenzy = 5 }\n', ":4:", "concurrenzy"),
+                             ("jobs_max = = 1\n", ":1:"), ("", "nothing"), ('[[lane]]\nname = "x"\n', "default"),
+                             ('clients_endpoint = "tcp://0.0.0.0:1"\n', "")):
+            self.write(text)
+            with self.subTest(text=text):
+                answer = self.ask()
+                if words == [""]:  # a flag stands on top of the file, so that it changes nothing
+                    self.assertEqual(answer.op, "admin")
+                    continue
+                self.assert_error(answer, "bad_request", *words, "nothing has changed")
+                self.assertEqual(self.concurrency(), 2)
+                self.assertEqual(self.ask(dry_run=True).fields["message"], answer.fields["message"])
+        os.remove(self.path)
+        self.assert_error(self.ask(), "bad_request", self.path)
+
+    def test_what_operators_changed_goes_back_and_is_told(self):
+        self.operator.ask("admin", {"do": "limit", "name": "api", "setting": "concurrency", "value": "9"}, expect="admin")
+        self.operator.ask("admin", {"do": "lane", "name": "low", "setting": "depth_max", "value": "77"}, expect="admin")
+        rows = self.ask().fields["reload"]
+        self.assertEqual([(row["what"], row["from"]) for row in rows],
+                         [("lane.low.depth_max", "77"), ("budget.api.limits.concurrency", "9")])
+        self.assertEqual(self.concurrency(), 2)
+
+    def test_many_changes_are_told_in_part_and_the_rest_is_counted(self):
+        self.write("".join(f'[clients."{"c" * 100}{number}"]\nweight = 2\n' for number in range(3000)) +
+                   '[[budget]]\nname = "api"\nlimits = { concurrency = 2 }\nkeys = [{ name = "k1" }]\n')
+        fields = self.ask().fields
+        self.assertEqual(len(fields["reload"]) + fields["more"], 3001)
+        self.assertGreater(len(fields["reload"]), 30)
+        self.assertEqual(self.room.broker.stderr().count("config.added"), 100)
+
+    def test_the_command_prints_a_table_or_the_complaint(self):
+        self.write('[[budget]]\nname = "api"\nlimits = { concurrency = 3 }\nkeys = [{ name = "k1" }]\n')
+        done = self.run_reload("--dry-run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("this would change; nothing has\n", done.stdout)
+        self.assertRegex(done.stdout, r"budget\.api\.limits\.concurrency +changed +2 +3 +now\n")
+        self.assertEqual(json.loads(self.run_reload("--json").stdout)["changed"], True)
+        self.assertIn("after a restart", self.run_reload().stdout)
+        self.write("nonsense\n")
+        done = self.run_reload()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{self.path}:", done.stderr)
+        self.assertIn("nothing has changed", done.stderr)
 
 
 class Budgets(harness.Case):
@@ -210,7 +346,7 @@ class Drain(harness.Case):
 
 
 class Commands(harness.Case):
-    arguments = ("--set", f"heartbeat={harness.HEARTBEAT_MS}ms", "--set", "budget.api.concurrency=8", "--set", "budget.api.keys=k1,k2")
+    arguments = (*harness.STEADY, "--set", "budget.api.concurrency=8", "--set", "budget.api.keys=k1,k2")
 
     def lanemq(self, *arguments, **environment):
         """Exit code, stdout and stderr of a command that knows the operators' endpoint alone."""
@@ -334,6 +470,16 @@ class Commands(harness.Case):
         self.assertEqual(code, 1)
         self.assertIn("no dead job has id", errors)
         self.assertEqual(json.loads(self.does("purge", "--all", "--json"))["purged"], 1)
+        self.assertEqual(self.does("dead"), "no dead\n")
+
+    def test_more_dead_jobs_than_one_answer_has_are_each_counted_once(self):
+        client, count = self.room.client(), 230  # an answer covers 100
+        for number in range(count):
+            client.submit(id=f"dead {number}", service="nobody", timeout_ms=1)
+        for _ in range(count):
+            client.get("error")
+        for command, counter in (("redrive --all --dry-run", "redriven"), ("purge --all --dry-run", "purged"), ("purge --all", "purged")):
+            self.assertEqual(json.loads(self.does(*command.split(), "--json"))[counter], count, command)
         self.assertEqual(self.does("dead"), "no dead\n")
 
     def test_top_prints_one_picture_where_there_is_no_terminal(self):

@@ -10,6 +10,8 @@ import harness
 
 
 class Batches(harness.Case):
+    arguments = harness.QUICK
+
     def setUp(self):
         super().setUp()
         self.client = self.room.client()

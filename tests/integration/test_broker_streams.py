@@ -23,7 +23,7 @@ def bodies(client, count, first=0):
 class Streams(harness.Case):
     def setUp(self):
         super().setUp()
-        self.room.start_broker("--store", "memory", "--set", f"heartbeat={harness.HEARTBEAT_MS}ms")
+        self.room.start_broker("--store", "memory", *harness.STEADY)
         self.client, self.worker = self.room.client(), self.room.worker()
 
     def test_pieces_of_any_size_arrive_untouched_and_in_order(self):

@@ -101,6 +101,16 @@ class Check(unittest.TestCase):
             pass
         self.assert_refused(3, "lanemq-gateway", "--state", self.path("foreign"), words='holds "letter" and no gateway.db')
         self.assert_refused(3, "lanemq-gateway", "--state", self.path("foreign", "letter"), words="cannot be used")
+        gateway = subprocess.Popen([harness.program("lanemq-gateway"), *BASE["lanemq-gateway"], "--state", self.path("newer")],
+                                   stdout=subprocess.PIPE)
+        gateway.stdout.readline()
+        gateway.terminate()
+        self.assertEqual(gateway.wait(harness.PATIENCE), 0)
+        gateway.stdout.close()
+        database = sqlite3.connect(self.path("newer", "gateway.db"))
+        database.execute("PRAGMA user_version = 99")
+        database.close()
+        self.assert_refused(3, "lanemq-gateway", "--state", self.path("newer"), words="written by a newer gateway (version 99)")
         with open(self.path("keys.toml"), "w", encoding="utf-8") as file:
             file.write('[[key]]\nname = "a"\nsecret = "file:/nowhere"\n')
         self.assert_refused(2, "lanemq-gateway", "--config", self.path("keys.toml"), words="keys.toml:1: [[key]]: secret")

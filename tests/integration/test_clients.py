@@ -34,7 +34,7 @@ class Answers(harness.Case):
     def test_a_req_client_is_answered_whatever_it_asks(self):
         client = self.room.client(zmq.REQ)
 
-        self.assertEqual(client.ask("ping", expect="pong").fields.keys(), {"now_ms", "version"})
+        self.assertEqual(client.ask("ping", expect="pong").fields.keys(), {"now_ms", "version", "default_lane"})
         self.assertEqual(client.ask("status", {"id": "x"}, expect="status").fields["state"], "unknown")
         self.assert_error(client.ask("fetch", {"id": "x"}), "not_found", '"x"')
         self.assert_error(client.ask("submit", {}), "bad_request", "service")
@@ -265,9 +265,6 @@ class Answers(harness.Case):
 
 
 class LargeBodies(harness.Case):
-    # So many bytes hold up a slow machine for seconds: nobody is to be lost by that.
-    arguments = ("--set", "heartbeat=10s")
-
     def setUp(self):
         super().setUp()
         self.worker = self.room.worker()

@@ -235,7 +235,8 @@ class OneBroker(DurableCase):
 
         self.assertEqual(code, 4, said)
         self.assertIn(self.store, said)
-        self.assertIn("newer", said)
+        self.assertIn(f"a newer version of the broker has written it (schema {version + 1}, this one knows {version})", said)
+        self.assertIn("start the newer version, or restore a backup", said)
         file = sqlite3.connect(self.store)
         self.assertEqual(file.execute("PRAGMA user_version").fetchone()[0], version + 1)
         file.close()

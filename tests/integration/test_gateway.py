@@ -2,6 +2,7 @@
 """The HTTP front door: gateway, broker, worker and the strict upstream, and callers that speak HTTP by hand."""
 
 import contextlib
+import datetime
 import gzip
 import hashlib
 import http.client
@@ -100,14 +101,14 @@ class GatewayCase(harness.Case):
     def directly(self, method, path, body=None, headers=None):
         return self.ask(method, path, body, {"authorization": f"Bearer {UPSTREAM_KEY}", **(headers or {})}, self.upstream)
 
-    def raw(self):
-        connection = socket.create_connection(self.address(), timeout=harness.PATIENCE)
+    def raw(self, base=None):
+        connection = socket.create_connection(self.address(base), timeout=harness.PATIENCE)
         self.addCleanup(connection.close)
         return connection
 
-    def send(self, path, body, headers="", key=CALLER_KEY):
+    def send(self, path, body, headers="", key=CALLER_KEY, base=None):
         """A request on a connection of its own, which nobody reads yet."""
-        connection = self.raw()
+        connection = self.raw(base)
         connection.sendall(f"POST {path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {key}\r\n"
                            f"content-length: {len(body)}\r\n{headers}\r\n{body}".encode())
         return connection
@@ -627,6 +628,118 @@ def bearer(name):
 def key(name, *lines):
     return "\n".join(("[[key]]", f'name = "{name}"', f'sha256 = "{hashlib.sha256(f"{name}-secret".encode()).hexdigest()}"',
                       *lines)) + "\n"
+
+
+class Ops(GatewayCase):
+    """Each path with keys of each op."""
+
+    PATHS = (("POST", CHAT, "chat"), ("POST", "/v1/completions", "chat"), ("POST", MESSAGES, "chat"),
+             ("POST", "/v1/messages/count_tokens", "chat"), ("POST", "/v1/responses", "responses"), ("GET", "/v1/responses/r", "responses"),
+             ("POST", "/v1/embeddings", "embeddings"), ("POST", "/v1/jobs", "jobs"), ("GET", "/v1/jobs/x", "jobs"),
+             ("GET", "/v1/files", "files"), ("POST", "/v1/files", "files"), ("GET", "/v1/batches", "batches"),
+             ("POST", "/v1/messages/batches", "batches"), ("GET", "/v1/models", None), ("POST", "/lane/low" + CHAT, "chat"))
+    OPS = ("chat", "responses", "embeddings", "jobs", "files", "batches")
+
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    config = ("".join(key(op, f'ops = ["{op}"]') for op in OPS) + key("all") + key("two", 'ops = ["chat", "files"]')
+              + key("late", f"not_after = {today - datetime.timedelta(days=2)}")
+              + key("soon", f"not_after = {today + datetime.timedelta(days=1)}"))
+
+    def test_a_key_is_for_its_ops_alone(self):
+        may = {**{op: {op} for op in self.OPS}, "all": set(self.OPS), "two": {"chat", "files"}}
+        for name, ops in may.items():
+            for method, path, op in self.PATHS:
+                with self.subTest(key=name, path=path):
+                    # Without a body no request is right, but it is not forbidden.
+                    answer = self.ask(method, path, "{}" if method == "POST" else None, bearer(name))
+                    forbidden = answer.status == 403
+                    self.assertEqual(forbidden, op is not None and op not in ops, answer.body)
+                    if forbidden:
+                        self.assertIn(b"not allowed with this key (ops)", answer.body)
+                    if forbidden and path.endswith("messages"):
+                        self.assertEqual(answer.json()["error"]["type"], "permission_error")
+
+    def test_a_key_whose_time_is_over_is_told_so(self):
+        self.assertEqual(self.ask("POST", CHAT, chat(), bearer("soon")).status, 200)
+        for path, body in ((CHAT, chat()), (MESSAGES, messages()), ("/v1/jobs", "{}")):
+            answer = self.ask("POST", path, body, bearer("late"))
+            self.assertEqual(answer.status, 401)
+            self.assertIn(b"counts no more since", answer.body)
+
+
+class OneBudgetOfTwoGateways(GatewayCase):
+    """A key's limit that stands at the broker counts what all gateways ask for with it; who is over it waits."""
+
+    config = key("shared") + key("other")
+    settings = ("budget.shared.match.client=shared", "budget.shared.limits.requests_per_day=8",
+                "budget.shared.capacity.requests_per_day=4")
+
+    def test_a_keys_budget_at_the_broker_counts_for_all_gateways(self):
+        second = self.room.start(harness.Process(
+            harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0",
+            "--config", os.path.join(self.folder, "gateway.toml")))
+        bases = (self.base, self.ready(second))
+        for number in range(8):
+            self.send("/lane/critical" + CHAT, chat(f"mine-{number}"), key="shared-secret", base=bases[number % 2])
+        self.when_called(4)
+        self.room.stats_when(lambda stats: sum(lane["queued"] for lane in stats["lanes"].values()) == 4, "4 jobs that wait")
+        for base in bases:
+            self.assertEqual(self.ask("POST", CHAT, chat("others"), bearer("other"), base).status, 200)
+        # The next one is let through three hours behind the first.
+        self.assertEqual(sum(call["model"].startswith("mine") for call in self.when_called(6)), 4)
+        self.assertEqual(sum(lane["queued"] for lane in self.room.stats()["lanes"].values()), 4)
+
+
+class AccessLog(GatewayCase):
+    config = "access_log = true\n" + key("reader") + key("narrow", 'ops = ["files"]')
+
+    def logged(self, count):
+        lines = lambda: [line for line in self.gateway.stderr().splitlines() if " request.answered " in line]
+        harness.wait_until(lambda: len(lines()) >= count, f"{count} lines of the access log")
+        return lines()
+
+    def test_each_request_has_a_line(self):
+        whole = self.ask("POST", CHAT + "?secret=in-the-query", chat("x+tokens=60"), bearer("reader"))
+        self.assertEqual(whole.status, 200)
+        stream = self.ask("POST", "/lane/low" + CHAT, chat(stream=True), bearer("reader"))
+        self.assertEqual(stream.status, 200)
+        self.assertEqual(self.ask("POST", CHAT, chat(), bearer("nobody")).status, 401)
+        self.assertEqual(self.ask("POST", CHAT, chat(), bearer("narrow")).status, 403)
+        self.assertEqual(self.ask("GET", "/v1/nothing;here", headers=bearer("reader")).status, 404)
+        lines = self.logged(5)
+        first, second, third, fourth, fifth = lines
+        for part in (f"id={whole.headers['x-request-id']}", "key=reader", "address=127.0.0.1", "method=POST", f"path={CHAT}", "status=200",
+                     "whole=yes", "lane=normal", "output_tokens=60"):
+            self.assertIn(part, first)
+        self.assertRegex(first, r"model=\S+ .*waited_ms=\d+ ran_ms=\d+ input_tokens=\d+")
+        for part in ("lane=low", "key=reader", "status=200"):
+            self.assertIn(part, second)
+        self.assertIn("status=401", third)
+        self.assertIn('key="" ', third)
+        self.assertIn("key=narrow", fourth)
+        self.assertIn("status=403", fourth)
+        self.assertIn("status=404", fifth)
+        self.assertIn("path=/v1/nothing;here ", fifth)
+        for secret in ("reader-secret", "nobody-secret", "in-the-query"):
+            self.assertNotIn(secret, self.gateway.stderr())
+
+    def test_a_caller_that_leaves_has_a_line(self):
+        running = self.send(CHAT, chat("x" + FOREVER), key="reader-secret")
+        self.when_running(1)
+        running.close()
+        line = self.logged(1)[0]
+        self.assertIn("status=0 whole=no", line)
+        self.assertIn("key=reader", line)
+
+    def test_a_flood_does_not_fill_the_log(self):
+        with self.connection() as connection:
+            for _ in range(3000):
+                connection.request("GET", "/healthz")
+                connection.getresponse().read()
+        time.sleep(1.1)  # the log's second, of the real clock
+        self.ask("GET", "/healthz")
+        lines = self.logged(1)
+        self.assertEqual(len(lines) + sum(int(line.rsplit("left_out=", 1)[1].split()[0]) for line in lines), 3001)
 
 
 class KeysHold(GatewayCase):

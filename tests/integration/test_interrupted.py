@@ -33,9 +33,6 @@ def body(model):
 
 
 class Interrupted(harness.Case):
-    # A worker is asked for its death by nobody here.
-    arguments = ("--set", "heartbeat=10s")
-
     def setUp(self):
         super().setUp()
         folder = tempfile.TemporaryDirectory()

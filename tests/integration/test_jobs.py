@@ -132,6 +132,8 @@ class LaneTimeout(harness.Case):
 
 
 class Cancelling(harness.Case):
+    arguments = harness.QUICK
+
     def setUp(self):
         super().setUp()
         self.client = self.room.client()

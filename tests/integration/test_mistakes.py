@@ -45,7 +45,8 @@ MISTAKES = (
     Mistake("lanemq", "frobnicate", 2, ("no command \"frobnicate\"", "--help")),
     Mistake("lanemq", "--admin {admin} limits set openai requests_per_minute 5", 1, ("no budget \"openai\"", "lanemq limits")),
     Mistake("lanemq", "--admin {admin} drain nobody", 1, ("no worker", "lanemq workers")),
-    Mistake("lanemq", "--broker {workers} --connect-timeout 2s stats", 3, ("{workers}", "ZeroMQ", "workers")),
+    Mistake("lanemq", "--broker {workers} stats", 1, ("\"stats\"", "for workers", "clients_endpoint")),
+    Mistake("lanemq", "--broker {workers} submit --service x hello", 1, ("\"submit\"", "for workers", "clients_endpoint")),
     Mistake("lanemq", "--broker tcp://127.0.0.1:{http} --connect-timeout 2s stats", 3, ("{http}", "HTTP server", "--broker")),
     Mistake("lanemq", "--broker tcp://127.0.0.1:{free} --connect-timeout 500ms stats", 3,
             ("{free}", "nothing listens there", "start lanemq-broker")),
@@ -112,7 +113,6 @@ STATES = (
     "lanemq --broker {clients} stats --watch 5",
     "lanemq --broker tcp://127.0.0.1:{free} --connect-timeout 1h stats",
     "lanemq --broker tcp://127.0.0.1:{http} --connect-timeout 1h stats",
-    "lanemq --broker {workers} --connect-timeout 1h stats",
     "lanemq --admin tcp://127.0.0.1:{free} --connect-timeout 1h lanes",
     "lanemq-upstream",
 )
@@ -220,6 +220,12 @@ class Mistakes(harness.Case):
         # Pauses double: the first second has five connections, and each of three more seconds one.
         connections = server.connections
         self.assertLess(connections, 50)
+
+    def test_a_gateway_at_the_workers_endpoint_says_so(self):
+        broker = self.room.start_broker()
+        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", broker.workers, "--listen", "127.0.0.1:0"))
+        said = harness.wait_until(lambda: gateway.stderr(), "the gateway says who is there")
+        self.assertRegex(said, "error broker.refused .*for workers.*clients_endpoint")
 
     def test_a_job_that_nobody_serves_says_so(self):
         broker = self.room.start_broker()

@@ -331,7 +331,7 @@ class ManyLimits(harness.Case):
 
 
 class Limits(harness.Case):
-    arguments = (*harness.Case.arguments, "--set", "budget.api.requests_per_minute=600", "--set",
+    arguments = (*harness.QUICK, "--set", "budget.api.requests_per_minute=600", "--set",
                  "budget.api.concurrency=4")
 
     def limits(self, *arguments):

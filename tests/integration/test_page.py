@@ -37,16 +37,22 @@ class Page(harness.Case):
             with open(os.path.join(self.folder.name, name), "w") as file:
                 file.write(text)
 
-    def run_program(self, name):
+    def run_program(self, name, jobs=""):
         path = os.path.join(self.folder.name, name)
+        with tempfile.TemporaryFile() as read:
+            read.write(jobs.encode())
+            read.seek(0)
+            return self.room.start(harness.Process(*self.interpreter(name), path, stdin=read))
+
+    def interpreter(self, name):
         if name.endswith(".py"):
-            return self.room.start(harness.Process(sys.executable, path))
+            return (sys.executable,)
         if not os.path.isdir(NODE_MODULES):
             self.fail(f"{NODE_MODULES} is missing: run `npm ci --ignore-scripts` in {os.path.dirname(NODE_MODULES)}")
         modules = os.path.join(self.folder.name, "node_modules")
         if not os.path.exists(modules):
             os.symlink(NODE_MODULES, modules)
-        return self.room.start(harness.Process(shutil.which("node") or "node", path))
+        return (shutil.which("node") or "node",)
 
     def test_has_the_four_programs(self):
         self.assertEqual(sorted(programs_on_the_page()), ["client.mjs", "client.py", "worker.mjs", "worker.py"])
@@ -54,8 +60,8 @@ class Page(harness.Case):
     def check_pair(self, worker_name, client_name):
         worker = self.run_program(worker_name)
         self.room.stats_when(lambda stats: stats["workers"]["connected"] == 1, "the worker")
-        client = self.run_program(client_name)
-        self.assertEqual(client.line(), "result  hello")
+        client = self.run_program(client_name, "echo hello\necho and again\n")
+        self.assertEqual(sorted(client.line() for _ in range(2)), ["result and again", "result hello"])
         self.assertEqual(client.wait(), 0)
         return worker
 

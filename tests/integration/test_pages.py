@@ -16,14 +16,15 @@ from pages import ROOT, anchors, divided, in_order, links, pages, text_of
 SCREEN_LINES = 50
 # Blocks that are not run, by the name in the mark before them, and why.
 NOT_RUN = {
+    "apt": "it is for root; scripts/deps has installed the packages",
     "build": "it fetches and builds what is tested here",
     "show": "scripts/run builds; test_programs.py has its programs together",
     "key": "it needs a key of OpenAI's and the internet",
     "python": "it needs openai from PyPI; the same calls in JavaScript are run",
     "npm": "it fetches from npm; the test takes what `npm ci` put beside it",
     "elsewhere": "it needs another machine",
+    "package": "it is for root; tests/bare/packages does it on a machine of its own",
     "proxy": "it is a file for nginx or Caddy",
-    "systemd": "it is for systemd, as root",
 }
 NODE_MODULES = os.path.join(ROOT, "tests/integration/sdk/node_modules")
 
@@ -149,7 +150,8 @@ class Commands(unittest.TestCase):
         """Does what a page says, from its first line to its last, and returns the desk at which it did so."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        os.symlink(os.path.join(ROOT, "scripts"), os.path.join(folder.name, "scripts"))
+        for part in ("client", "scripts", "worker"):
+            os.symlink(os.path.join(ROOT, part), os.path.join(folder.name, part))
         desk = typed.Desk(self, folder.name)
         for what in in_order(page):
             if isinstance(what, str):

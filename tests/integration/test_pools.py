@@ -192,7 +192,7 @@ class Pools(harness.Case):
         with open(self.path, "a") as out:
             out.write('[[budget]]\nname = "another"\nlimits = { concurrency = 1 }\n')
         self.reload()
-        self.assertIn("budget.another (it is new)", self.broker.stderr())
+        self.assertIn("config.needs_restart key=budget.another how=added", self.broker.stderr())
         self.assertEqual(self.room.stats()["budgets"]["up"]["concurrency"]["limit"], 9)
 
 

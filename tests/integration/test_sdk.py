@@ -109,10 +109,10 @@ class Sdk(unittest.TestCase):
                 print(process.process.args[0], process.process.poll(), process.stderr()[-4000:], file=sys.stderr)
         self.assertEqual(done.returncode, 0)
 
-    def run_all(self, files, url, upstream, via):
+    def run_all(self, files, url, upstream, via, **variables):
         self.run_tests(files, LANEMQ_SDK_URL=url, LANEMQ_SDK_UPSTREAM=upstream, LANEMQ_SDK_LOG=self.log, LANEMQ_SDK_VIA=via,
                        LANEMQ_OPENAI_MODEL="gpt-any", LANEMQ_ANTHROPIC_MODEL="claude-any", LANEMQ_CALLER_KEY="sk-caller",
-                       AI_SDK_LOG_WARNINGS="false")
+                       AI_SDK_LOG_WARNINGS="false", **variables)
 
     def check_log(self):
         """No call had anything that a gateway must keep to itself."""
@@ -131,13 +131,25 @@ class Double(Sdk):
 
 
 class Gateway(Sdk):
-    def test_the_sdks_take_the_gateway_for_the_real_service(self):
+    def check_gateway(self, *arguments, **variables):
         # No service is given up for what the tests make it do wrong.
         self.room.start_broker("--set", "breaker=false")
-        url, upstream = self.start_all(keys=KEYS.format(
+        url, upstream = self.start_all(*arguments, keys=KEYS.format(
             caller=sha256("sk-caller"), bulk=sha256("sk-bulk"), limited=sha256("sk-limited"), indebted=sha256("sk-indebted")))
-        self.run_all([*FILES, "gateway.test.mjs"], url, upstream, "gateway")
+        self.run_all([*FILES, "gateway.test.mjs"], url, upstream, "gateway", **variables)
         self.check_log()
+        return url
+
+    def test_the_sdks_take_the_gateway_for_the_real_service(self):
+        self.check_gateway()
+
+    def test_the_sdks_come_by_tls_as_well(self):
+        certificate, key = (os.path.join(self.folder, f"gateway.{end}") for end in ("crt", "key"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
+                        "-out", certificate, "-days", "30", "-subj", "/CN=gateway", "-addext", "subjectAltName=IP:127.0.0.1"],
+                       check=True, capture_output=True)
+        url = self.check_gateway("--tls-certificate", certificate, "--tls-key", key, NODE_EXTRA_CA_CERTS=certificate)
+        self.assertTrue(url.startswith("https://"))
 
     def test_the_sdks_survive_silence(self):
         self.room.start_broker()

@@ -315,7 +315,7 @@ class Deaths(StreamCase):
         self.endpoints = harness.fixed_endpoints()
 
     def start_broker(self, store):
-        return self.room.start_broker("--store", store, "--set", f"heartbeat={harness.HEARTBEAT_MS}ms", **self.endpoints)
+        return self.room.start_broker("--store", store, *harness.STEADY, **self.endpoints)
 
     def test_a_durable_stream_goes_on_when_the_broker_is_killed_and_comes_back(self):
         store = f"sqlite:{os.path.join(self.folder.name, 'lanemq.db')}"

@@ -14,6 +14,8 @@ from proxy import Proxy
 
 
 class Work(harness.Case):
+    arguments = harness.QUICK
+
     def setUp(self):
         super().setUp()
         self.client = self.room.client()
@@ -362,7 +364,7 @@ class Work(harness.Case):
             ([b"garbage"], "bad_request", "header"),
             ([packb(["LMQ1", "result", {}])], "bad_request", "job"),
             ([packb(["LMQ1", "result", {"job": "1"}])], "bad_request", "integer"),
-            ([packb(["LMQ1", "submit", {"service": "echo"}])], "bad_request", "unknown op"),
+            ([packb(["LMQ1", "submit", {"service": "echo"}])], "bad_request", "clients_endpoint"),
             ([packb(["LMQ1", "chunk", {"job": 1}])], "bad_request", "seq"),
             ([packb(["LMQ1", "heartbeat", {"jobs": [[1]]}])], "bad_request", "jobs"),
             ([packb(["LMQ1", "error", {"job": 1}])], "bad_request", "class"),
@@ -400,11 +402,11 @@ class Restart(harness.Case):
     def setUp(self):
         super().setUp()
         self.endpoints = harness.fixed_endpoints()
-        self.room.start_broker(*harness.Case.arguments, **self.endpoints)
+        self.room.start_broker(*harness.QUICK, **self.endpoints)
 
     def restart(self):
         self.room.broker.kill()
-        self.room.start_broker(*harness.Case.arguments, **self.endpoints)
+        self.room.start_broker(*harness.QUICK, **self.endpoints)
 
     def test_a_worker_goes_on_with_a_broker_that_was_restarted(self):
         worker, client = self.room.worker(), self.room.client()
@@ -505,7 +507,7 @@ class Lost(harness.Case):
 class StoodStill(Lost):
     """A broker that is stopped for longer than its workers wait for it."""
 
-    arguments = ("--set", f"heartbeat={harness.HEARTBEAT_MS}ms")
+    arguments = harness.QUICK
     test_the_job_of_a_process_that_was_killed_goes_to_another_worker = None
     test_a_worker_whose_connection_is_cut_loses_nothing = None
 

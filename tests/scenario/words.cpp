@@ -127,6 +127,7 @@ struct Describer {
     op("welcome");
     add(words, "heartbeat_ms", message.heartbeat_ms, 1000);
     add(words, "batch", message.batch, 0);
+    if (message.default_lane != "normal") add(words, "default_lane", message.default_lane);
   }
   void operator()(const wire::JobOffer& message) {
     op("job");

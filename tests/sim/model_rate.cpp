@@ -263,8 +263,14 @@ void ModelRate::configure(const core::RateOptions& options, TimePoint now) {
   const std::int64_t before = ceiling_;
   ceiling_ = ceiling_ == options_.limit ? options.limit : std::min(ceiling_, options.limit);
   options_ = options;
+  const std::int64_t burst_before = burst_;
   burst_ = burst_of(options, window_);
   full_ = static_cast<core::Int128>(burst_) * options_.period.count();
+  if (window_ == core::WindowKind::bucket && burst_ < burst_before) {
+    const core::Int128 lost = core::Int128{burst_before - burst_} * options_.period.count();
+    high_ -= lost;
+    low_ -= lost;
+  }
   high_ = std::min(without_fraction(high_), full_);
   low_ = std::min(without_fraction(low_), full_);
   const core::Int128 least = -core::Int128{options.limit} * options.period.count();

@@ -9,6 +9,7 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/messages.hpp>
 
+#include "broker/core/base/identity.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/outbox.hpp"
 
@@ -24,6 +25,8 @@ struct Origin {
   bool one_answer = false;       ///< a REQ: exactly one answer, ever
   Grouping* grouping = nullptr;  ///< of the connection, where it is at hand
   Peer peer = Peer::client;      ///< the socket that the request came by, and its answers leave by
+  /// By its key; null: the broker asks for none. Ids and client of the request are in its space already.
+  const Identity* identity = nullptr;
 };
 
 struct Submitted {
@@ -60,6 +63,7 @@ struct SeenSaid {
 struct WorkerReady {
   std::string_view address;
   const wire::Ready* fields;
+  const Identity* identity = nullptr;  ///< as in Origin
 };
 struct ChunkReported {
   std::string_view address;
@@ -101,6 +105,11 @@ struct WorkerDisconnected {
 /// The transport says that nobody is at this address any more.
 struct ClientUnreachable {
   std::string_view address;
+};
+/// A key counts no more, or allows something else: its connections are treated as gone. Those of it that may
+/// go on say so with their next message.
+struct KeyRevoked {
+  std::string_view name;
 };
 /// No more work: what is queued is refused, what runs may finish.
 struct DrainAsked {};
@@ -150,7 +159,7 @@ struct OptionsChanged {
 using Event =
     std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid, AdminAsked,
                  WorkerReady, ChunkReported, OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving,
-                 WorkerHeard, WorkerUnreachable, WorkerDisconnected, DrainAsked, OptionsChanged, BodyRead,
-                 ResultRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
+                 WorkerHeard, WorkerUnreachable, WorkerDisconnected, KeyRevoked, DrainAsked, OptionsChanged,
+                 BodyRead, ResultRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
 
 }  // namespace lanemq::core

@@ -11,6 +11,7 @@
 #include <lanemq/codec.hpp>
 
 #include "broker/core/base/grouping.hpp"
+#include "broker/core/base/identity.hpp"
 #include "broker/core/base/writes.hpp"
 
 namespace lanemq::core {
@@ -54,6 +55,7 @@ struct Notice {
   std::string key{}, code{};  ///< key_spent, key_back: its name; and how the upstream refused it
   /// changed_by_operator: the verb of the op admin, of what, and how.
   std::string verb{}, what{}, name{}, how{};
+  std::string by{};                  ///< changed_by_operator: who, for the adapter to fill in
   std::int64_t for_ms = 0;           ///< service_without_worker: since it was noticed
   std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: as the upstream said, and as it counts
 };
@@ -120,27 +122,18 @@ class Outbox {
   /// Appends a message with its body: inside the header when it is small, else as a frame that shares it.
   /// `grouping` is the peer's; null where it is not at hand: later messages of this socket then join no
   /// earlier batch, so that the order holds.
+  ///
+  /// Clients of a tenant are told ids as they know them, without the tenant's space.
   template <class Message>
   void add(Peer peer, std::string_view address, std::string_view envelope, const Message& message,
            const Blob& body = {}, Grouping* grouping = nullptr) {
-    if (grouping == nullptr) {
-      closed_before_[static_cast<std::size_t>(peer)] = static_cast<std::uint32_t>(sends.size()) + 1;
-    } else if (grouping->max > 1) {
-      if (can_be_batched<Message>() && body.size() <= limits::inline_bytes_max)
-        return add_to_batch(peer, address, envelope, message, body, *grouping);
-      grouping->turn_ = 0;
-    }
-    Send send = begin(peer, address, envelope);
-    if (body.empty()) {
-      encode(message, bytes);
-    } else if (body.size() <= limits::inline_bytes_max) {
-      encode(message, body.bytes(), bytes);
-    } else {
-      encode(message, bytes);
-      send.body = body.owned();
-    }
-    send.end = here();
-    sends.push_back(std::move(send));
+    if constexpr (requires { message.id.front(); })
+      if (peer == Peer::client && !message.id.empty() && message.id.front() == kSpaceMark) {
+        Message own = message;
+        own.id = own_name(message.id);
+        return add_as_is(peer, address, envelope, own, body, grouping);
+      }
+    add_as_is(peer, address, envelope, message, body, grouping);
   }
 
   /// While it lives, messages that are added wait for the commit, or do not.
@@ -163,6 +156,29 @@ class Outbox {
   Buffer bytes;
 
  private:
+  template <class Message>
+  void add_as_is(Peer peer, std::string_view address, std::string_view envelope, const Message& message,
+                 const Blob& body, Grouping* grouping) {
+    if (grouping == nullptr) {
+      closed_before_[static_cast<std::size_t>(peer)] = static_cast<std::uint32_t>(sends.size()) + 1;
+    } else if (grouping->max > 1) {
+      if (can_be_batched<Message>() && body.size() <= limits::inline_bytes_max)
+        return add_to_batch(peer, address, envelope, message, body, *grouping);
+      grouping->turn_ = 0;
+    }
+    Send send = begin(peer, address, envelope);
+    if (body.empty()) {
+      encode(message, bytes);
+    } else if (body.size() <= limits::inline_bytes_max) {
+      encode(message, body.bytes(), bytes);
+    } else {
+      encode(message, bytes);
+      send.body = body.owned();
+    }
+    send.end = here();
+    sends.push_back(std::move(send));
+  }
+
   template <class Message>
   void add_to_batch(Peer peer, std::string_view address, std::string_view envelope, const Message& message,
                     const Blob& body, Grouping& grouping) {

@@ -78,7 +78,10 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
 
 void RateLimit::configure(const RateOptions& options, TimePoint now) {
   advance(now);
-  const std::int64_t level = floor_divide(bucket_.level(), scale_), before = limit_;
+  std::int64_t level = floor_divide(bucket_.level(), scale_);
+  const std::int64_t before = limit_;
+  // What was used stays used: a smaller bucket that counted as full would let a large job go at once.
+  if (!window_) level -= std::max<std::int64_t>(bucket_.capacity() / scale_ - capacity_of(options, kind_), 0);
   limit_ = options.limit;
   ceiling_ = ceiling_ == before ? limit_ : std::min(ceiling_, limit_);
   scale_ = window_ ? scale_of(limit_) : 1;

@@ -33,13 +33,19 @@ std::optional<ReplyMode> reply_mode(std::string_view name) {
   return std::nullopt;
 }
 
+/// The bytes of the job's id, which the broker makes in its owner's space where there is none.
+std::size_t id_bytes(const Submitted& event) {
+  if (!event.fields->id.empty()) return event.fields->id.size();
+  return kIdBytes + (event.from.identity != nullptr ? event.from.identity->space.size() : 0);
+}
+
 /// The bytes that the job will count for in the byte bounds, without its record.
 std::size_t bytes_of(const Submitted& event) {
   const wire::Submit& fields = *event.fields;
-  return (fields.id.empty() ? kIdBytes : fields.id.size()) + event.from.envelope.size() +
-         fields.ref.bytes.size() + fields.model.size() + fields.client.size() + fields.meta.bytes.size() +
-         fields.trace.bytes.size() + (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) +
-         event.body.size() + (fields.stream ? Job::kStreamBytes : 0);
+  return id_bytes(event) + event.from.envelope.size() + fields.ref.bytes.size() + fields.model.size() +
+         fields.client.size() + fields.meta.bytes.size() + fields.trace.bytes.size() +
+         (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) + event.body.size() +
+         (fields.stream ? Job::kStreamBytes : 0);
 }
 
 }  // namespace
@@ -76,6 +82,20 @@ ReplyMode Admission::reply_mode_of(const wire::Submit& fields) {
   return *reply_mode(fields.reply);
 }
 
+std::optional<Refusal> Admission::beyond_key(const Submitted& event, const Lane& lane) {
+  const Identity* const identity = event.from.identity;
+  if (identity == nullptr) return std::nullopt;
+  const auto refuse = [&](const char* what, std::string_view name) {
+    return Refusal{ErrorCode::forbidden,
+                   "key \"" + identity->name + "\" does not allow " + what + " \"" + std::string(name) +
+                       "\"; the broker's operator says in the key's file which it does",
+                   {}};
+  };
+  if (!identity->may_use_service(event.fields->service)) return refuse("service", event.fields->service);
+  if (!identity->may_use_lane(lane.options().name)) return refuse("lane", lane.options().name);
+  return std::nullopt;
+}
+
 /// An offer repeats the submit and adds fields. It must fit one header, whatever lane and key the job gets
 /// later.
 std::optional<Refusal> Admission::unreadable_as_offer(const Submitted& event) {
@@ -93,7 +113,7 @@ std::optional<Refusal> Admission::unreadable_as_offer(const Submitted& event) {
   wire::JobOffer offer;
   offer.job = (std::uint64_t{1} << 53) - 1;
   offer.attempt = std::numeric_limits<std::uint32_t>::max();
-  offer.id = fields.id.empty() ? std::string_view(longest).substr(0, kIdBytes) : fields.id;
+  offer.id = fields.id.empty() ? std::string_view(longest).substr(0, id_bytes(event)) : fields.id;
   offer.service = fields.service;
   offer.lane = offer.key = longest;
   offer.model = fields.model;

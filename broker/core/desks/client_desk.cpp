@@ -44,6 +44,10 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
     return answers_.refuse(event.from, fields.ref, fields.id, *why);
   }
   Lane& lane = *state_.lane_named(fields.lane);
+  if (const auto why = Admission::beyond_key(event, lane)) {
+    ++lane.counters.refused;
+    return answers_.refuse(event.from, fields.ref, fields.id, *why);
+  }
   const ReplyMode mode = Admission::reply_mode_of(fields);
   if (Record* known = fields.id.empty() ? nullptr : state_.jobs.find(fields.id)) {
     ++lane.counters.duplicates;
@@ -203,14 +207,27 @@ void ClientDesk::on(const SeenSaid& event, TimePoint now) {
 }
 
 void ClientDesk::on(const ClientUnreachable& event, TimePoint now) {
-  Connection* const connection = state_.connections.find(event.address);
-  if (connection == nullptr) return;
-  connection->unreachable = true;
-  for (StreamReader* reader = connection->readers.front(); reader != nullptr;
-       reader = connection->readers.next(*reader))
+  if (Connection* const connection = state_.connections.find(event.address)) lose(*connection, now);
+}
+
+void ClientDesk::on(const KeyRevoked& event, TimePoint now) {
+  state_.connections.each_of_key(event.name, [&](Connection& connection) { lose(connection, now); });
+}
+
+void ClientDesk::note_key(const Origin& from) {
+  if (from.identity == nullptr) return;
+  if (Connection* const connection = state_.connections.find(from.address))
+    if (connection->key != from.identity->name) connection->key = from.identity->name;
+}
+
+/// Nobody seems to be there any more.
+void ClientDesk::lose(Connection& connection, TimePoint now) {
+  connection.unreachable = true;
+  for (StreamReader* reader = connection.readers.front(); reader != nullptr;
+       reader = connection.readers.next(*reader))
     streams_.readers_changed(*reader->job);
-  if (connection->owned.empty() || connection->timer.is_set()) return;
-  state_.timers.set(connection->timer, now + Answers::kOrphanPause);
+  if (connection.owned.empty() || connection.timer.is_set()) return;
+  state_.timers.set(connection.timer, now + Answers::kOrphanPause);
 }
 
 }  // namespace lanemq::core

@@ -9,6 +9,7 @@ namespace lanemq::core {
 
 class Admission;
 class Answers;
+struct Connection;
 class JobLife;
 class Journal;
 class Lane;
@@ -37,9 +38,13 @@ class ClientDesk {
   void on(const FetchAsked& event, TimePoint now);
   void on(const SeenSaid& event, TimePoint now);
   void on(const ClientUnreachable& event, TimePoint now);
+  void on(const KeyRevoked& event, TimePoint now);
+  /// The connection of a request that was handled, if it is remembered, has shown that key.
+  void note_key(const Origin& from);
 
  private:
   bool same_content(const Record& known, const Submitted& event, const Lane& lane) const;
+  void lose(Connection& connection, TimePoint now);
   void join(Record& known, const Submitted& event, ReplyMode mode, TimePoint now);
 
   State& state_;

@@ -91,9 +91,12 @@ void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
     case AdminVerb::lane:
       return change_lane(event);
     case AdminVerb::backup:
-      // The loop answers this verb itself where the store is a file.
-      return answers_.refuse(event.from, event.fields->ref, {},
-                             {ErrorCode::bad_request, "there is no store to back up", {}});
+    case AdminVerb::reload:
+    case AdminVerb::plugin:
+      // The loop, which knows the store, the configuration and the plugins, answers these itself.
+      return answers_.refuse(
+          event.from, event.fields->ref, {},
+          {ErrorCode::bad_request, "there is neither a store nor a configuration nor a plugin here", {}});
   }
 }
 

@@ -78,6 +78,40 @@ Verdict verdict_of(ErrorClass error_class, std::string_view code) {
 /// A stream's restart position is at most this, far from overflow.
 constexpr std::int64_t kSeqMax = std::int64_t{1} << 53;
 
+/// Why a worker's `ready` cannot be taken, whatever the broker holds; else fills in the lanes that it takes.
+std::optional<std::string> why_invalid(const State& state, const WorkerReady& event, LaneMask& lanes) {
+  const wire::Ready& fields = *event.fields;
+  const Identity* const identity = event.identity;
+  const auto beyond_key = [&](const char* what, std::string_view name) {
+    return "key \"" + identity->name + "\" does not allow " + what + " \"" + std::string(name) + '"';
+  };
+  for (const std::string_view name : fields.lanes) {
+    const Lane* lane = state.lane_named(name);
+    if (lane == nullptr) return "unknown lane \"" + std::string(name) + "\" in field \"lanes\"";
+    if (identity != nullptr && !identity->may_use_lane(lane->options().name)) return beyond_key("lane", name);
+    lanes = static_cast<LaneMask>(lanes | 1u << lane->index());
+  }
+  if (fields.services.empty()) return "field \"services\" is empty; name at least one";
+  if (identity == nullptr) return std::nullopt;
+  for (const std::string_view name : fields.services)
+    if (!identity->may_use_service(name)) return beyond_key("service", name);
+  if (!fields.lanes.empty() || identity->lanes.empty()) return std::nullopt;
+  for (const auto& lane : state.lanes)
+    if (identity->may_use_lane(lane->options().name))
+      lanes = static_cast<LaneMask>(lanes | 1u << lane->index());
+  if (lanes == 0) return "key \"" + identity->name + "\" allows no lane that this broker has";
+  return std::nullopt;
+}
+
+/// The worker that `ready` brings back on another connection; null: none. The session of another key's worker
+/// is unknown to it.
+Worker* returning(const State& state, const WorkerReady& event) {
+  if (event.fields->session.empty()) return nullptr;
+  Worker* const known = state.workers.of_session(event.fields->session);
+  const std::string_view key = event.identity != nullptr ? event.identity->name : std::string_view();
+  return known != nullptr && known->key == key ? known : nullptr;
+}
+
 }  // namespace
 
 // ---- sessions -----------------------------------------------------------------------------------------
@@ -124,16 +158,9 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
     state_.outbox.add(Peer::worker, event.address, {}, refusal);
   };
   LaneMask lanes = 0;
-  for (const std::string_view name : fields.lanes) {
-    const Lane* lane = state_.lane_named(name);
-    if (lane == nullptr)
-      return refuse_worker("unknown lane \"" + std::string(name) + "\" in field \"lanes\"");
-    lanes = static_cast<LaneMask>(lanes | 1u << lane->index());
-  }
-  if (fields.services.empty()) return refuse_worker("field \"services\" is empty; name at least one");
+  if (const auto why = why_invalid(state_, event, lanes)) return refuse_worker(*why);
   Worker* worker = state_.workers.find(event.address);
-  Worker* const returned =
-      worker == nullptr && !fields.session.empty() ? state_.workers.of_session(fields.session) : nullptr;
+  Worker* const returned = worker == nullptr ? returning(state_, event) : nullptr;
   if (worker == nullptr && returned == nullptr && state_.workers.size() >= state_.options.workers_max)
     return refuse_worker(
         "workers_max (" + std::to_string(state_.options.workers_max) + ") workers are connected",
@@ -151,6 +178,7 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
       worker = &state_.workers.add(event.address, session_name(state_.random));
       state_.timers.set(worker->timer, now + state_.options.heartbeat);
     }
+    if (event.identity != nullptr) worker->key = event.identity->name;
     const auto told = std::find(told_unknown_.begin(), told_unknown_.end(), event.address);
     // A worker that had a session may hold jobs: its next heartbeat lists them.
     worker->awaits_inventory = told != told_unknown_.end() || !fields.session.empty();
@@ -225,6 +253,7 @@ void WorkerDesk::say_welcome(Worker& worker) {
   welcome.heartbeat_ms = to_ms(state_.options.heartbeat);
   welcome.body_bytes_max = static_cast<std::int64_t>(state_.options.body_bytes_max);
   welcome.batch = static_cast<std::int64_t>(worker.grouping.max);
+  welcome.default_lane = state_.default_lane->options().name;
   state_.tell(worker, welcome);
 }
 

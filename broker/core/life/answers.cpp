@@ -134,9 +134,9 @@ void Answers::say_statuses(const StatusAsked& event, TimePoint now) {
   for (const std::string_view id : fields.ids) {
     wire::StatusReply entry;
     Dispatcher::Wait wait;
-    entry.id = id;
     entry.state = kUnknown;
     if (const Record* record = state_.jobs.find(id)) fill_status(entry, wait, *record, now);
+    entry.id = event.from.peer == Peer::client ? own_name(id) : id;
     const std::size_t before = list_.size();
     encode_fields(entry, list_);
     if (list_.size() + kHeadBytes > kRoom) {

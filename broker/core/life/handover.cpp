@@ -86,6 +86,7 @@ bool Handover::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   if (record == nullptr || record->is_result) return false;
   Job& job = *record->job();
   if (!job.adoptable || job.attempt != lease.attempt || !worker.available()) return false;
+  if (!worker.key.empty() && !worker.takes(job)) return false;  // its key need not allow that job
   Lane& lane = *state_.lanes[job.lane];
   state_.leave_queue(job);
   job.adoptable = false;

@@ -47,7 +47,7 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
   Flow& flow = state_.flow_of(lane, *admitted.service, admitted.budgets);
   const Estimate& estimate = admitted.estimate;
   const bool named = !fields.id.empty();
-  const std::string made = named ? std::string() : make_id(now);
+  const std::string made = named ? std::string() : make_id(event.from.identity, now);
   const Blob body = admitted.spilled ? Blob() : event.body;
   const StoredSize size(admitted.body_bytes.value_or(event.body.size()));
   std::string scratch;
@@ -138,20 +138,23 @@ void JobLife::fill(Job& job, const wire::Submit& fields, const Blob& body) {
   state_.bytes += job.bytes();
 }
 
-/// A ULID: 48 bits of time in ms and 80 random bits in Crockford's base 32 (github.com/ulid/spec).
-std::string JobLife::make_id(TimePoint now) {
+/// A ULID: 48 bits of time in ms and 80 random bits in Crockford's base 32 (github.com/ulid/spec), in its
+/// owner's space.
+std::string JobLife::make_id(const Identity* owner, TimePoint now) {
   static constexpr char kDigits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  std::string id(kIdBytes, '0');
+  const std::size_t at = owner != nullptr ? owner->space.size() : 0;
+  std::string id = owner != nullptr ? owner->space : std::string();
+  id.resize(at + kIdBytes, '0');
   auto time = static_cast<std::uint64_t>(state_.options.wall_ms + to_ms(now.time_since_epoch()));
   for (int i = 9; i >= 0; --i, time >>= 5)
-    id[static_cast<std::size_t>(i)] = kDigits[time & 31];
+    id[at + static_cast<std::size_t>(i)] = kDigits[time & 31];
   do {
     std::uint64_t random = state_.random();
     for (std::size_t i = 10; i < 18; ++i, random >>= 5)
-      id[i] = kDigits[random & 31];
+      id[at + i] = kDigits[random & 31];
     random = state_.random();
     for (std::size_t i = 18; i < kIdBytes; ++i, random >>= 5)
-      id[i] = kDigits[random & 31];
+      id[at + i] = kDigits[random & 31];
   } while (state_.jobs.find(id) != nullptr);
   return id;
 }

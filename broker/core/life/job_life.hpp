@@ -105,7 +105,7 @@ class JobLife {
 
  private:
   std::optional<std::uint64_t> kept_hash_of(const Submitted& event, const Admitted& admitted) const;
-  std::string make_id(TimePoint now);
+  std::string make_id(const Identity* owner, TimePoint now);
   // The steps of end(), in order. Between the last two the result is kept and written (Results::keep()).
   void leave(Job& job, Terminal& how, TimePoint now);
   void tell_end(Job& job, const Terminal& how);

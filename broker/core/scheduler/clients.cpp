@@ -6,6 +6,7 @@
 #include <lanemq/text.hpp>
 
 #include "broker/core/base/check.hpp"
+#include "broker/core/base/identity.hpp"
 #include "broker/core/base/mark.hpp"
 #include "broker/core/scheduler/flow.hpp"
 #include "broker/core/scheduler/workers.hpp"
@@ -13,6 +14,13 @@
 namespace lanemq::core {
 
 ClientOptions Clients::options_of(std::string_view name) const {
+  ClientOptions of_client = entry_for(name);
+  if (const std::string_view shown = tenant_of(name); !shown.empty()) of_client.tenant = shown;
+  return of_client;
+}
+
+/// The entry of that name, or with the longest pattern that matches it.
+ClientOptions Clients::entry_for(std::string_view name) const {
   const ClientOptions* of_pattern = nullptr;
   for (const ClientOptions& options : options_) {
     if (options.name == name) return options;

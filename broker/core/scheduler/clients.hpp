@@ -51,7 +51,7 @@ class Clients {
   Clients(std::vector<ClientOptions> options, std::size_t idle_max)
       : options_(std::move(options)), idle_max_(idle_max) {}
 
-  /// The configured options for a client of that name.
+  /// The configured options for a client of that name; in a tenant's space that is its tenant.
   ClientOptions options_of(std::string_view name) const;
   /// The client of that name, which is added if it is unknown. It lives while it has references.
   Client& named(std::string_view name);
@@ -83,6 +83,7 @@ class Clients {
   const Client* at(std::size_t place) const { return places_[place]; }
 
  private:
+  ClientOptions entry_for(std::string_view name) const;
   void drop(ClientQueue& queue);
 
   std::vector<ClientOptions> options_;

@@ -22,6 +22,7 @@ namespace lanemq::core {
 struct Connection {
   std::string address;
   std::string name;            ///< of the client of jobs that name none
+  std::string key;             ///< the name of the key that it has shown; empty: none was asked for
   Client* client = nullptr;    ///< that client, once there was such a job; the connection holds a reference
   std::size_t references = 0;  ///< jobs and requests that it will get an answer to
   std::size_t waiters = 0;     ///< of these, requests that wait for known jobs
@@ -51,6 +52,12 @@ class Connections {
   void take_reference(Connection& connection);
   /// May destroy the connection.
   void drop_reference(Connection& connection);
+  /// Calls `what` with each connection that has shown that key; it may not add or forget connections.
+  template <class What>
+  void each_of_key(std::string_view key, What what) const {
+    for (const auto& [address, connection] : by_address_)
+      if (connection->key == key) what(*connection);
+  }
   std::size_t size() const { return by_address_.size(); }
 
  private:

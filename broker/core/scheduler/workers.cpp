@@ -32,6 +32,18 @@ Worker* Workers::of_session(std::string_view session) const {
   return place == by_session_.end() ? nullptr : place->second;
 }
 
+bool Worker::takes(const Job& job) const {
+  return (lanes == 0 || (lanes >> job.lane & 1) != 0) &&
+         std::any_of(places.begin(), places.end(),
+                     [&](const auto& place) { return place->service == &job.flow().service(); });
+}
+
+Worker* Workers::of_key(std::string_view key) const {
+  for (const auto& [number, worker] : by_number_)
+    if (worker->key == key) return worker.get();
+  return nullptr;
+}
+
 void Workers::move(Worker& worker, std::string_view address) {
   by_address_.erase(worker.address);
   worker.address = address;

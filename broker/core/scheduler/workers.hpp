@@ -119,6 +119,7 @@ struct ShownBreaker {
 struct Worker {
   std::string address;  ///< where messages go; not its identity
   std::string session;  ///< its identity: random, and told to it alone
+  std::string key;      ///< the name of the key that it has shown; empty: none was asked for
   std::string name;
   std::uint64_t number = 0;  ///< order of arrival
   std::vector<std::unique_ptr<Place>> places;
@@ -144,6 +145,8 @@ struct Worker {
   bool listed = false;            ///< its places are in their services' lists and counts
 
   bool reserved() const { return lanes != 0; }
+  /// Whether it offers the job's service, for the job's lane.
+  bool takes(const Job& job) const;
   std::size_t occupied() const { return running + strays.size(); }
   bool available() const {
     return occupied() < capacity && !draining && !awaits_inventory && !cut && !rest.is_set();
@@ -160,6 +163,8 @@ class Workers {
   Worker& add(std::string_view address, std::string session);
   /// The worker with that session; null: none.
   Worker* of_session(std::string_view session) const;
+  /// Some worker that has shown the key; null: none. Looks through all workers.
+  Worker* of_key(std::string_view key) const;
   /// The worker has another address; it keeps its jobs. Requires: no worker has the address.
   void move(Worker& worker, std::string_view address);
   /// Requires: the worker holds no job.

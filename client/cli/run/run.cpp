@@ -214,8 +214,7 @@ void Runner::send(const Flight& flight) {
     if (problems_said_ < kProblemsSaidMax) say(printable(input_.path()) + " " + problem);
     if (++problems_said_ == kProblemsSaidMax) say("further lines with problems are in the output only");
     return put_down(input_.name_of(entry, line), "line-" + std::to_string(entry.number),
-                    tl::unexpected(ClientError{.code = std::string(name_of(ErrorCode::bad_request)),
-                                               .message = problem}));
+                    ClientError{.code = std::string(name_of(ErrorCode::bad_request)), .message = problem});
   }
   JobOptions job = options_.job;
   job.model = model_of(line);

@@ -308,7 +308,8 @@ void BatchEngine::take(BatchLine line, const Answer& answer, WallTime now) {
   if (!answer) {
     const ClientError& error = answer.error();
     const std::optional<ErrorCode> code = error.known_code();
-    if (code && is_refusal(*code)) {
+    // The gateway's own key may count again.
+    if (code && (is_refusal(*code) || code == ErrorCode::unauthorized)) {
       runner_.refused(line, error.retry_after, now);
       return;
     }
@@ -428,7 +429,7 @@ void BatchEngine::submit(BatchLine line, WallTime now) {
     fault_ = error.what();
   }
   active.at_broker.try_emplace(line.line);
-  answered(line, tl::unexpected(ClientError{.code = "internal", .message = std::move(problem)}));
+  answered(line, ClientError{.code = "internal", .message = std::move(problem)});
 }
 
 std::string_view BatchEngine::read_line(const Active& active, std::uint32_t line) {

@@ -41,6 +41,7 @@ class BatchService::Core : private LineBroker {
         engine_(settings_.batches, store_, *this),
         desk_(settings_.batches, store_, engine_),
         client_({.endpoint = settings.broker,
+                 .keys = settings.curve,
                  .pending_max = settings.batches.in_flight_max + kCancelsMax,
                  .pending_bytes_max = settings.batches.in_flight_bytes_max}),
         thread_([this] { run(); }) {}
@@ -189,10 +190,10 @@ class BatchService::Core : private LineBroker {
       return client_.submit(std::move(job.request), std::move(job.body),
                             [this, line](Answer answer) { answered(line, std::move(answer)); });
     if (const milliseconds wait = limits_.until_tokens(*key, Steady::now()); wait > milliseconds(0))
-      return answered(line, tl::unexpected(ClientError{.code = std::string(name_of(ErrorCode::client_full)),
-                                                       .message = "the key has no tokens left",
-                                                       .retry_after = wait,
-                                                       .local = true}));
+      return answered(line, ClientError{.code = std::string(name_of(ErrorCode::client_full)),
+                                        .message = "the key has no tokens left",
+                                        .retry_after = wait,
+                                        .local = true});
     const std::int64_t taken = CallerLimits::estimate(*key, bytes_of_request(job.body));
     limits_.spend_tokens(*key, taken, Steady::now());
     client_.submit(

@@ -27,7 +27,8 @@ constexpr std::size_t kDiscardBytesMax = std::size_t{32} * 1024 * 1024;
 constexpr milliseconds kDiscardTime{2'000};
 constexpr std::size_t kBuffersPerWrite = 48;
 constexpr std::size_t kBytesPerWrite =
-    std::size_t{256} * 1024;     ///< one write copies so much while others wait
+    std::size_t{256} * 1024;  ///< one write copies so much while others wait
+constexpr std::size_t kTlsRecordBytes = std::size_t{16} * 1024;
 constexpr int kHungUp = 499;     ///< the status that is counted for a caller that left
 constexpr int kSpoolingMax = 2;  ///< pieces on their way to the disk, before reading pauses
 
@@ -69,7 +70,7 @@ struct HeldBody {
   BytePot::Hold room;
 };
 
-/// The buffers of one write.
+/// What a write puts together, of the buffers that wait.
 class Gathered {
  public:
   void add(std::string_view part) {
@@ -115,6 +116,7 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
     if (over_ || gone_) return;
     if (answer.held_back > milliseconds(0)) return answer_later(std::move(answer));
     over_ = true;
+    note_head(answer.status, answer.headers);
     forget_callback();
     const std::size_t length = answer.body.size();
     connection_->send_head(answer.status, answer.headers, length);
@@ -125,6 +127,7 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
   void begin(int status, Headers headers) override {
     if (over_ || gone_) return;
     begun_ = true;
+    note_head(status, headers);
     connection_->send_head(status, headers, std::nullopt);
   }
 
@@ -156,8 +159,11 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
     forget_callback();
     connection_->keep_alive_ = false;
     connection_->cut_ = true;
+    whole_ = false;
     finish();
   }
+
+  void tell(AnswerFacts facts) override { facts_ = std::move(facts); }
 
   void on_gone(std::function<void()> gone) override {
     if (over_) return;
@@ -179,10 +185,33 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
     if (!begun_) ++connection_->core_.answers[{connection_->route_, kHungUp}];
     const std::function<void()> callback = std::exchange(gone_callback_, nullptr);
     if (callback) callback();
+    whole_ = false;
+    report();
   }
 
  private:
-  void finish() { connection_->exchange_over(); }
+  void finish() {
+    report();
+    connection_->exchange_over();
+  }
+
+  void note_head(int status, const Headers& headers) {
+    status_ = status;
+    if (!connection_->core_.on_answered) return;
+    const std::string* const id = headers.find("x-request-id");
+    request_id_ = id != nullptr ? *id : headers.get("request-id");
+  }
+
+  void report() {
+    if (!connection_->core_.on_answered) return;
+    const auto took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - began_);
+    connection_->core_.on_answered({.request = connection_->request_,
+                                    .status = status_,
+                                    .whole = whole_,
+                                    .request_id = request_id_,
+                                    .took = took,
+                                    .facts = facts_});
+  }
 
   void answer_later(HttpAnswer answer) {
     const auto timer = std::make_shared<asio::steady_timer>(connection_->core_.context);
@@ -200,7 +229,11 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
 
   std::shared_ptr<Connection> connection_;
   std::function<void()> gone_callback_;
-  bool begun_ = false, over_ = false, gone_ = false;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  AnswerFacts facts_;
+  std::string request_id_;
+  int status_ = 0;
+  bool begun_ = false, over_ = false, gone_ = false, whole_ = true;
 };
 
 // ---- reading ------------------------------------------------------------------------------------------
@@ -210,6 +243,7 @@ HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::st
     : owner_(core.shared_from_this()),
       core_(core),
       socket_(std::move(socket)),
+      identity_(core.identity),
       address_(std::move(address)),
       whose_(std::move(whose)),
       reader_({.head_bytes_max = core.options.header_bytes_max}) {
@@ -221,6 +255,7 @@ HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::st
 
 HttpServer::Core::Connection::~Connection() {
   become_idle();
+  end_handshake();
   await_no_head();
   core_.count_answer_bytes(-static_cast<std::ptrdiff_t>(unwritten_));
   core_.connections.erase(this);
@@ -232,6 +267,7 @@ HttpServer::Core::Connection::~Connection() {
 void HttpServer::Core::Connection::start() {
   read_due_ = std::chrono::steady_clock::now() + core_.options.header_timeout;
   await_head(core_.before_first);
+  if (identity_) return wait_for_handshake();
   on_readable();  // most likely the request is there already
 }
 
@@ -244,11 +280,131 @@ void HttpServer::Core::Connection::await_no_head() {
   if (waiting_) std::exchange(waiting_, nullptr)->erase(waits_at_);
 }
 
+// ---- TLS ----------------------------------------------------------------------------------------------
+
+/// Waits for the peer's first bytes: until then a connection costs no memory of TLS. Handshakes take their
+/// turns, since each costs a signature.
+void HttpServer::Core::Connection::wait_for_handshake() {
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
+    if (error || self->closed_) return;
+    self->core_.shake_hands_soon(self);
+  });
+}
+
+/// False: what came is no TLS, and was refused.
+bool HttpServer::Core::Connection::begin_encryption() {
+  char first = 0;
+  const ssize_t bytes = ::recv(socket_.native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return wait_for_handshake(), false;
+  if (bytes <= 0) return close(), false;
+  if (!begins_tls(first)) return refuse_unencrypted(), false;
+  core_.begin_handshake(*this);
+  tls_ = identity_->accept(socket_.native_handle());
+  return true;
+}
+
+void HttpServer::Core::Connection::shake_hands() {
+  if (closed_ || (!tls_ && !begin_encryption())) return;
+  const auto go_on = [self = shared_from_this()](error_code error) {
+    if (!error) self->guarded([&] { self->shake_hands(); });
+  };
+  switch (tls_->handshake()) {
+    case TlsStep::wants_read:
+      return socket_.async_wait(tcp::socket::wait_read, go_on);
+    case TlsStep::wants_write:
+      return socket_.async_wait(tcp::socket::wait_write, go_on);
+    case TlsStep::ended:
+    case TlsStep::broken:
+      ++core_.counters.handshakes_failed;
+      return close();
+    case TlsStep::done:
+      break;
+  }
+  ++core_.counters.handshakes;
+  end_handshake();
+  on_readable();
+}
+
+/// A caller that speaks HTTP here is told so, in its own words; whatever else it is only loses its
+/// connection.
+void HttpServer::Core::Connection::refuse_unencrypted() {
+  ++core_.counters.handshakes_failed;
+  char first[8] = {};
+  const ssize_t bytes = ::recv(socket_.native_handle(), first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
+  const std::string_view word(first, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+  if (word.empty() || !std::all_of(word.begin(), word.begin() + std::min<std::ptrdiff_t>(bytes, 3),
+                                   [](char c) { return c >= 'A' && c <= 'Z'; }))
+    return close();
+  keep_alive_ = false;
+  body_unread_ = true;
+  wait_to_read();  // what it sends is read and dropped
+  refuse(Refusal::bad_request, "this port speaks TLS; use https://");
+}
+
+void HttpServer::Core::Connection::end_handshake() {
+  if (std::exchange(in_handshake_, false)) core_.handshakes.erase(shakes_at_);
+}
+
+/// Reads as a socket that does not block.
+std::size_t HttpServer::Core::Connection::read_bytes(char* to, std::size_t size, error_code& error) {
+  if (!tls_) return socket_.read_some(asio::buffer(to, size), error);
+  std::size_t all = 0;
+  TlsStep step = TlsStep::done;
+  while (step == TlsStep::done && all < size) {
+    std::size_t came = 0;
+    step = tls_->read(to + all, size - all, came);
+    all += came;
+  }
+  if (all > 0 || step == TlsStep::done) return all;
+  const bool waits = step == TlsStep::wants_read || step == TlsStep::wants_write;
+  error = waits ? error_code(asio::error::would_block) : error_code(asio::error::eof);
+  return 0;
+}
+
+/// Writes of what waits as a socket that does not block; with TLS in records that are put together first.
+std::size_t HttpServer::Core::Connection::write_bytes(error_code& error) {
+  const auto gather = [this](std::size_t skip) {
+    Gathered gathered;
+    for (const Piece& piece : out_) {
+      for (std::string_view part : {std::string_view(piece.head), piece.bytes.bytes(), piece.tail}) {
+        const std::size_t skipped = std::min(skip, part.size());
+        skip -= skipped;
+        part.remove_prefix(skipped);
+        gathered.add(part);
+      }
+      if (gathered.full()) break;
+    }
+    return gathered;
+  };
+  if (!tls_) return socket_.write_some(gather(out_offset_), error);
+  std::size_t written = 0;
+  while (written < kBytesPerWrite && written < unwritten_) {
+    const Gathered gathered = gather(out_offset_ + written);
+    const std::size_t size = asio::buffer_copy(asio::buffer(core_.scratch.data(), kTlsRecordBytes), gathered);
+    std::size_t went = 0;
+    const TlsStep step = tls_->write({core_.scratch.data(), size}, went);
+    written += went;
+    if (step == TlsStep::done) continue;
+    if (written > 0) break;
+    error = step == TlsStep::wants_write ? error_code(asio::error::would_block)
+                                         : error_code(asio::error::connection_reset);
+    break;
+  }
+  return written;
+}
+
+// ---- reading ------------------------------------------------------------------------------------------
+
 /// Waits for data: a request, or while one is served data sent ahead, or the peer's end.
 void HttpServer::Core::Connection::wait_to_read() {
   if (waiting_to_read_ || closed_ || peer_closed_ || ahead_.size() >= kAheadBytesMax) return;
   if (spooling_ >= kSpoolingMax) return;
   waiting_to_read_ = true;
+  if (tls_ && tls_->holds_bytes())
+    return asio::post(core_.context, [self = shared_from_this()] {
+      self->waiting_to_read_ = false;
+      self->guarded([&] { self->on_readable(); });
+    });
   socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
     self->waiting_to_read_ = false;
     if (!error) self->guarded([&] { self->on_readable(); });
@@ -261,7 +417,7 @@ void HttpServer::Core::Connection::on_readable() {
   const std::size_t room =
       is_ahead ? std::min(kAheadBytesMax - ahead_.size(), core_.scratch.size()) : core_.scratch.size();
   error_code error;
-  const std::size_t size = socket_.read_some(asio::buffer(core_.scratch.data(), room), error);
+  const std::size_t size = read_bytes(core_.scratch.data(), room, error);
   if (error && error != asio::error::would_block) return on_end_of_input();
   const std::string_view bytes(core_.scratch.data(), size);
   if (closing_) {
@@ -284,6 +440,7 @@ void HttpServer::Core::Connection::on_end_of_input() {
 /// Looks for the peer's end behind what was read.
 void HttpServer::Core::Connection::look_for_end() {
   if (closed_ || !ahead_.empty()) return;
+  if (tls_) return on_readable();  // the end stands inside TLS
   char next = 0;
   const ssize_t bytes = ::recv(socket_.native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
   if (bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR)) on_end_of_input();
@@ -536,6 +693,8 @@ void HttpServer::Core::Connection::dispatch() {
   request_ = HttpRequest{};
   request_.method = request.method;
   request_.path = request.path;
+  request_.peer = request.peer;
+  request_.secret_hash = request.secret_hash;
   request_.anthropic_prefix = request.anthropic_prefix;
   if (const std::string* version = request.headers.find("anthropic-version"))
     request_.headers.add("anthropic-version", *version);
@@ -608,19 +767,8 @@ void HttpServer::Core::Connection::send(Piece piece) {
 /// Writes what the system accepts at once: one call, so that a fast reader leaves time for others.
 void HttpServer::Core::Connection::write_some() {
   if (closed_) return;
-  Gathered gathered;
-  std::size_t skip = out_offset_;
-  for (const Piece& piece : out_) {
-    for (std::string_view part : {std::string_view(piece.head), piece.bytes.bytes(), piece.tail}) {
-      const std::size_t skipped = std::min(skip, part.size());
-      skip -= skipped;
-      part.remove_prefix(skipped);
-      gathered.add(part);
-    }
-    if (gathered.full()) break;
-  }
   error_code error;
-  const std::size_t bytes = socket_.write_some(gathered, error);
+  const std::size_t bytes = write_bytes(error);
   if (error == asio::error::would_block) return wait_to_write();
   if (error) return caller_is_gone();
   note_written(bytes);
@@ -701,6 +849,7 @@ void HttpServer::Core::Connection::close() {
   core_.count_answer_bytes(-static_cast<std::ptrdiff_t>(std::exchange(unwritten_, 0)));
   out_.clear();
   drop_body();
+  end_handshake();
   error_code ignored;
   socket_.close(ignored);
 }
@@ -708,6 +857,7 @@ void HttpServer::Core::Connection::close() {
 /// Reads on before closing: closing while the caller sends would reset the connection, and it might not read
 /// the refusal.
 void HttpServer::Core::Connection::close_after_reading() {
+  if (tls_) tls_->say_end();
   error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
   read_due_ = std::chrono::steady_clock::now() + kDiscardTime;

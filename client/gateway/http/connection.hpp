@@ -17,6 +17,7 @@
 #include "client/gateway/http/responder.hpp"
 #include "client/gateway/http/server_core.hpp"
 #include "client/gateway/http/spool.hpp"
+#include "client/gateway/http/tls.hpp"
 #include "common/http/request_reader.hpp"
 
 namespace lanemq::gateway {
@@ -52,6 +53,15 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
  private:
   friend class Exchange;
   friend class Core;
+
+  // TLS.
+  bool begin_encryption();
+  void wait_for_handshake();
+  void shake_hands();
+  void refuse_unencrypted();
+  void end_handshake();
+  std::size_t read_bytes(char* to, std::size_t size, error_code& error);
+  std::size_t write_bytes(error_code& error);
 
   // Reading.
   void await_head(std::list<Connection*>& waiting);
@@ -98,6 +108,10 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   const std::shared_ptr<Core> owner_;
   Core& core_;
   tcp::socket socket_;
+  const std::shared_ptr<const TlsIdentity> identity_;  ///< null: this server speaks no TLS
+  std::unique_ptr<TlsStream> tls_;                     ///< null: not begun, or there is none
+  std::list<Connection*>::iterator shakes_at_{};       ///< its place in Core::handshakes
+  bool in_handshake_ = false;                          ///< has such a place
   const std::string address_, whose_;
   http::RequestReader reader_;
   std::string ahead_;  ///< data behind the request that is served

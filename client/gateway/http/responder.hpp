@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <lanemq/blob.hpp>
 
 #include "client/gateway/http/message.hpp"
 
 namespace lanemq::gateway {
+
+/// What a handler knows of a request besides its answer, for who logs it.
+struct AnswerFacts {
+  std::string lane{}, model{};
+  std::optional<std::chrono::milliseconds> waited{}, ran{};
+  std::optional<std::int64_t> input_tokens{}, output_tokens{};
+};
 
 /// The way back of a request: one answer, whole or in pieces.
 ///
@@ -34,6 +45,9 @@ class Responder {
   virtual void end() = 0;
   /// Cuts the connection behind what was written, so that the reader sees that the answer is incomplete.
   virtual void cut() = 0;
+
+  /// Says what is known of the request, before its answer's end. Replaces what was said before.
+  virtual void tell(AnswerFacts facts) { static_cast<void>(facts); }
 
   /// Sets what is called once if the caller hangs up, or reads nothing for too long, before the answer's end;
   /// at once if that has happened. Replaces an earlier one.

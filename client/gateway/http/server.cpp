@@ -27,6 +27,9 @@ constexpr milliseconds kSweepEvery{250};   ///< connections' timeouts may be so 
 /// New connections that one turn accepts, and that it begins to read, address by address. The system's queue
 /// does not know addresses, so fewer are read while it holds more.
 constexpr int kAcceptsPerTurn = 32, kBeginningsPerTurn = 16, kBeginningsWhileBehind = 8;
+/// TLS handshakes that one turn begins: each takes up to a millisecond; and that are under way at once.
+constexpr int kHandshakesPerTurn = 4;
+constexpr std::size_t kHandshakesMax = 1'024;
 constexpr milliseconds kAcceptPause{50};  ///< after the system had no descriptor for a connection
 constexpr int kProbeAfterSeconds =
     60;  ///< of silence, before the kernel probes whether the peer's machine is there
@@ -188,6 +191,35 @@ void HttpServer::Core::begin_some() {
   asio::post(context, [this] { begin_some(); });
 }
 
+void HttpServer::Core::shake_hands_soon(std::shared_ptr<Connection> connection) {
+  const std::string whose = connection->whose_;
+  greeting_.push(whose, std::move(connection));
+  if (!std::exchange(greets_soon_, true)) asio::post(context, [this] { shake_some_hands(); });
+}
+
+/// Addresses take turns, and everything else that is due comes between two of these.
+void HttpServer::Core::shake_some_hands() {
+  const TurnClock::Turn noted(turns);
+  greets_soon_ = false;
+  for (int begun = 0; begun < kHandshakesPerTurn; ++begun) {
+    const std::optional<std::shared_ptr<Connection>> next = greeting_.pop();
+    if (!next) return;
+    (*next)->guarded([&] { (*next)->shake_hands(); });
+  }
+  greets_soon_ = true;
+  asio::post(context, [this] { shake_some_hands(); });
+}
+
+void HttpServer::Core::begin_handshake(Connection& connection) {
+  if (handshakes.size() >= kHandshakesMax) {
+    ++counters.gave_way;
+    const std::shared_ptr<Connection> oldest = handshakes.front()->shared_from_this();
+    oldest->guarded([&] { oldest->close(); });
+  }
+  connection.shakes_at_ = handshakes.insert(handshakes.end(), &connection);
+  connection.in_handshake_ = true;
+}
+
 /// An exception of a timer or of the broker's answer, outside a connection, ends that call alone.
 void HttpServer::Core::run() {
   while (true) {
@@ -281,6 +313,7 @@ void HttpServer::Core::close_all() {
   for (const std::shared_ptr<Connection>& connection : held_connections())
     connection->guarded([&] { connection->end(); });
   door_.line.clear();
+  greeting_.clear();
   // Their work may hold references to this.
   texts_.reset();
   disk_.reset();
@@ -323,6 +356,14 @@ HttpServer::HttpServer(ServerOptions options, const Router& router, RefusalAnswe
 
 HttpServer::~HttpServer() = default;
 
+void HttpServer::on_answered(OnAnswered answered) {
+  core_->on_answered = std::move(answered);
+}
+
+void HttpServer::encrypt(std::shared_ptr<const TlsIdentity> identity) {
+  core_->identity = std::move(identity);
+}
+
 std::uint16_t HttpServer::port() const {
   return core_->acceptor.local_endpoint().port();
 }
@@ -348,6 +389,10 @@ void HttpServer::drain() {
 
 std::size_t HttpServer::busy() const {
   return core_->busy;
+}
+
+std::size_t HttpServer::connections() const {
+  return core_->counters.connections;
 }
 
 void HttpServer::stop() {
@@ -380,6 +425,7 @@ Loop::TimePoint HttpServer::now() const {
 ServerCounters HttpServer::counters() const {
   ServerCounters counters = core_->counters;
   counters.newcomers = core_->newcomers();
+  counters.handshaking = core_->handshakes.size();
   counters.body_bytes = core_->body_bytes->bytes();
   counters.upload_bytes = core_->upload_bytes->bytes();
   counters.answer_bytes = core_->answer_bytes();

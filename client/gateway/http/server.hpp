@@ -14,6 +14,7 @@
 #include "client/gateway/http/loop.hpp"
 #include "client/gateway/http/message.hpp"
 #include "client/gateway/http/router.hpp"
+#include "client/gateway/http/tls.hpp"
 
 namespace lanemq::gateway {
 
@@ -94,6 +95,8 @@ struct ServerCounters {
   std::uint64_t newcomers = 0;    ///< now: connections that wait to be read first
   std::uint64_t accepted = 0, refused = 0, gave_way = 0, requests = 0, bad_requests = 0, timeouts = 0,
                 hang_ups = 0;
+  std::uint64_t handshaking = 0;                        ///< now: of TLS
+  std::uint64_t handshakes = 0, handshakes_failed = 0;  ///< of TLS
   std::uint64_t failures = 0;                ///< exceptions that were caught; each ended what it came from
   std::uint64_t body_bytes = 0;              ///< now: of requests in memory
   std::uint64_t upload_bytes = 0;            ///< now: of bodies on disk
@@ -107,6 +110,18 @@ struct ServerCounters {
 /// Connections are kept; requests on one are served one after the other, and what a caller sends ahead waits.
 /// While a request is served its connection is watched: a caller that closes it, or its sending half, has
 /// left.
+/// A request that is over.
+struct Answered {
+  const HttpRequest& request;  ///< without its body and most of its header
+  int status = 0;              ///< 0: its caller left before
+  bool whole = true;           ///< the answer was not cut off, by its caller or by the gateway
+  std::string_view request_id;
+  std::chrono::milliseconds took;  ///< from when the request was whole
+  const AnswerFacts& facts;
+};
+/// On the loop's thread, within the call that ends the answer; must not block or throw.
+using OnAnswered = std::function<void(const Answered&)>;
+
 class HttpServer : public Loop {
  public:
   /// Binds and listens; throws std::runtime_error with the address and the reason.
@@ -115,6 +130,11 @@ class HttpServer : public Loop {
   ~HttpServer() override;
 
   std::uint16_t port() const;
+  /// Connections to come speak TLS under this identity; those that are there go on as they began. Before
+  /// run(), or on the loop's thread.
+  void encrypt(std::shared_ptr<const TlsIdentity> identity);
+  /// Called for each request that is over, those that were refused as well. Before run().
+  void on_answered(OnAnswered answered);
   /// Serves until stop(). Calls `on_stop` at SIGTERM and SIGINT, `on_reload` at SIGHUP, and `on_failure` with
   /// the reason of an exception, which ends its connection and not the server.
   void run(std::function<void()> on_stop, std::function<void()> on_reload,
@@ -123,6 +143,7 @@ class HttpServer : public Loop {
   void drain();
   /// Requests that are read or served.
   std::size_t busy() const;
+  std::size_t connections() const;
   /// Ends run() at once. On the loop's thread.
   void stop();
 

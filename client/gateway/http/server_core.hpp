@@ -23,6 +23,7 @@
 #include "client/gateway/http/proxies.hpp"
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/http/side_thread.hpp"
+#include "client/gateway/http/tls.hpp"
 #include "client/gateway/http/turn_clock.hpp"
 
 namespace lanemq::gateway {
@@ -48,6 +49,10 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void accept();
   /// Writes the connection's data at the end of the turn, after all that the turn adds.
   void write_soon(std::shared_ptr<Connection> connection);
+  /// Has the connection's handshake begun, in the turn of its address.
+  void shake_hands_soon(std::shared_ptr<Connection> connection);
+  /// Gives it a place among those that shake hands; where there is none the oldest gives way.
+  void begin_handshake(Connection& connection);
   /// Answers have grown by so many bytes, or shrunk (below 0).
   void count_answer_bytes(std::ptrdiff_t bytes);
   std::size_t answer_bytes() const { return answer_bytes_; }
@@ -68,9 +73,12 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::map<std::string, std::size_t> per_address;  ///< number of connections, newcomers included
   /// Connections without a complete head, the oldest first: of their first request, and of a later one.
   std::list<Connection*> before_first, between;
+  std::list<Connection*> handshakes;            ///< those that are under way, the oldest first
+  std::shared_ptr<const TlsIdentity> identity;  ///< of connections to come; null: no TLS
   std::function<void()> on_stop, on_reload;
   std::function<void(std::string_view)> on_failure;
   OnRefused on_refused;
+  OnAnswered on_answered;
   /// The buffer for reads; nothing in it outlives a turn.
   std::array<char, std::size_t{64} * 1024> scratch;
   const std::shared_ptr<BytePot> body_bytes, upload_bytes;
@@ -94,6 +102,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void on_accept(error_code error, tcp::socket socket);
   void take(tcp::socket socket);
   void begin_some();
+  void shake_some_hands();
   void write_all();
   void cut_largest_answers();
   /// Takes a place for a connection. Returns the bound that refuses it; empty: it has a place.
@@ -110,6 +119,8 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
     bool more_outside = false;  ///< the system's queue has more
   };
   Door door_;
+  FairLine<std::shared_ptr<Connection>> greeting_;  ///< connections whose handshake is to begin
+  bool greets_soon_ = false;
   std::vector<std::shared_ptr<Connection>> writing_, written_;
   std::size_t answer_bytes_ = 0;
   bool cutting_soon_ = false;

@@ -46,6 +46,23 @@ struct KnownOps<std::variant<Messages...>> {
       {&wire::Spec<Messages>::op, &make<Messages, std::variant<Messages...>>}...};
 };
 
+/// What helps a peer whose op is known at another endpoint of the broker; empty: it is known at none.
+std::string_view where_known(std::string_view op, std::span<const KnownOp> here) {
+  const auto knows = [op](std::span<const KnownOp> ops) {
+    return std::any_of(ops.begin(), ops.end(),
+                       [op](const KnownOp& known) { return wire::same_name(known.spec->name, op); });
+  };
+  const std::span<const KnownOp> clients = KnownOps<wire::ClientRequest>::ops;
+  const std::span<const KnownOp> workers = KnownOps<wire::WorkerReport>::ops;
+  if (here.data() == workers.data() && knows(clients))
+    return "; clients say it, and this endpoint is for workers: connect to the broker's for clients "
+           "(clients_endpoint)";
+  if (here.data() == clients.data() && knows(workers))
+    return "; workers say it, and this endpoint is for clients: connect to the broker's for workers "
+           "(workers_endpoint)";
+  return {};
+}
+
 /// The fields that are read of a message with an unknown operation: enough to answer it.
 struct Unknown {
   std::string_view id;
@@ -723,7 +740,9 @@ class Decoder::Reader {
     if (fails_again()) return;
     fail(ErrorCode::bad_request, "a string in the header is not UTF-8");
   }
-  LANEMQ_COLD void fail_op(std::string_view op) { fail(ErrorCode::bad_request, "unknown op " + quoted(op)); }
+  LANEMQ_COLD void fail_op(std::string_view op) {
+    fail(ErrorCode::bad_request, "unknown op " + quoted(op) + std::string(where_known(op, ops_)));
+  }
   LANEMQ_COLD void fail_required() {
     for (std::size_t i = 0; i < spec_->fields.size(); ++i)
       if ((spec_->required & ~(seen_ & ~nil_) & std::uint64_t{1} << i) != 0)

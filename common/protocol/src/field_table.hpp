@@ -388,7 +388,8 @@ LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId
           field<&StatusReply::jobs>("jobs"), ref_field<&StatusReply::ref>())
 LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
-          field<&Pong::batch>("batch"), ref_field<&Pong::ref>())
+          field<&Pong::batch>("batch"), field<&Pong::default_lane>("default_lane", kName),
+          ref_field<&Pong::ref>())
 LANEMQ_OP(AdminReply, "admin", false, true, ref_field<&AdminReply::ref>())
 
 LANEMQ_OP(Ready, "ready", false, false,
@@ -416,7 +417,7 @@ LANEMQ_OP_WITHOUT_FIELDS(Bye, "bye")
 LANEMQ_OP(Welcome, "welcome", false, false, field<&Welcome::session>("session", kName),
           field<&Welcome::heartbeat_ms>("heartbeat_ms", {.min = 1, .fallback = -1}),
           field<&Welcome::body_bytes_max>("body_bytes_max", {.fallback = -1}),
-          field<&Welcome::batch>("batch"))
+          field<&Welcome::batch>("batch"), field<&Welcome::default_lane>("default_lane", kName))
 LANEMQ_OP(JobOffer, "job", true, false, field<&JobOffer::job>("job", {.required = true}),
           field<&JobOffer::attempt>("attempt", kFirstSaid), field<&JobOffer::id>("id", kId),
           field<&JobOffer::service>("service", kName), field<&JobOffer::lane>("lane", kName),
@@ -434,7 +435,7 @@ LANEMQ_OP(Window, "window", false, false, field<&Window::job>("job", kRequired),
 LANEMQ_OP_WITHOUT_FIELDS(Drain, "drain")
 LANEMQ_OP(WorkerRefusal, "error", false, false, field<&WorkerRefusal::code>("code", kNameRequired),
           field<&WorkerRefusal::message>("message", kText), field<&WorkerRefusal::job>("job"),
-          field<&WorkerRefusal::attempt>("attempt"))
+          field<&WorkerRefusal::attempt>("attempt"), ref_field<&WorkerRefusal::ref>())
 
 #undef LANEMQ_OP
 #undef LANEMQ_OP_WITHOUT_FIELDS

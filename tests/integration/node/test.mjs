@@ -8,10 +8,17 @@ import { Dealer, Request } from "zeromq";
 
 const open = [];
 
+/** The options of a socket that shows the keys of a peer, where the broker asks for some: "PUBLIC SECRET". */
+function keysOf(pair) {
+  if (!process.env.LANEMQ_BROKER_KEY) return {};
+  const [curvePublicKey, curveSecretKey] = pair.split(" ");
+  return { curveServerKey: process.env.LANEMQ_BROKER_KEY, curvePublicKey, curveSecretKey };
+}
+
 /** A connection on which one message is sent at a time and messages are received one by one. */
 class Peer {
-  constructor(Kind, endpoint) {
-    this.socket = new Kind({ linger: 0, receiveTimeout: 20000 });
+  constructor(Kind, endpoint, pair) {
+    this.socket = new Kind({ linger: 0, receiveTimeout: 20000, ...keysOf(pair) });
     this.socket.connect(endpoint);
     this.sent = Promise.resolve();
     open.push(this.socket);
@@ -36,12 +43,12 @@ class Peer {
   }
 }
 
-const client = (Kind = Dealer) => new Peer(Kind, process.env.LANEMQ_CLIENTS);
+const client = (Kind = Dealer) => new Peer(Kind, process.env.LANEMQ_CLIENTS, process.env.LANEMQ_CLIENT_KEYS);
 
 /** A worker that answers each job by what `work` makes of it, until it is stopped. */
 class Worker extends Peer {
   constructor(services, capacity, work) {
-    super(Dealer, process.env.LANEMQ_WORKERS);
+    super(Dealer, process.env.LANEMQ_WORKERS, process.env.LANEMQ_WORKER_KEYS);
     this.jobs = [];
     this.acked = 0;
     this.outcomes = new Map();

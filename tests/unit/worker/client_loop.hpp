@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's loop without a worker: what turns an HttpClient while a test waits for what it answers.
+// The worker's loop without a worker: what turns an HttpClient or a Handler while a test waits for what it
+// answers.
 #pragma once
 
 #include <algorithm>
@@ -12,21 +13,37 @@
 
 namespace lanemq::worker {
 
-/// Turns the client until the sink has something. False when nothing comes for so long.
-inline bool turn_until_answered(HttpClient& client, CompletionSink& sink,
-                                std::chrono::milliseconds patience = std::chrono::seconds(10)) {
+inline void let_read(HttpClient& client, TimePoint) {
+  client.on_readable();
+}
+inline void let_read(Handler& handler, TimePoint now) {
+  handler.on_readable(now);
+}
+
+/// Turns it until something has happened. False when it does not happen for so long.
+template <class Turned, class Happened>
+bool turn_until(Turned& turned, Happened happened,
+                std::chrono::milliseconds patience = std::chrono::seconds(10)) {
   using Clock = std::chrono::steady_clock;
   const TimePoint give_up = Clock::now() + patience;
-  while (!sink.has_local()) {
-    const TimePoint due = std::min(give_up, client.next_wakeup().value_or(give_up));
+  while (!happened()) {
+    const TimePoint due = std::min(give_up, turned.next_wakeup().value_or(give_up));
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(due - Clock::now()).count();
-    pollfd readable{client.descriptor(), POLLIN, 0};
+    pollfd readable{turned.descriptor(), POLLIN, 0};
     if (poll(&readable, 1, static_cast<int>(std::clamp<long long>(left, 0, 10'000))) == 1)
-      client.on_readable();
-    client.advance(Clock::now());
-    if (Clock::now() >= give_up) return sink.has_local();
+      let_read(turned, Clock::now());
+    turned.advance(Clock::now());
+    if (Clock::now() >= give_up) return happened();
   }
   return true;
+}
+
+/// Turns it until the sink has something.
+template <class Turned>
+bool turn_until_answered(Turned& turned, CompletionSink& sink,
+                         std::chrono::milliseconds patience = std::chrono::seconds(10)) {
+  return turn_until(
+      turned, [&] { return sink.has_local(); }, patience);
 }
 
 }  // namespace lanemq::worker

@@ -521,8 +521,19 @@ TEST_F(SessionTest, anything_heard_counts_as_life) {
 TEST_F(SessionTest, knocks_again_when_nobody_welcomes_it) {
   connect();
 
-  EXPECT_EQ(pass(milliseconds(3000)), Lines{"reconnect"});
+  EXPECT_EQ(pass(milliseconds(1999)), Lines{});
+  EXPECT_EQ(pass(milliseconds(1)), Lines{"reconnect"});
   EXPECT_EQ(connect(), Lines{"> ready chat,embed capacity=2"});
+}
+
+TEST_F(SessionTest, knows_the_default_lane_of_the_newest_welcome) {
+  connect();
+  EXPECT_EQ(session_.default_lane(), "");
+
+  hear(wire::Welcome{.session = "s", .default_lane = "usual"});
+  EXPECT_EQ(session_.default_lane(), "usual");
+  hear(wire::Welcome{.session = "s", .default_lane = "other"});
+  EXPECT_EQ(session_.default_lane(), "other");
 }
 
 TEST_F(SessionTest, a_job_that_ends_while_no_broker_is_there_is_handed_in_later) {

@@ -74,6 +74,11 @@ TEST(Settings, reads_a_proxy_with_a_password_from_where_it_stands) {
   EXPECT_EQ(parse_words({"--http-proxy", "http://proxy:3128", "--service", "e=echo"}).settings.http.proxy,
             "http://proxy:3128");
   EXPECT_THROW(parse_words({"--http-proxy", "env:NOWHERE", "--service", "e=echo"}), UsageError);
+  EXPECT_THROW(parse_words({"--http-proxy", "http://user:secret@proxy:3128", "--service", "e=echo"}),
+               UsageError);
+  EXPECT_THROW(
+      parse_words({"--http-proxy", "user:secret@proxy:3128", "--service", "e=echo", "--print-config"}),
+      UsageError);
 }
 
 TEST(Settings, reads_services_with_headers_from_the_file) {
@@ -187,6 +192,72 @@ TEST(Settings, says_what_is_wrong_with_a_service) {
                                 "c=openai", "c=openai:", "c=anthropic:h", "c=openai:https://h/v1?a=b",
                                 "c=http:", "c=http:h/x", "c=http:ftp://h/x", "c=http:http://", "c=https:"})
     EXPECT_NE(complaint({"--service", bad}), "") << bad;
+}
+
+TEST(Settings, reads_a_program_from_a_flag) {
+  const Settings settings = parse_words({"--service", "t=exec:/bin/tr", "--exec", "t.timeout=5s", "--exec",
+                                         "t.environment=A", "--exec", "t.environment=B=x,y", "--exec",
+                                         "t.argv=tr", "--exec", "t.argv=a-z", "--exec", "t.output-max=1KiB"})
+                                .settings;
+
+  const ExecOptions& exec = settings.services.at(0).exec;
+  EXPECT_EQ(settings.services[0].handler, "exec");
+  EXPECT_EQ(exec.argv, (settings::Values{"tr", "a-z"}));
+  EXPECT_EQ(exec.environment, (settings::Values{"A", "B=x,y"}));
+  EXPECT_EQ(exec.timeout.count(), 5000);
+  EXPECT_EQ(exec.output_max, 1024u);
+  EXPECT_EQ(parse_service("t=exec:/opt/a b:c").exec.argv, settings::Values{"/opt/a b:c"});
+}
+
+TEST(Settings, reads_a_program_from_the_file_and_prints_it_again) {
+  const File file(
+      "timeout = [\"batch.total=1m\"]\n[[service]]\nname = \"t\"\nhandler = \"exec\"\nargv = [\"tr\", \"a "
+      "b\"]\n"
+      "environment = [\"HF_HOME\"]\ntimeout = \"5s\"\nfiles_max = 64\n");
+
+  const ServiceSettings service = parse_words({"--config", file.path()}).settings.services.at(0);
+  const std::string printed = parse_words({"--config", file.path(), "--print-config"}).text;
+  const File again(printed);
+  const ServiceSettings same = parse_words({"--config", again.path()}).settings.services.at(0);
+
+  for (const ServiceSettings* said : {&service, &same}) {
+    EXPECT_EQ(said->exec.argv, (settings::Values{"tr", "a b"}));
+    EXPECT_EQ(said->exec.environment, settings::Values{"HF_HOME"});
+    EXPECT_EQ(said->exec.timeout.count(), 5000);
+    EXPECT_EQ(said->exec.files_max, 64u);
+  }
+  const Settings other =
+      parse_words({"--config", file.path(), "--service", "t=exec:cat", "--exec", "t.files_max=65"}).settings;
+  EXPECT_EQ(other.services.at(0).exec.argv, settings::Values{"cat"});
+  EXPECT_EQ(other.services.at(0).exec.files_max, 65u);
+  EXPECT_EQ(other.services.at(0).exec.timeout.count(), 5000);
+}
+
+TEST(Settings, the_page_has_the_keys_of_programs_as_they_are) {
+  const std::string page = settings::content_of(LANEMQ_SOURCE "/docs/reference/worker-options.md");
+  ExecOptions defaults;
+  for (const settings::BoundOption& option : bound(exec_options(), defaults))
+    EXPECT_TRUE(settings::holds(page, "\n" + settings::line_of_page(option) + "\n"))
+        << settings::line_of_page(option);
+}
+
+TEST(Settings, says_what_is_wrong_with_a_program) {
+  const auto with = [](const std::string& lines) {
+    const File file("[[service]]\nname = \"t\"\n" + lines);
+    return complaint({"--config", file.path()});
+  };
+  const auto says = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  says(with("handler = \"echo\"\nargv = [\"x\"]\n"), "argv is for the handler exec, and this is echo");
+  says(with("handler = \"exec:x\"\nargv = [\"x\"]\n"), "the program stands there twice");
+  says(with("handler = \"exec:x\"\nargw = [\"x\"]\n"), "unknown key \"argw\"; did you mean \"argv\"?");
+  says(with("handler = \"exec:x\"\nkeys = { k = \"env:A\" }\n"), "has keys, but its handler is exec");
+  says(complaint({"--service", "t=exec:x", "--exec", "u.timeout=5s"}),
+       "--exec: there is no exec service \"u\"");
+  says(complaint({"--service", "t=exec:x", "--exec", "t.timout=5s"}), "did you mean \"timeout\"?");
+  says(complaint({"--service", "t=exec:x", "--exec", "t.timeout=5"}), "--exec: t.timeout: ");
+  says(complaint({"--service", "t=exec:x", "--exec", "timeout=5s"}), "must be SERVICE.KEY=VALUE");
 }
 
 TEST(Settings, knows_the_handlers_of_model_apis) {

@@ -487,6 +487,41 @@ TEST(Worker, gives_up_where_it_was_told_to) {
   EXPECT_EQ(worker.run(), WorkerEnd::unreachable);
 }
 
+TEST(Worker, beats_while_its_loop_turns_and_says_how_it_is) {
+  Broker broker;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<WorkerBeat> beats;
+  std::optional<Completion> held;
+  const auto when = [&](const std::function<bool(const WorkerBeat&)>& holds) {
+    std::unique_lock lock(mutex);
+    beats.clear();
+    return changed.wait_for(lock, std::chrono::seconds(30),
+                            [&] { return !beats.empty() && holds(beats.back()); });
+  };
+  WorkerOptions options;
+  options.broker = broker.endpoint();
+  options.beat_every = milliseconds(1);
+  options.on_beat = [&](const WorkerBeat& beat) {
+    const std::lock_guard lock(mutex);
+    beats.push_back(beat);
+    changed.notify_all();
+  };
+  Worker worker(options, {{"echo", std::make_shared<ScriptedHandler>(
+                                       [&](const JobCall&, Completion done) { held = std::move(done); })}});
+  std::thread loop([&] { worker.run(); });
+
+  EXPECT_TRUE(when([](const WorkerBeat& beat) { return !beat.connected && beat.running == 0; }));
+  broker.welcome();
+  EXPECT_TRUE(when([](const WorkerBeat& beat) { return beat.connected && beat.running == 0; }));
+  broker.offer(1, "x");
+  EXPECT_TRUE(when([](const WorkerBeat& beat) { return beat.running == 1; }));
+
+  worker.stop();
+  worker.stop();
+  loop.join();
+}
+
 TEST(Worker, names_the_option_that_cannot_be) {
   const auto complaint =
       [](const std::function<void(WorkerOptions&, std::vector<Service>&)>& spoil) -> std::string {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <lanemq/blob.hpp>
+#include <lanemq/curve_keys.hpp>
 #include <lanemq/error_table.hpp>
 #include <lanemq/limits.hpp>
 #include <lanemq/messages.hpp>
@@ -26,7 +27,8 @@ struct JobCall {
   wire::Lease lease;         ///< identifies the call among all that the worker holds
   std::string_view service;  ///< one of the worker's services
   std::string_view id;       ///< the job's id, from the client or the broker
-  std::string_view lane, model, client, key;
+  std::string_view lane;     ///< also where it is the broker's default lane
+  std::string_view model, client, key;
   Blob body;
   TimePoint now;                      ///< the time when the worker read the job
   std::optional<TimePoint> deadline;  ///< no client waits for an answer after it
@@ -143,8 +145,16 @@ struct Log {
   bool wants(LogLevel line) const { return write && line >= level; }
 };
 
+/// How a worker is, for WorkerOptions::on_beat.
+struct WorkerBeat {
+  bool connected = false;          ///< the broker has welcomed it by this connection
+  std::size_t running = 0;         ///< jobs in its handlers
+  std::size_t unacknowledged = 0;  ///< outcomes that the broker has not confirmed
+};
+
 struct WorkerOptions {
   std::string broker = "tcp://127.0.0.1:5571";  ///< the broker's workers endpoint
+  CurveKeys keys;                               ///< for a broker that asks for keys
   std::string name;                             ///< for people; empty: HOST-PID
   std::size_t capacity = 16;                    ///< jobs held at once, 1..limits::capacity_max
   std::vector<std::string> lanes;               ///< take only jobs of these lanes; empty: of all
@@ -154,6 +164,10 @@ struct WorkerOptions {
   Log log;
   std::function<void(const std::string& name)>
       on_ready;  ///< called at the first welcome, on the thread of run()
+  /// How often on_beat is called, on the thread of run(); 0: never. A call that stays out tells of a handler
+  /// that blocks, so that a watchdog can be fed here. The callback must not block or throw.
+  std::chrono::milliseconds beat_every{0};
+  std::function<void(const WorkerBeat&)> on_beat;
 };
 
 enum class WorkerEnd : unsigned char {

@@ -12,12 +12,12 @@
 #include <string_view>
 #include <variant>
 
-#include <tl/expected.hpp>
-
 #include <lanemq/blob.hpp>
+#include <lanemq/curve_keys.hpp>
 #include <lanemq/error_table.hpp>
 #include <lanemq/limits.hpp>
 #include <lanemq/messages.hpp>
+#include <lanemq/reply.hpp>
 
 namespace lanemq {
 
@@ -25,6 +25,9 @@ namespace lanemq {
 struct ClientOptions {
   /// The broker's endpoint for clients: tcp://HOST:PORT, ipc://PATH.
   std::string endpoint = "tcp://127.0.0.1:5570";
+  /// For a broker that asks for keys. Where it refuses this one, all pending requests end with the local
+  /// error `unauthorized`.
+  CurveKeys keys{};
 
   /// Bound of requests without an answer, of all kinds; one more is refused at once with `client_full`.
   std::size_t pending_max = 10'000;
@@ -77,29 +80,6 @@ struct JobDone {
   std::int64_t chunks = 0;  ///< pieces of a streamed answer
   Blob body{};              ///< the answer; owns its bytes; of a stream what no piece carried
 };
-
-/// Why a request was refused, or a job did not succeed.
-struct ClientError {
-  std::string code{};  ///< as on the wire; may be newer than this library
-  std::string message{};
-  std::string id{};  ///< the job's; empty: the request concerns no job
-  std::optional<std::chrono::milliseconds> retry_after{};
-  std::int64_t attempts = 0;
-  std::chrono::milliseconds queued{0};  ///< of a job: until its last hand-over; if it had none, until its end
-  std::string limiter{};
-  std::int64_t chunks = 0;               ///< pieces of a streamed answer before it broke
-  std::optional<int> upstream_status{};  ///< the HTTP status, where the upstream answered
-  Blob body{};                           ///< the upstream's answer, if any; owns its bytes
-  bool local = false;                    ///< from this library: whether the job ran is not known
-
-  std::optional<ErrorCode> known_code() const { return error_code(code); }
-  /// The upstream refused the key that the worker showed it: that is for whoever runs the worker to mend.
-  bool key_is_refused() const { return code == "upstream_quota" && upstream_status == 401; }
-};
-
-/// A value from the broker, or an error.
-template <class T>
-using Reply = tl::expected<T, ClientError>;
 
 /// A job that the broker has accepted.
 struct JobAccepted {
@@ -158,6 +138,7 @@ struct BrokerPong {
   std::chrono::nanoseconds round_trip{0};
   std::chrono::milliseconds broker_time{0};  ///< since 1970, by the broker's clock
   std::string version{};
+  std::string default_lane{};  ///< the lane of jobs that name none; other replies leave its name out
 };
 
 /// The broker's document about itself, described in docs/protocol.md.
@@ -203,8 +184,8 @@ struct ClientCounters {
 /// Each request ends exactly once: with the broker's answer, with a local error (`deadline`, `client_full`,
 /// `too_large`), or with the local error `cancelled` if the Client is destroyed first. Connecting never
 /// fails: requests made while the broker is away are sent once it is there. When a connection breaks or is
-/// silent (3 s without a message while requests are pending) a new one is made and everything pending is sent
-/// again, with the same ids and bytes; the broker joins it to what it has.
+/// silent (2.5 s without a message while requests are pending) a new one is made and everything pending is
+/// sent again, with the same ids and bytes; the broker joins it to what it has.
 ///
 /// Refusals that say when to retry (`lane_full`, `client_full`, `bytes_full`, `draining`, ...) go to the
 /// caller, who decides whether to repeat the request.

@@ -36,7 +36,9 @@ namespace lanemq {
   X(move, "id lane", "dry_run", "put a job that waits into another lane, at the place of its arrival") \
   X(limit, "name setting value", "key dry_run", "change a limit of a budget, or of one of its keys")   \
   X(lane, "name setting value", "dry_run", "change a setting of a lane")                               \
-  X(backup, "path", "", "copy the store to a new file on the broker's machine, while it goes on")
+  X(backup, "path", "", "copy the store to a new file on the broker's machine, while it goes on")      \
+  X(reload, "", "dry_run", "read the configuration again, and say what that changes")                  \
+  X(plugin, "", "name value dry_run", "list the broker's plugins, or switch one on or off")
 
 enum class AdminVerb : unsigned char {
 #define LANEMQ_ADMIN_ENUMERATOR(verb, needs, takes, meaning) verb,

@@ -75,6 +75,7 @@ template <class Message>
 class Items : public ItemList {
  public:
   const Message& operator[](std::size_t i) const { return messages_[i]; }
+  Message& operator[](std::size_t i) { return messages_[i]; }
 
  private:
   friend class Decoder;

@@ -11,7 +11,7 @@ namespace lanemq {
 // the names on the wire, the HTTP mapping and docs/protocol.md are made from it.
 #define LANEMQ_ERROR_TABLE(X)                                                                           \
   X(bad_request, 400, false, "malformed message, unknown lane or bad field; the message names it")      \
-  X(unauthorized, 401, false, "no such key")                                                            \
+  X(unauthorized, 401, false, "the key of the connection does not count, or not any more")              \
   X(forbidden, 403, false, "the client may not use this lane, service or operation")                    \
   X(not_found, 404, false, "never known")                                                               \
   X(gone, 410, false, "known once and no longer kept")                                                  \
@@ -63,6 +63,7 @@ bool is_refusal(ErrorCode code);
   X(unknown_session, "the broker does not know this worker: it says `ready` and what it holds")              \
   X(stale, "this outcome or chunk comes too late: drop the attempt")                                         \
   X(bad_request, "the message could not be read, `ready` names what is not there, or a chunk was not taken") \
+  X(unauthorized, "the key of the connection does not count, or not any more: `ready` again later")          \
   X(full, "there are as many workers, or services, as the broker may have: `ready` again later")             \
   X(too_large, "the message is over a limit")
 

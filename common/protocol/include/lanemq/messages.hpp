@@ -168,6 +168,7 @@ struct Pong {
   Raw ref;
   std::int64_t batch =
       0;  ///< where the request asked for it: the most maps that the broker accepts in a batch
+  std::string_view default_lane{};  ///< the lane of messages that name none
 };
 
 /// The answer to an operator: a document, as in StatsReply.
@@ -238,7 +239,8 @@ struct Welcome {
   std::string_view session;
   std::int64_t heartbeat_ms = 1000;
   std::int64_t body_bytes_max = 0;
-  std::int64_t batch = 0;  ///< maps of one batch, in either direction; 0: no batches
+  std::int64_t batch = 0;           ///< maps of one batch, in either direction; 0: no batches
+  std::string_view default_lane{};  ///< the lane of messages that name none
 };
 
 struct JobOffer {
@@ -273,6 +275,8 @@ struct Drain {};
 struct WorkerRefusal {
   std::string_view code, message;
   std::optional<std::int64_t> job, attempt;
+  Raw ref;  ///< of a message that could not be read: a client that asks at the wrong endpoint finds its
+            ///< request
 };
 
 // ---- who says what to whom ----------------------------------------------------------------------------

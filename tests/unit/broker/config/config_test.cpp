@@ -50,6 +50,18 @@ std::string error_of(const std::string& text) {
   return "no error";
 }
 
+/// The differences as one line each, in the order in which they are told.
+std::vector<std::string> told(const Config& before, const Config& after) {
+  using How = io::OptionChange::How;
+  std::vector<std::string> lines;
+  for (const io::OptionChange& change : difference(before, after))
+    lines.push_back(change.how == How::added ? "+ " + change.what
+                    : change.how == How::removed
+                        ? "- " + change.what
+                        : change.what + ": " + change.before + " -> " + change.after);
+  return lines;
+}
+
 std::string set_error(const std::string& assignment) {
   try {
     Config config;
@@ -390,6 +402,102 @@ TEST(Config, what_is_printed_names_every_key) {
           "durable", "default", "weight", "in_flight_max", "lane_max", "tenant", "match(.service)?", "limits",
           "keys", "output", "window"})
       EXPECT_THAT(printed, testing::ContainsRegex("\n(# )?" + std::string(key) + " = ")) << key;
+}
+
+TEST(Reload, tells_each_option_that_differs_and_each_thing_that_came_or_went) {
+  const Config before = read(R"(
+    heartbeat = "2s"
+    [[lane]]
+    name = "a"
+    default = true
+    depth_max = 10
+    [[lane]]
+    name = "b"
+    [clients.old]
+    weight = 2
+    [[budget]]
+    name = "x"
+    limits = { requests_per_minute = 5, concurrency = 2 }
+    keys = [{ name = "k1" }, { name = "k2", weight = 2 }]
+    [[budget]]
+    name = "gone"
+    limits = { concurrency = 1 }
+  )");
+  const Config after = read(R"(
+    heartbeat = "3s"
+    [[lane]]
+    name = "a"
+    default = true
+    depth_max = 20
+    [[lane]]
+    name = "b"
+    [clients.new]
+    weight = 2
+    [[budget]]
+    name = "x"
+    match = { service = "s" }
+    limits = { requests_per_minute = 6, tokens_per_minute = 100 }
+    keys = [{ name = "k2", weight = 3 }, { name = "k3" }]
+  )");
+
+  EXPECT_THAT(
+      told(before, after),
+      testing::ElementsAre("heartbeat: 2s -> 3s", "lane.a.depth_max: 10 -> 20", "- budget.gone",
+                           "budget.x.match.service:  -> s", "budget.x.limits.requests_per_minute: 5 -> 6",
+                           "budget.x.limits.tokens_per_minute:  -> 100", "budget.x.limits.concurrency: 2 -> ",
+                           "- budget.x.keys.k1", "budget.x.keys.k2.weight: 2 -> 3", "+ budget.x.keys.k3",
+                           "- clients.old", "+ clients.new"));
+  EXPECT_THAT(told(before, before), testing::IsEmpty());
+}
+
+TEST(Reload, keeps_what_needs_a_restart_and_takes_the_rest) {
+  const Config running = read(R"(
+    jobs_max = 100
+    [[lane]]
+    name = "a"
+    default = true
+    [[lane]]
+    name = "b"
+    [[budget]]
+    name = "x"
+    limits = { concurrency = 1 }
+  )");
+  const Config wanted = read(R"(
+    jobs_max = 200
+    log_level = "debug"
+    [[lane]]
+    name = "a"
+    reserved_slots = 2
+    depth_max = 5
+    [[lane]]
+    name = "b"
+    default = true
+    [[budget]]
+    name = "x"
+    match = { model = "m" }
+    limits = { concurrency = 7 }
+    [[budget]]
+    name = "y"
+    limits = { concurrency = 1 }
+  )");
+
+  const Config counts = reloaded(running, wanted);
+
+  EXPECT_THAT(told(running, counts), testing::ElementsAre("log_level: info -> debug",
+                                                          testing::ContainsRegex("lane.a.depth_max: .* -> 5"),
+                                                          "budget.x.limits.concurrency: 1 -> 7"));
+  EXPECT_THAT(told(counts, wanted),
+              testing::ElementsAre("jobs_max: 100 -> 200", "lane.a.reserved_slots: 0 -> 2",
+                                   "lane.a.default: true -> false", "lane.b.default: false -> true",
+                                   "budget.x.match.model:  -> m", "+ budget.y"));
+}
+
+TEST(Reload, tells_lanes_that_change_places) {
+  const Config before = read("[[lane]]\nname = \"a\"\ndefault = true\n[[lane]]\nname = \"b\"\n");
+  const Config after = read("[[lane]]\nname = \"b\"\n[[lane]]\nname = \"a\"\ndefault = true\n");
+
+  EXPECT_THAT(told(before, after), testing::ElementsAre("lane (the order): a,b -> b,a"));
+  EXPECT_THAT(told(before, reloaded(before, after)), testing::IsEmpty());
 }
 
 }  // namespace

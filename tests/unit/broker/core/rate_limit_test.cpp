@@ -247,6 +247,20 @@ TEST(RateLimit, what_is_more_than_the_upstream_says_it_allows_goes_when_the_wind
   EXPECT_FALSE(rate.affordable(1, 0, now + seconds(59)));
 }
 
+TEST(RateLimit, a_bucket_that_becomes_smaller_is_not_full_of_what_is_left) {
+  RateLimit rate(per(minutes(1), 6000, 600), WindowKind::bucket);
+  TimePoint now{};
+  rate.take(400, now);
+  rate.configure(per(minutes(1), 6000, 200), now);
+
+  EXPECT_EQ(rate.available(now), -200) << "400 of it were used";
+  EXPECT_FALSE(rate.affordable(201, 0, now)) << "what is more than the burst goes when the bucket is full";
+  now += seconds(4);
+  EXPECT_TRUE(rate.affordable(201, 0, now));
+  rate.configure(per(minutes(1), 6000, 600), now);
+  EXPECT_EQ(rate.available(now), 200) << "a larger one is not filled at once";
+}
+
 TEST(RateLimit, what_is_owed_is_forgotten_when_it_has_left_the_window) {
   RateLimit rate(per(minutes(1), 6000, 600), WindowKind::sliding);
   rate.take(100, TimePoint{});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -241,6 +242,25 @@ TEST_F(SmallDisk, waits_for_room_where_even_that_is_gone_and_reads_meanwhile) {
   ASSERT_EQ(rest.size(), 2u);
   EXPECT_FALSE(rest[0].body.has_value());
   EXPECT_EQ(rest[1].body->bytes(), kBody);
+}
+
+TEST_F(SmallDisk, that_is_full_holds_nobody_up) {
+  submit(*store_, Turn().insert_job(1, {"s", "r", kBody}));
+  store_->flush();
+  leave(0);
+  disk_.remove("store.reserve");
+  leave(0);
+  for (std::uint64_t number = 2; number <= 100; ++number)
+    submit(*store_, Turn().insert_job(number, {"s", "r", kBody}));
+  ASSERT_TRUE(test::wait_for(*store_, StoreCondition::full));
+  store_->flush();
+
+  // It asks for room time and again.
+  const std::uint64_t before = store_->pulse();
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (store_->pulse() == before && std::chrono::steady_clock::now() < patience)
+    std::this_thread::yield();
+  EXPECT_GT(store_->pulse(), before);
 }
 
 TEST_F(SmallDisk, that_is_full_at_a_restart_says_so_and_has_its_reserve) {

@@ -79,6 +79,24 @@ class SqliteStore : public testing::Test {
   const std::string path_ = folder_.path("lanemq.db");
 };
 
+TEST_F(SqliteStore, has_a_pulse_that_stays_odd_while_the_disk_holds_it_up) {
+  Gate disk;
+  const auto store = open(path_);
+  EXPECT_EQ(store->pulse() % 2, 0u);
+
+  submit(*store, Turn().insert_job(1, {"", "r", kSmall}));
+  disk.wait_until_reached();
+  const std::uint64_t held_up = store->pulse();
+  submit(*store, Turn().insert_job(2, {"", "r", kSmall}));
+
+  EXPECT_EQ(held_up % 2, 1u);
+  EXPECT_EQ(store->pulse(), held_up);
+  disk.let_go();
+  store->flush();
+  EXPECT_EQ(store->pulse() % 2, 0u);
+  EXPECT_GT(store->pulse(), held_up);
+}
+
 TEST_F(SqliteStore, gives_back_every_kind_of_write_after_a_restart) {
   StoreContent expected;
   std::vector<Turn> turns;

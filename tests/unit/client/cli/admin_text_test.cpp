@@ -62,6 +62,24 @@ TEST(AdminText, of_a_change_is_a_sentence) {
             "the store is copied to /backups/a.db\n");
 }
 
+TEST(AdminText, of_a_reload_is_a_table_of_what_counts_now_and_what_after_a_restart) {
+  const std::string changes =
+      R"("reload":[{"what":"lane.low.depth_max","how":"changed","from":"10","to":"20","counts":"now"},)"
+      R"({"what":"budget.b","how":"added","counts":"after a restart"}])";
+
+  EXPECT_EQ(admin_text("reload", "{" + changes + R"(,"changed":true,"more":7})", false),
+            "the configuration is read again\n"
+            "OPTION                  how  from  to           counts\n"
+            "lane.low.depth_max  changed    10  20              now\n"
+            "budget.b              added     -   -  after a restart\n"
+            "and 7 more\n");
+  EXPECT_EQ(admin_text("reload", "{" + changes + R"(,"dry_run":true})", false)->substr(0, 31),
+            "this would change; nothing has\n");
+  EXPECT_EQ(admin_text("reload", R"({"reload":[],"changed":false})", false),
+            "the configuration is read again; nothing has changed\n");
+  EXPECT_EQ(admin_text("reload", R"({"reload":[],"dry_run":true})", false), "nothing would change\n");
+}
+
 TEST(Top, shows_what_lanes_finish_in_a_second_and_the_busiest_first) {
   const auto stats = [](int succeeded) {
     return R"({"version":"1","uptime_ms":1000,"lanes":{"normal":{"queued":2,"succeeded":)" +

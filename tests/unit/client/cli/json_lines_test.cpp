@@ -23,8 +23,7 @@ Answer done(std::string_view body) {
   return JobDone{.id = "run-1", .body = Blob::copy(body)};
 }
 Answer failed(std::string code, std::string message, std::string_view body = {}) {
-  return tl::unexpected(
-      ClientError{.code = std::move(code), .message = std::move(message), .body = Blob::copy(body)});
+  return ClientError{.code = std::move(code), .message = std::move(message), .body = Blob::copy(body)};
 }
 
 TEST(InputLine, body_is_cut_out_byte_for_byte) {

@@ -40,8 +40,7 @@ std::string good(const std::string& id, const std::string& body = "{}") {
   return write_output({.custom_id = id}, "run-x-1", JobDone{.body = Blob::copy(body)});
 }
 std::string bad(const std::string& id) {
-  return write_output({.custom_id = id}, "run-x-1",
-                      tl::unexpected(ClientError{.code = "deadline", .message = "over"}));
+  return write_output({.custom_id = id}, "run-x-1", ClientError{.code = "deadline", .message = "over"});
 }
 
 // ---- LineReader ---------------------------------------------------------------------------------------
@@ -403,8 +402,8 @@ TEST_F(OutputFileTest, answers_to_lines_that_are_no_more_are_kept) {
 }
 
 TEST_F(OutputFileTest, lines_that_could_not_be_named_are_dropped_and_answered_again) {
-  const std::string nameless = write_output(
-      {}, "line-2", tl::unexpected(ClientError{.code = "bad_request", .message = "line 2 is no JSON"}));
+  const std::string nameless =
+      write_output({}, "line-2", ClientError{.code = "bad_request", .message = "line 2 is no JSON"});
   write(nameless + good("a"));
   EXPECT_EQ(begin().failed_count, 1u);
   EXPECT_EQ(content(), good("a"));

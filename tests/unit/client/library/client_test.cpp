@@ -97,7 +97,7 @@ TEST(Client, waits_for_a_broker_that_comes_later) {
 
   const FakeBroker broker(endpoint);
 
-  EXPECT_EQ(get(std::move(answer)).value().body.bytes(), "early");
+  EXPECT_EQ(get(std::move(answer))->body.bytes(), "early");
 }
 
 TEST(Client, sends_again_what_a_broker_took_into_its_grave) {
@@ -112,8 +112,8 @@ TEST(Client, sends_again_what_a_broker_took_into_its_grave) {
   broker.reset();
   broker = std::make_unique<FakeBroker>(endpoint);
 
-  EXPECT_EQ(get(std::move(one)).value().body.bytes(), "one");
-  EXPECT_EQ(get(std::move(two)).value().body.bytes(), large);
+  EXPECT_EQ(get(std::move(one))->body.bytes(), "one");
+  EXPECT_EQ(get(std::move(two))->body.bytes(), large);
   EXPECT_GE(client.counters().reconnected, 1u);
   EXPECT_GE(client.counters().resent, 2u);
 }

@@ -419,7 +419,7 @@ TEST_F(SessionTest, a_repeated_request_has_the_same_bytes) {
   submit(7);
   const std::string first(session_.next_send()->header);
   session_.sent(now_);
-  pass(milliseconds(2'990));
+  pass(milliseconds(2'490));
   now_ += milliseconds(10);
   session_.advance(now_);
   ASSERT_TRUE(session_.take_reopen(now_));
@@ -541,6 +541,21 @@ TEST_F(SessionTest, each_kind_of_request_takes_its_own_kind_of_answer) {
                                   "6: done"));
 }
 
+TEST_F(SessionTest, a_pong_names_the_default_lane) {
+  Buffer ref;
+  std::string named;
+  session_.begin(
+      {.ref = 1, .handler = [&](Outcome&& outcome) { named = std::get<BrokerPong>(*outcome).default_lane; }},
+      now_);
+  hear(wire::Pong{.ref = number_ref(1, ref), .default_lane = "usual"});
+  std::vector<Finished> finished;
+  session_.take_finished(finished);
+  ASSERT_EQ(finished.size(), 1u);
+  finished.front().handler(std::move(finished.front().outcome));
+
+  EXPECT_EQ(named, "usual");
+}
+
 TEST_F(SessionTest, an_answer_of_the_wrong_kind_ends_nothing) {
   Buffer ref;
   submit(1);
@@ -600,7 +615,7 @@ TEST_F(SessionTest, nonsense_is_counted_and_no_sign_of_life) {
     pass(milliseconds(500));
     session_.heard_nonsense();
   }
-  EXPECT_EQ(session_.counters().reconnected, 3u) << "every 3 s";
+  EXPECT_EQ(session_.counters().reconnected, 4u) << "every 2.5 s";
   EXPECT_EQ(session_.counters().undecodable, 20u);
 }
 

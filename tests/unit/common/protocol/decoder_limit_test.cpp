@@ -130,6 +130,14 @@ TEST(Decoder, knows_only_the_ops_of_its_direction) {
   commands.expect_bad(Frame::header("ready", 0), "unknown op");
 }
 
+TEST(Decoder, names_the_endpoint_that_an_op_is_for) {
+  Requests requests;
+  Reports reports;
+
+  requests.expect_bad(Frame::header("ready", 1).field("ref", 7), "connect to the broker's for workers");
+  reports.expect_bad(Frame::header("submit", 1).field("ref", 7), "connect to the broker's for clients");
+}
+
 // ---- sizes --------------------------------------------------------------------------------------------
 
 /// A ping whose frame has exactly `size` bytes, most of them in fields that nobody knows.

@@ -143,7 +143,7 @@ class Batches : public testing::Test {
   }
   void answer_with(const ClientError& error) {
     for (const auto& [line, id] : std::exchange(broker_.asked, {}))
-      engine_->answered(line, tl::unexpected(error));
+      engine_->answered(line, error);
   }
   std::vector<json> content(const tl::expected<OpenFile, ApiError>& file) {
     EXPECT_TRUE(file) << file.error().message;

@@ -94,11 +94,10 @@ TEST(AnswerLine, is_in_each_apis_shape) {
 }
 
 TEST(AnswerLine, passes_on_what_the_upstream_said_of_a_failure) {
-  const Answer refused =
-      tl::unexpected(ClientError{.code = "upstream_rejected",
-                                 .message = "no",
-                                 .upstream_status = 400,
-                                 .body = Blob::copy(R"({"type":"error","error":{"type":"t"}})")});
+  const Answer refused = ClientError{.code = "upstream_rejected",
+                                     .message = "no",
+                                     .upstream_status = 400,
+                                     .body = Blob::copy(R"({"type":"error","error":{"type":"t"}})")};
 
   EXPECT_EQ(
       answer_line(kOpenai, refused),
@@ -116,13 +115,13 @@ TEST(AnswerLine, does_not_pass_on_what_the_upstream_said_of_the_workers_key) {
                             .upstream_status = 401,
                             .body = Blob::copy(R"({"error":{"code":"invalid_api_key"}})")};
 
-  const std::string line = answer_line(kOpenai, tl::unexpected(refused));
+  const std::string line = answer_line(kOpenai, refused);
 
   EXPECT_NE(line.find(R"("response":null,"error":{"code":"upstream_auth",)"), std::string::npos) << line;
 }
 
 TEST(AnswerLine, names_a_failure_of_ours) {
-  const Answer lost = tl::unexpected(ClientError{.code = "worker_lost", .message = "its worker died"});
+  const Answer lost = ClientError{.code = "worker_lost", .message = "its worker died"};
 
   EXPECT_EQ(answer_line(kOpenai, lost),
             R"({"id":"batch_req_batch_1.7","custom_id":"x","response":null,"error":{"code":"worker_lost",)"
