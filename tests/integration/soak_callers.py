@@ -240,7 +240,7 @@ class Batches(Caller):
             self.insist("DELETE", f"/v1/files/{file}")
 
     def keep_a_file(self):
-        content = os.urandom(self.chance.choice((500, 20_000, 800_000))).hex()
+        content = os.urandom(self.chance.choice((500, 20_000, 530_000))).hex()
         if file := self.upload(content):
             answer = self.insist("GET", f"/v1/files/{file}/content")
             if answer is not None and (answer.status, answer.body) != (200, content.encode()):
