@@ -665,7 +665,8 @@ class Workers(SdkCase):
         threading.Timer(0.5, held.go.set).start()
         threading.Timer(0.2, proxy.cut).start()
         self.assertEqual(client.submit("held", b"x", id="a").body, b"x")
-        self.assertEqual((held.came, client.counters["reconnected"]), (["a"], 1))
+        self.assertEqual(held.came, ["a"])
+        self.assertGreaterEqual(client.counters["reconnected"], 1)  # more on a machine that is too busy to answer in time
 
 
 class RestartCase(SdkCase):
