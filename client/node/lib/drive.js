@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// A socket that drives a session: the input and output of clients and of workers.
+import { Dealer } from "zeromq";
+
+/** @typedef {import("./settings.js").Peer} Peer */
+/** @typedef {"info" | "warning" | "error"} Level */
+/** @typedef {(level: Level, message: string) => void} Log Where what is for people goes. */
+/**
+ * What a driver needs of a session; session.js and worker_session.js say what each means.
+ * @typedef {object} DrivenSession
+ * @property {() => void} connected
+ * @property {(now: number) => void} disconnected
+ * @property {(message: string, now: number) => void} refused
+ * @property {(frames: Buffer[], now: number) => void} received
+ * @property {(now: number) => void} advance
+ * @property {() => number | undefined} nextWakeup
+ * @property {(now: number) => Uint8Array[] | undefined} nextMessage
+ * @property {(now: number) => boolean} takeReopen
+ * @property {(now: number) => void} reopenFailed
+ * @property {(now: number) => void} stoodStill
+ */
+
+// In messages: what one side may queue while the other is busy. The bounds of the sessions count requests and bytes.
+const QUEUE_MESSAGES_MAX = 1000;
+const RECEIVED_PER_TURN = 1000; // so that sending does not wait for all of them
+const RECONNECT_MS = 100;
+const HANDSHAKE_MS = 5000;
+const FRAME_SLACK_BYTES = 1024 * 1024;
+const LONGEST_SLEEP = 60_000;
+const STILL_MS = 500; // later than it was to be: the program computed
+const LAST_LINGER_MS = 500; // of a process that ends with something under way
+const OUT_OF_DESCRIPTORS = new Set(["EMFILE", "ENFILE", "ENOMEM"]);
+
+export const now = () => performance.now();
+
+/**
+ * Warnings and errors to stderr.
+ * @type {Log}
+ */
+export const logToStderr = (level, message) => {
+  if (level !== "info") process.stderr.write(`lanemq: ${message}\n`);
+};
+
+/**
+ * A DEALER socket that connects. Throws an Error that says what is wrong with the endpoint, or what the machine lacks.
+ * @param {Peer} peer
+ * @param {number} bodyBytesMax
+ */
+function openSocket(peer, bodyBytesMax) {
+  let socket;
+  try {
+    socket = new Dealer({
+      linger: 0, sendHighWaterMark: QUEUE_MESSAGES_MAX, receiveHighWaterMark: QUEUE_MESSAGES_MAX,
+      maxMessageSize: bodyBytesMax + FRAME_SLACK_BYTES, reconnectInterval: RECONNECT_MS, handshakeInterval: HANDSHAKE_MS,
+      tcpKeepalive: 1, ipv6: true,
+      ...(peer.brokerKey && { curveServerKey: peer.brokerKey, curvePublicKey: peer.publicKey, curveSecretKey: peer.secretKey }),
+    });
+    socket.events; // its monitor begins before the connection
+    socket.connect(peer.endpoint);
+    return socket;
+  } catch (error) {
+    socket?.close();
+    const { code = "", message } = /** @type {NodeJS.ErrnoException} */ (error);
+    if (OUT_OF_DESCRIPTORS.has(code)) throw new Error(`cannot make a socket (${code}); raise the limit of open files`);
+    throw new TypeError(`${peer.endpoint} is no endpoint to connect to (${message}); give one such as tcp://127.0.0.1:5570`);
+  }
+}
+
+/** Runs a session on this thread's loop. Whoever has told the session something calls `wake()`. */
+export class Driver {
+  #peer;
+  #session;
+  #bodyBytesMax;
+  #log;
+  #afterTurn;
+  #socket;
+  #sending = false;
+  /** Until all that there was to say is said. @type {Promise<void>} */
+  #sent = Promise.resolve();
+  /** @type {NodeJS.Immediate | undefined} */
+  #turn;
+  /** @type {NodeJS.Timeout | undefined} */
+  #timer;
+  #due = Infinity;
+  #silent = false; // told
+  #ended = false;
+  /** What ended it, where it was no end(): a mistake of this package. @type {unknown} */
+  fault = undefined;
+
+  /**
+   * Throws an Error for an endpoint that is none.
+   * @param {Peer} peer
+   * @param {DrivenSession} session
+   * @param {number} bodyBytesMax
+   * @param {Log} log
+   * @param {() => void} afterTurn Called at the end of each turn.
+   */
+  constructor(peer, session, bodyBytesMax, log, afterTurn) {
+    this.#peer = peer;
+    this.#session = session;
+    this.#bodyBytesMax = bodyBytesMax;
+    this.#log = log;
+    this.#afterTurn = afterTurn;
+    this.#socket = openSocket(peer, bodyBytesMax);
+    this.#serve(this.#socket);
+  }
+
+  get ended() {
+    return this.#ended;
+  }
+
+  /** Has a turn soon: behind what can be read now. What callers want meanwhile travels together. */
+  wake() {
+    if (!this.#turn && !this.#ended) this.#turn = setImmediate(() => this.#takeTurn());
+  }
+
+  /** Sends what there is, without waiting, since the process ends. */
+  sendAtOnce() {
+    try {
+      this.#socket.linger = LAST_LINGER_MS;
+      for (let message; !this.#ended && (message = this.#session.nextMessage(now())); ) this.#socket.send(/** @type {any} */ (message)).catch(() => {});
+    } catch {
+      // It sends already, and the queue is full.
+    }
+  }
+
+  /**
+   * Ends it when all that there was to say is said, after `lingerMs` in any case.
+   * @param {number} lingerMs
+   */
+  async leave(lingerMs) {
+    await Promise.race([this.#sent, new Promise((resolve) => setTimeout(resolve, lingerMs))]);
+    this.end(lingerMs);
+  }
+
+  /**
+   * Ends it; messages that were sent have `lingerMs` to leave.
+   * @param {number} lingerMs
+   */
+  end(lingerMs) {
+    if (this.#ended) return;
+    this.#ended = true;
+    clearTimeout(this.#timer);
+    clearImmediate(this.#turn);
+    this.#socket.linger = lingerMs;
+    this.#socket.close();
+  }
+
+  // ---- its turns -----------------------------------------------------------------------------------------
+
+  #takeTurn() {
+    this.#turn = undefined;
+    if (this.#ended) return;
+    try {
+      const at = now();
+      if (at > this.#due + STILL_MS) this.#session.stoodStill(at);
+      this.#session.advance(at);
+      if (this.#session.takeReopen(at)) this.#reopen(at);
+      if (!this.#sending) this.#sent = this.#send();
+      this.#afterTurn();
+      this.#sleep();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #sleep() {
+    clearTimeout(this.#timer);
+    const due = this.#session.nextWakeup();
+    this.#due = due ?? Infinity;
+    if (this.#ended || due === undefined) return;
+    this.#timer = setTimeout(() => this.wake(), Math.ceil(Math.min(Math.max(0, due - now()), LONGEST_SLEEP)));
+  }
+
+  async #send() {
+    this.#sending = true;
+    try {
+      for (let message; !this.#ended && (message = this.#session.nextMessage(now())); ) {
+        const socket = this.#socket;
+        try {
+          await socket.send(/** @type {any} */ (message));
+        } catch (error) {
+          if (!socket.closed) throw error; // else there is another one, which says all again
+        }
+      }
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      this.#sending = false;
+    }
+  }
+
+  /** @param {Dealer} socket */
+  #serve(socket) {
+    for (const reads of [this.#receive(socket), this.#watch(socket)]) {
+      reads.catch((error) => {
+        if (!socket.closed) this.#fail(error);
+      });
+    }
+  }
+
+  /** @param {Dealer} socket */
+  async #receive(socket) {
+    for (let count = 1; !socket.closed; ++count) {
+      const frames = await socket.receive();
+      if (socket !== this.#socket || this.#ended) return;
+      this.#session.received(frames, now());
+      if (this.#silent) {
+        this.#silent = false;
+        this.#log("info", `the broker at ${this.#peer.endpoint} answers again`);
+      }
+      this.wake();
+      if (count % RECEIVED_PER_TURN === 0) await new Promise(setImmediate);
+    }
+  }
+
+  /** @param {Dealer} socket */
+  async #watch(socket) {
+    const events = socket.events;
+    const { endpoint, brokerKey } = this.#peer;
+    while (!socket.closed) {
+      const event = await events.receive();
+      if (socket !== this.#socket || this.#ended) return;
+      if (event.type === "handshake") this.#session.connected();
+      else if (event.type === "disconnect") this.#session.disconnected(now());
+      else if (event.type === "handshake:error:auth") {
+        this.#session.refused(
+          `the broker at ${endpoint} does not take this key; its operator puts the public key into the broker's keys_folder`, now());
+      } else if (event.type === "handshake:error:protocol" && event.error.code === "ERR_ZMTP_MECHANISM_MISMATCH") {
+        this.#session.refused(
+          brokerKey
+            ? `the broker at ${endpoint} asks for no keys, and this peer shows one; leave the keys out`
+            : `the broker at ${endpoint} asks for keys; give brokerKey, the broker's public key, and secretKey, a key of one's own`,
+          now());
+      } else continue;
+      this.wake();
+    }
+  }
+
+  /** @param {number} at */
+  #reopen(at) {
+    if (!this.#silent) {
+      this.#silent = true;
+      this.#log("warning", `no word from the broker at ${this.#peer.endpoint}: connecting again`);
+    }
+    this.#socket.close();
+    try {
+      this.#socket = openSocket(this.#peer, this.#bodyBytesMax);
+      this.#serve(this.#socket);
+    } catch (error) {
+      this.#log("error", String(/** @type {Error} */ (error).message));
+      this.#session.reopenFailed(at);
+    }
+  }
+
+  /** @param {unknown} error A mistake of this package: nobody may wait for ever. */
+  #fail(error) {
+    if (this.#ended) return;
+    this.fault = error;
+    this.#log("error", `the input and output of LaneMQ failed: ${error instanceof Error ? error.stack : error}`);
+    this.end(0);
+    this.#afterTurn();
+  }
+}

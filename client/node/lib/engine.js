@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's session, its driver and its bounds; and what becomes of it when the process is told to end.
+import { randomBytes } from "node:crypto";
+
+import { Driver, now } from "./drive.js";
+import { ClientFullError, LaneMQError, TooLargeError } from "./errors.js";
+import { Queue } from "./queue.js";
+import { CONTROL_TIMEOUT, Request, Session, closedError } from "./session.js";
+import * as wire from "./wire.js";
+
+/** Requests without an answer, of one client. */
+export const PENDING_MAX = 10_000;
+/** The bytes of their bodies. A larger body is taken when nothing else is pending. */
+export const PENDING_BYTES_MAX = 256 * 1024 * 1024;
+/** How long close() waits until the broker has heard of what is cancelled. */
+export const CLOSE_TIMEOUT = 3000;
+const LINGER_MS = 500; // for the last messages to leave
+
+/** An id that nobody guesses: whoever knows a job's id may read its answer. */
+export const makeId = () => randomBytes(16).toString("hex");
+
+export class Engine {
+  #session = new Session(now(), Math.random);
+  #driver;
+  #pendingMax;
+  #pendingBytesMax;
+  #pending = 0;
+  #pendingBytes = 0;
+  /** @type {Queue<Request>} Those that wait for room: one for each caller that waits. */
+  #waiting = new Queue();
+  /** @type {Set<Request>} Those among them that nobody waits for any more. */
+  #left = new Set();
+  #closed = false;
+  /** @type {(() => void)[]} */
+  #whenIdle = [];
+
+  /**
+   * @param {import("./settings.js").Peer} peer
+   * @param {number} pendingMax
+   * @param {number} pendingBytesMax
+   * @param {import("./drive.js").Log} log
+   */
+  constructor(peer, pendingMax, pendingBytesMax, log) {
+    this.#pendingMax = pendingMax;
+    this.#pendingBytesMax = pendingBytesMax;
+    this.#driver = new Driver(peer, this.#session, wire.BODY_BYTES_MAX, log, () => this.#afterTurn());
+  }
+
+  get counters() {
+    return { ...this.#session.counters };
+  }
+
+  /**
+   * Begins a request as soon as there is room. Throws TooLargeError for a body that no broker takes, CancelledError where the
+   * client is closed, and ClientFullError where there is no room and `waits` is false.
+   * @param {Request} request
+   * @param {boolean} [waits]
+   */
+  begin(request, waits = true) {
+    const size = request.bodyBytes;
+    if (size > wire.BODY_BYTES_MAX) {
+      const message = `the body has ${size} bytes, the limit is ${wire.BODY_BYTES_MAX} (body_bytes_max)`;
+      throw new TooLargeError(message, { id: request.id, local: true });
+    }
+    if (this.#driver.fault !== undefined) throw faultError(this.#driver.fault, request.id);
+    if (this.#closed) throw closedError(request.id);
+    if (this.#waiting.size === 0 && this.#hasRoom(size)) return this.#take(request);
+    if (waits) {
+      busy.add(this);
+      this.#waiting.push(request);
+      return;
+    }
+    const message =
+      `this client waits for ${this.#pending} answers with ${this.#pendingBytes} bytes; the limits are ${this.#pendingMax} ` +
+      `(pendingMax) and ${this.#pendingBytesMax} (pendingBytesMax): wait for some first`;
+    throw new ClientFullError(message, { id: request.id, local: true });
+  }
+
+  /**
+   * Nobody waits for these any more: jobs among them are cancelled, where the broker may have them. Fulfilled when the broker
+   * has heard of it, or does not answer.
+   * @param {Iterable<Request>} requests
+   * @returns {Promise<void>}
+   */
+  async abandon(requests) {
+    const heard = [];
+    for (const request of requests) {
+      if (request.ref === 0) this.#left.add(request);
+      heard.push(new Promise((tell) => this.#session.abandon(request, now(), tell) || tell(undefined)));
+    }
+    this.#driver.wake();
+    await Promise.all(heard);
+  }
+
+  /**
+   * @param {number} ref
+   * @param {number} seq
+   */
+  seen(ref, seq) {
+    this.#session.seen(ref, seq, now());
+    this.#driver.wake();
+  }
+
+  /**
+   * Nothing new is taken any more, and jobs that are under way are cancelled. `told`: what is pending ends with `cancelled`;
+   * else its callers hear nothing any more.
+   * @param {boolean} told
+   */
+  stop(told) {
+    this.#closed = true;
+    for (const { tell, id } of this.#waiting.drain()) if (told) tell?.(closedError(id));
+    this.#session.abandonAll(now(), told);
+    this.#driver.wake();
+  }
+
+  /**
+   * Until the broker has answered all there is: what was cancelled, mostly.
+   * @param {number} timeoutMs
+   * @returns {Promise<void>}
+   */
+  untilIdle(timeoutMs) {
+    if (this.#pending === 0 || this.#driver.ended) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs);
+      this.#whenIdle.push(() => resolve(clearTimeout(timer)));
+    });
+  }
+
+  /** Has messages leave at once: this is the process's last turn. */
+  sendAtOnce() {
+    this.#driver.sendAtOnce();
+  }
+
+  end() {
+    busy.delete(this);
+    this.#driver.end(LINGER_MS);
+  }
+
+  /** @param {number} size */
+  #hasRoom(size) {
+    return this.#pending < this.#pendingMax && (this.#pendingBytes === 0 || this.#pendingBytes + size <= this.#pendingBytesMax);
+  }
+
+  /** @param {Request} request */
+  #take(request) {
+    busy.add(this);
+    this.#pending += 1;
+    this.#pendingBytes += request.bodyBytes;
+    this.#session.begin(request, now());
+    this.#driver.wake();
+  }
+
+  #afterTurn() {
+    const session = this.#session;
+    const fault = this.#driver.fault;
+    if (fault !== undefined) {
+      session.endAll((id) => faultError(fault, id));
+      for (const { tell, id } of this.#waiting.drain()) tell?.(faultError(fault, id));
+    }
+    this.#pending -= session.freed;
+    this.#pendingBytes -= session.freedBytes;
+    session.freed = session.freedBytes = 0;
+    const events = session.events;
+    session.events = [];
+    for (const [tell, value] of events) tell(value);
+    this.#fillRoom();
+    if (this.#pending > 0) return;
+    busy.delete(this);
+    const told = this.#whenIdle;
+    this.#whenIdle = [];
+    for (const resolve of told) resolve();
+  }
+
+  #fillRoom() {
+    for (let next; (next = this.#waiting.first) && (this.#left.has(next) || this.#hasRoom(next.bodyBytes)); ) {
+      this.#waiting.shift();
+      if (!this.#left.delete(next)) this.#take(next);
+    }
+    if (this.#waiting.size === 0) this.#left.clear();
+  }
+}
+
+/**
+ * @param {unknown} fault
+ * @param {string} id
+ */
+const faultError = (fault, id) => new LaneMQError(`the client failed: ${fault}`, { id: id || undefined, local: true });
+
+/**
+ * A question about a job.
+ * @param {import("./session.js").Kind} kind
+ * @param {string} id
+ * @param {import("./session.js").RequestParts} [parts]
+ */
+export const control = (kind, id, parts) =>
+  new Request(kind, { id: kind === "ping" ? "" : wire.checkName("id", id), timeoutMs: CONTROL_TIMEOUT, ...parts });
+
+// ---- the end of the process ------------------------------------------------------------------------------------
+
+/**
+ * Engines with something under way.
+ * @type {Set<Engine>}
+ */
+const engines = new Set();
+const SIGNALS = /** @type {const} */ (["SIGINT", "SIGTERM"]);
+
+/** While one of them has something under way the signals are listened to. */
+const busy = {
+  /** @param {Engine} engine */
+  add(engine) {
+    if (engines.size === 0) for (const name of SIGNALS) process.on(name, onSignal);
+    engines.add(engine);
+  },
+  /** @param {Engine} engine */
+  delete(engine) {
+    if (engines.delete(engine) && engines.size === 0) stopListening();
+  },
+};
+
+function stopListening() {
+  for (const name of SIGNALS) process.off(name, onSignal);
+}
+
+/**
+ * Ctrl-C: what is under way is cancelled, then the signal does what it would have done. A program that listens by itself decides by
+ * itself. A second one ends the process at once.
+ * @param {NodeJS.Signals} name
+ */
+async function onSignal(name) {
+  if (process.listenerCount(name) > 1) return;
+  stopListening();
+  const all = [...engines];
+  for (const engine of all) engine.stop(false);
+  await Promise.all(all.map((engine) => engine.untilIdle(CLOSE_TIMEOUT)));
+  for (const engine of all) engine.end();
+  process.kill(process.pid, name);
+}
+
+// The program ends, by exit() or by an error: the cancels go into the socket, and libzmq's own thread sends them.
+process.on("exit", () => {
+  for (const engine of [...engines]) {
+    engine.stop(false);
+    engine.sendAtOnce();
+  }
+});

@@ -1,0 +1,838 @@
+// SPDX-License-Identifier: Apache-2.0
+// One client's side of the protocol, without a socket, a clock or a timer.
+//
+// A session is told requests, messages and what happens to the connection; it says what to send, when to connect anew, and
+// which requests have ended. It keeps requests until they end, and sends them again, under the same ids, on each new connection.
+// All times are milliseconds of one monotonic clock.
+import {
+  CancelledError, DeadlineError, GoneError, NotOverError, REFUSALS, TooLargeError, UnauthorizedError, errorOf,
+} from "./errors.js";
+import { Queue, TimerHeap } from "./queue.js";
+import { Answer, statusOf } from "./types.js";
+import * as wire from "./wire.js";
+
+/** @typedef {import("./types.js").Submit} Submit */
+/** @typedef {import("./wire.js").Fields} Fields */
+/** @typedef {import("./errors.js").LaneMQError} LaneMQError */
+/** @typedef {"submit" | "stream" | "leave" | "fetch" | "follow" | "status" | "cancel" | "ping"} Kind */
+/** @typedef {(outcome: any) => void} Tell Hears what comes of a request: pieces, and in the end a value or a LaneMQError. */
+
+const PING_AFTER = 1000; // of silence
+const REOPEN_AFTER = 3000; // of silence: a new connection
+// A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, some at a time; a job
+// that is over is sent again, which brings its answer.
+const PROBE_AFTER = 10_000;
+const PROBE_EVERY = 5000;
+const PROBED_AT_ONCE = 64;
+// What a reader has taken is said at a quarter of a window, or after this time.
+const SEEN_AFTER = 250;
+const SEEN_CHUNKS = wire.STREAM_CHUNKS_MAX / 4;
+const SEEN_BYTES = wire.STREAM_BYTES_MAX / 4;
+const FETCH_WAIT_MAX = 60_000;
+const FETCH_PAUSE = 1000; // between two fetches of a stream
+const ENDS_WITHOUT_PIECES_MAX = 3;
+// So many connections in a row that end without a message make the largest body the suspect: a broker cuts off a peer whose
+// frame exceeds its limit, without an answer.
+const FRUITLESS_MAX = 6;
+export const REOPEN_PAUSE = 100;
+export const REOPEN_PAUSE_MAX = 3200;
+const REOPEN_FAILED_PAUSE = 1000;
+/** How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited. */
+export const GRACE = 5000;
+export const CONTROL_TIMEOUT = 10_000; // of ping, status, cancel and leave
+// Before a refused job is sent again: doubles with each refusal, up to what the broker says (`retry_after_ms`), which is an
+// estimate of when a lane that is full has drained.
+const REFUSED_PAUSE = 250;
+const CANCELS_MAX = 64; // ids of the largest size that fit a header
+
+const OWN_REF = 0; // of the session's pings
+const PROBE_REF = 2 ** 53 - 1; // of its probes; refs of requests count from 1
+
+/** @type {Record<Kind, string>} */
+const OPS = {
+  submit: "submit", stream: "submit", leave: "submit", fetch: "fetch", follow: "fetch", status: "status", cancel: "cancel",
+  ping: "ping",
+};
+
+/** A piece of a streamed answer. Its reader then says `seen(ref, seq)`. */
+export class Piece {
+  /**
+   * @param {number} ref
+   * @param {number} seq
+   * @param {Buffer} body
+   */
+  constructor(ref, seq, body) {
+    this.ref = ref;
+    this.seq = seq;
+    this.body = body;
+  }
+}
+
+/** How far a stream has been read. All numbers are of pieces. */
+class Reading {
+  /**
+   * @param {number} first
+   * @param {boolean} byFetch
+   */
+  constructor(first, byFetch) {
+    this.first = this.next = first; // the first one wanted, and the next to come
+    this.taken = this.said = first; // the reader has all before `taken`; the broker knows of those before `said`
+    /** @type {number[]} Bytes of each piece from `said` on. */
+    this.sizes = [];
+    this.unsaidBytes = 0;
+    this.byFetch = byFetch; // asked for by fetch, not by its submit
+    this.seenDue = false;
+    /** @type {number | undefined} */
+    this.seenAt = undefined;
+    /** @type {number | undefined} */
+    this.fetchAt = undefined;
+    /** @type {number | undefined} */
+    this.heardAt = undefined;
+    this.endsWithoutPieces = 0;
+  }
+}
+
+/**
+ * What a request is about.
+ * @typedef {object} RequestParts
+ * @property {string} [id]
+ * @property {Submit} [submit]
+ * @property {Buffer} [body]
+ * @property {Tell} [tell]
+ * @property {number} [fromSeq]
+ * @property {number} [timeoutMs]
+ */
+
+/** A request of a caller's; a session has it until it ends. */
+export class Request {
+  /**
+   * @param {Kind} kind
+   * @param {RequestParts} [parts]
+   */
+  constructor(kind, { id = "", submit, body = wire.NO_BODY, tell, fromSeq = 0, timeoutMs } = {}) {
+    this.ref = 0;
+    this.kind = kind;
+    this.op = OPS[kind];
+    this.id = id;
+    this.submit = submit;
+    this.body = body;
+    this.bodyBytes = body.length; // as counted by the client's bounds
+    this.tell = tell;
+    this.asked = 0;
+    /** When it ends by this client's clock; of a fetch how long to wait. Until it begins: after how long. */
+    this.deadline = timeoutMs;
+    /** @type {number | undefined} */
+    this.waitUntil = undefined;
+    /** @type {number | undefined} */
+    this.sentAt = undefined;
+    /** @type {number | undefined} When it is sent again. */
+    this.refusedAt = undefined;
+    this.refusals = 0;
+    this.reading = kind === "stream" || kind === "follow" ? new Reading(fromSeq, kind === "follow") : undefined;
+  }
+}
+
+/** What a client counts since it was made. `droppedAnswers`: answers to no pending request: to a repetition, or late. */
+const COUNTERS = {
+  sent: 0, resent: 0, answered: 0, expired: 0, droppedAnswers: 0, undecodable: 0, reconnected: 0, messages: 0,
+};
+
+/** See the file. */
+export class Session {
+  /** @type {Map<number, Request>} */
+  #pending = new Map();
+  /** @type {Queue<number>} Refs; those that are not pending are skipped. */
+  #toSend = new Queue();
+  /** @type {Queue<Uint8Array[]>} Messages of the session's own: at most one ping and one probe. */
+  #own = new Queue();
+  /** @type {Queue<number>} Refs of streams. */
+  #seens = new Queue();
+  #timers = new TimerHeap(); // some are out of date
+  #nextRef = 1;
+  #saidBatch = false; // on this connection
+  #quietSince;
+  #pinged;
+  #probeAt;
+  #probed = 0; // the last one
+  /** @type {number[]} Those asked for. */
+  #probes = [];
+  /** @type {number | undefined} */
+  #reopenAt = undefined;
+  #connected = false;
+  #fruitless = 0;
+  #lost = 0;
+  #random;
+  #batchMax;
+  counters = { ...COUNTERS };
+  /** @type {[Tell, any][]} What came of requests, in order: the driver takes it after each turn. */
+  events = [];
+  /** Requests, and bytes of their bodies, that have ended since the driver took these. */
+  freed = 0;
+  freedBytes = 0;
+
+  /**
+   * @param {number} now
+   * @param {() => number} random Numbers from 0 to 1, which spread what is sent again.
+   * @param {number} [batchMax]
+   */
+  constructor(now, random, batchMax = wire.BATCH_ITEMS_MAX) {
+    this.#random = random;
+    this.#batchMax = Math.max(1, Math.min(batchMax, wire.BATCH_ITEMS_MAX));
+    this.#quietSince = this.#pinged = now;
+    this.#probeAt = now + PROBE_AFTER;
+  }
+
+  get pending() {
+    return this.#pending.size;
+  }
+
+  /** How many times it keeps; bounded by what is pending. */
+  get timers() {
+    return this.#timers.size;
+  }
+
+  // ---- what callers want ---------------------------------------------------------------------------------
+
+  /**
+   * @param {Request} request
+   * @param {number} now
+   */
+  begin(request, now) {
+    if (this.#pending.size === 0) {
+      // From now on silence counts.
+      this.#quietSince = Math.max(this.#quietSince, now);
+      this.#probeAt = Math.max(this.#probeAt, now + PROBE_AFTER);
+    }
+    request.ref = this.#nextRef++;
+    request.asked = now;
+    if (request.deadline !== undefined) {
+      request.deadline += now;
+      if (request.kind === "fetch") {
+        request.waitUntil = request.deadline;
+        request.deadline += GRACE;
+      }
+      this.#at(request.deadline, request.ref, "deadline");
+    }
+    this.#pending.set(request.ref, request);
+    this.#toSend.push(request.ref);
+  }
+
+  /**
+   * The caller has gone: no word about this request any more. True: its job is cancelled, since the broker may have it, and
+   * `tell` hears how that went.
+   * @param {Request} gone
+   * @param {number} now
+   * @param {Tell} [tell]
+   */
+  abandon(gone, now, tell) {
+    const request = this.#pending.get(gone.ref);
+    if (request !== gone) return false;
+    this.#forget(request);
+    if (request.op !== "submit" || request.sentAt === undefined) return false;
+    this.begin(new Request("cancel", { id: request.id, timeoutMs: CONTROL_TIMEOUT, tell }), now);
+    this.freed -= 1; // it has the place of the one that it cancels
+    return true;
+  }
+
+  /**
+   * The client is closed: jobs that the broker may have are cancelled, and `told` says whether callers hear so.
+   * @param {number} now
+   * @param {boolean} told
+   */
+  abandonAll(now, told) {
+    for (const request of [...this.#pending.values()]) {
+      if (request.op === "cancel") continue;
+      this.abandon(request, now);
+      if (request.tell && told) this.events.push([request.tell, closedError(request.id)]);
+    }
+  }
+
+  /**
+   * A stream's reader has taken all pieces up to `seq`. Ignored for streams that have ended.
+   * @param {number} ref
+   * @param {number} seq
+   * @param {number} now
+   */
+  seen(ref, seq, now) {
+    const reading = this.#pending.get(ref)?.reading;
+    if (!reading) return;
+    for (; reading.taken <= Math.min(seq, reading.next - 1); ++reading.taken) {
+      reading.unsaidBytes += reading.sizes[reading.taken - reading.said];
+    }
+    if (reading.taken === reading.said || reading.seenDue) return;
+    if (reading.taken - reading.said >= SEEN_CHUNKS || reading.unsaidBytes >= SEEN_BYTES) {
+      reading.seenDue = true;
+      this.#seens.push(ref);
+    } else if (reading.seenAt === undefined) {
+      reading.seenAt = now + SEEN_AFTER;
+      this.#at(reading.seenAt, ref, "seen");
+    }
+  }
+
+  /**
+   * Ends all requests, each with an error for its id.
+   * @param {(id: string) => LaneMQError} error
+   */
+  endAll(error) {
+    for (const request of [...this.#pending.values()]) this.#end(request, error(request.id));
+  }
+
+  // ---- the connection ------------------------------------------------------------------------------------
+
+  connected() {
+    this.#connected = true;
+  }
+
+  /**
+   * The connection is gone. A new one is due at once, or after a pause where the last ones were fruitless.
+   * @param {number} now
+   */
+  disconnected(now) {
+    if (this.#reopenAt !== undefined) return;
+    if (this.#connected) this.#fruitless += 1;
+    this.#connected = false;
+    this.#lost += 1;
+    if (this.#fruitless >= FRUITLESS_MAX) {
+      this.#fruitless = 0;
+      if (this.#blameLargestBody()) this.#lost = 0;
+    }
+    this.#reopenAt = now + reopenPause(this.#lost);
+  }
+
+  /**
+   * The broker does not take this client's key.
+   * @param {string} message
+   */
+  refused(message) {
+    this.endAll((id) => new UnauthorizedError(message, { id: id || undefined, local: true }));
+  }
+
+  /**
+   * True, once per decision: replace the connection now. All that is pending is then sent on it, in its order.
+   * @param {number} now
+   */
+  takeReopen(now) {
+    if (this.#reopenAt === undefined || this.#reopenAt > now) return false;
+    this.#reopenAt = undefined;
+    this.#connected = this.#saidBatch = false;
+    this.#quietSince = this.#pinged = now;
+    this.#probeAt = now + PROBE_AFTER;
+    this.#own.clear();
+    this.#seens.clear(); // the fetches say it
+    this.counters.reconnected += 1;
+    this.#toSend.clear();
+    for (const [ref, request] of this.#pending) {
+      this.#toSend.push(ref);
+      request.refusedAt = undefined;
+      const reading = request.reading;
+      if (!reading) continue;
+      // A job without any piece may be unknown to the broker, so it is submitted again.
+      reading.byFetch = request.kind === "follow" || reading.next > reading.first;
+      reading.seenDue = false;
+      reading.seenAt = reading.fetchAt = undefined;
+    }
+    return true;
+  }
+
+  /** @param {number} now */
+  reopenFailed(now) {
+    this.#reopenAt = now + REOPEN_FAILED_PAUSE;
+  }
+
+  /**
+   * The program stood still: what the broker said meanwhile has been read, and its silence counts from now on.
+   * @param {number} now
+   */
+  stoodStill(now) {
+    this.#quietSince = now;
+  }
+
+  #blameLargestBody() {
+    /** @type {Request | undefined} */
+    let largest;
+    for (const each of this.#pending.values()) {
+      if (each.body.length > (largest?.body.length ?? wire.INLINE_BYTES_MAX)) largest = each;
+    }
+    if (!largest) return false;
+    const message =
+      `the broker cut the connection ${FRUITLESS_MAX} times without a word; a body of ${largest.body.length} bytes is probably ` +
+      "over its body_bytes_max: send less or raise it";
+    this.#end(largest, new TooLargeError(message, { id: largest.id, local: true }));
+    return true;
+  }
+
+  // ---- time ----------------------------------------------------------------------------------------------
+
+  /**
+   * Does what is due.
+   * @param {number} now
+   */
+  advance(now) {
+    for (let timer; (timer = this.#timers.first) && timer.when <= now; ) {
+      this.#timers.pop();
+      const request = this.#pending.get(timer.ref);
+      if (request) this.#ring(request, timer.which, timer.when);
+    }
+    if (this.#pending.size === 0 || this.#reopenAt !== undefined) return;
+    if (now >= this.#quietSince + REOPEN_AFTER) {
+      this.#reopenAt = now;
+    } else if (now >= Math.max(this.#quietSince, this.#pinged) + PING_AFTER) {
+      this.#pinged = now;
+      this.#own.push(wire.encode("ping", { ref: OWN_REF }));
+    } else if (now >= this.#probeAt) this.#probe(now);
+  }
+
+  /** @returns {number | undefined} When advance() has work at the latest; undefined: nothing is pending. */
+  nextWakeup() {
+    if (this.#pending.size === 0) return this.#reopenAt;
+    const silent = Math.min(Math.max(this.#quietSince, this.#pinged) + PING_AFTER, this.#quietSince + REOPEN_AFTER, this.#probeAt);
+    return Math.min(this.#reopenAt ?? silent, this.#timers.first?.when ?? Infinity);
+  }
+
+  /**
+   * @param {number} when
+   * @param {number} ref
+   * @param {string} which
+   */
+  #at(when, ref, which) {
+    // Most are of requests that have ended.
+    if (this.#timers.size > 4 * this.#pending.size + 1024) this.#timers.keep((timer) => this.#pending.has(timer.ref));
+    this.#timers.push({ when, ref, which });
+  }
+
+  /**
+   * @param {Request} request
+   * @param {string} which
+   * @param {number} when
+   */
+  #ring(request, which, when) {
+    const reading = request.reading;
+    if (which === "deadline" && request.deadline === when) {
+      this.counters.expired += 1;
+      const waited = Math.floor(when - request.asked);
+      this.#end(request, new DeadlineError(`no answer from the broker within ${waited} ms`, { id: request.id || undefined, local: true }));
+    } else if (which === "refused" && request.refusedAt === when) {
+      request.refusedAt = undefined;
+      this.#toSend.push(request.ref);
+    } else if (which === "seen" && reading && reading.seenAt === when) {
+      reading.seenAt = undefined;
+      if (!reading.seenDue) {
+        reading.seenDue = true;
+        this.#seens.push(request.ref);
+      }
+    } else if (which === "fetch" && reading && reading.fetchAt === when) this.#fetch(request, reading);
+  }
+
+  /**
+   * Asks for the states of jobs that were sent long ago, in turns.
+   * @param {number} now
+   */
+  #probe(now) {
+    this.#probeAt = now + PROBE_EVERY;
+    const long = (/** @type {number | undefined} */ at) => at !== undefined && now - at >= PROBE_AFTER;
+    const waiting = [...this.#pending.values()].filter(
+      ({ kind, sentAt, refusedAt, reading }) =>
+        ["submit", "stream", "follow", "leave"].includes(kind) && long(sentAt) && refusedAt === undefined &&
+        (reading?.heardAt === undefined || long(reading.heardAt)),
+    );
+    const turn = (/** @type {Request} */ request) => (request.ref <= this.#probed ? 1 : 0);
+    waiting.sort((one, other) => turn(one) - turn(other) || one.ref - other.ref);
+    waiting.length = Math.min(waiting.length, PROBED_AT_ONCE);
+    const last = waiting.at(-1);
+    if (!last) return;
+    this.#probed = last.ref;
+    this.#probes = waiting.map((request) => request.ref);
+    this.#own.push(wire.encode("status", { ids: waiting.map((request) => request.id), ref: PROBE_REF }));
+  }
+
+  /**
+   * @param {Fields} fields
+   * @param {number} now
+   */
+  #onProbed(fields, now) {
+    wire.list(fields, "jobs").forEach((job, index) => {
+      const request = this.#pending.get(this.#probes[index]);
+      if (!request || job?.id !== request.id) return;
+      if (["queued", "delayed", "running"].includes(job.state) && request.kind !== "leave") return;
+      this.#toSend.push(request.ref);
+      request.sentAt = now; // not probed while the answer is on its way
+      this.#probeAt = now; // where one answer was lost others may be
+    });
+  }
+
+  // ---- what to send --------------------------------------------------------------------------------------
+
+  /**
+   * The next message, which counts as sent; undefined: there is none.
+   * @param {number} now
+   * @returns {Uint8Array[] | undefined}
+   */
+  nextMessage(now) {
+    if (this.#reopenAt !== undefined) return undefined; // the old connection is given up
+    const own = this.#own.shift();
+    if (own) return own;
+    while (this.#seens.size > 0) {
+      const request = this.#pending.get(/** @type {number} */ (this.#seens.shift()));
+      if (request?.reading?.seenDue) {
+        saidAll(request.reading);
+        return wire.encode("seen", { seq: request.reading.taken - 1, ref: request.ref });
+      }
+    }
+    while (this.#toSend.size > 0) {
+      const request = this.#pending.get(/** @type {number} */ (this.#toSend.shift()));
+      if (request && request.refusedAt === undefined) return this.#messageOf(request, now);
+    }
+    return undefined;
+  }
+
+  /**
+   * @param {Request} request
+   * @param {number} now
+   */
+  #messageOf(request, now) {
+    const { id, ref, reading, submit } = request;
+    if (submit && !reading?.byFetch) return this.#submits(request, submit, now);
+    this.#markSent(request, now);
+    if (request.op === "cancel" && this.#saidBatch) return this.#cancels(request, now);
+    if (request.kind === "fetch") {
+      const left = request.waitUntil === undefined ? FETCH_WAIT_MAX : Math.max(0, Math.floor(request.waitUntil - now));
+      return wire.encode("fetch", { id, wait_ms: Math.min(left, FETCH_WAIT_MAX), ref });
+    }
+    if (reading) {
+      // From what the reader has taken, not from what has come: so the broker knows how far it may send ahead.
+      saidAll(reading);
+      return wire.encode("fetch", { id, wait_ms: FETCH_WAIT_MAX, from_seq: reading.taken, ref });
+    }
+    return wire.encode(request.op, id ? { ref, id } : { ref });
+  }
+
+  /**
+   * This job, and jobs behind it that join its batch.
+   * @param {Request} first
+   * @param {Submit} shared
+   * @param {number} now
+   */
+  #submits(first, shared, now) {
+    this.#markSent(first, now);
+    /** @type {Fields} */
+    const fields = { ...shared.fields, id: first.id, ref: first.ref };
+    if (!this.#saidBatch && this.#batchMax > 1) {
+      this.#saidBatch = true;
+      fields.batch = this.#batchMax;
+    }
+    if (first.body.length > wire.INLINE_BYTES_MAX) return wire.encode("submit", fields, first.body);
+    const maps = [fields];
+    const bodies = [first.body];
+    let header = shared.size + Buffer.byteLength(first.id) + 64;
+    let total = first.body.length;
+    while (this.#toSend.size > 0 && maps.length < this.#batchMax) {
+      const request = this.#pending.get(/** @type {number} */ (this.#toSend.first));
+      if (!request || request.refusedAt !== undefined) {
+        this.#toSend.shift();
+        continue;
+      }
+      const submit = request.submit;
+      if (!submit || request.body.length > wire.INLINE_BYTES_MAX || request.reading?.byFetch) break;
+      const said = submit === shared ? {} : wire.differences(shared.fields, submit.fields);
+      header += Buffer.byteLength(request.id) + 24 + (submit === shared ? 0 : wire.packedBytes(said));
+      total += request.body.length;
+      if (header > wire.HEADER_BYTES_MAX || header + total > wire.BATCH_BYTES_MAX) break;
+      if ((maps.length + 1) * (shared.size + 16) > wire.BATCH_INHERITED_BYTES_MAX) break;
+      this.#toSend.shift();
+      this.#markSent(request, now);
+      maps.push({ ...said, id: request.id, ref: request.ref });
+      bodies.push(request.body);
+    }
+    return maps.length === 1 ? wire.encode("submit", fields, first.body) : wire.encodeBatch("submit", maps, bodies);
+  }
+
+  /**
+   * @param {Request} first
+   * @param {number} now
+   */
+  #cancels(first, now) {
+    const maps = [{ id: first.id, ref: first.ref }];
+    while (this.#toSend.size > 0 && maps.length < Math.min(this.#batchMax, CANCELS_MAX)) {
+      const request = this.#pending.get(/** @type {number} */ (this.#toSend.first));
+      if (request && request.op !== "cancel") break;
+      this.#toSend.shift();
+      if (!request) continue;
+      this.#markSent(request, now);
+      maps.push({ id: request.id, ref: request.ref });
+    }
+    return maps.length === 1 ? wire.encode("cancel", maps[0]) : wire.encodeBatch("cancel", maps, []);
+  }
+
+  /**
+   * @param {Request} request
+   * @param {number} now
+   */
+  #markSent(request, now) {
+    this.counters.sent += 1;
+    if (request.sentAt !== undefined) this.counters.resent += 1;
+    request.sentAt = now;
+  }
+
+  // ---- what the broker says ------------------------------------------------------------------------------
+
+  /**
+   * A message. One that cannot be read proves nothing: the peer may be no broker.
+   * @param {Buffer[]} frames
+   * @param {number} now
+   */
+  received(frames, now) {
+    this.counters.messages += 1;
+    try {
+      const { op, items } = wire.decode(frames);
+      this.#quietSince = now;
+      this.#fruitless = this.#lost = 0;
+      for (const { fields, body } of items) this.#hear(op, fields, body, now);
+    } catch (error) {
+      if (!(error instanceof wire.MalformedError)) throw error;
+      this.counters.undecodable += 1;
+    }
+  }
+
+  /**
+   * @param {string} op
+   * @param {Fields} fields
+   * @param {Buffer} body
+   * @param {number} now
+   */
+  #hear(op, fields, body, now) {
+    const ref = fields.ref;
+    if (ref === OWN_REF || ref === PROBE_REF) {
+      if (op === "status") this.#onProbed(fields, now);
+      return;
+    }
+    if (ref == null && op === "error" && fields.code === "unauthorized" && fields.id == null) {
+      return this.refused(wire.text(fields, "message", "")); // the key was taken back
+    }
+    const request = ref == null ? this.#byId(fields.id) : this.#pending.get(ref);
+    if (!request) {
+      this.counters.droppedAnswers += 1;
+    } else if (op === "result") {
+      if (["submit", "stream", "follow", "fetch"].includes(request.kind) && !this.#lacksPieces(request, fields)) {
+        this.#answer(request, new Answer(request.id, body, fields));
+      }
+    } else if (op === "chunk") this.#onChunk(request, fields, body, now);
+    else if (op === "error") this.#onError(request, fields, body, now);
+    else if (op === "status") this.#onStatus(request, fields, now);
+    else if (op === "accepted" && request.kind === "leave") this.#answer(request, acceptedOf(request, fields));
+    else if (op === "pong" && request.kind === "ping") this.#answer(request, pongOf(fields, now - request.asked));
+    else this.counters.droppedAnswers += 1;
+  }
+
+  /** @param {unknown} id */
+  #byId(id) {
+    // Each request has a ref, so the peer has lost it: rare enough for a search.
+    if (typeof id !== "string" || id === "") return undefined;
+    for (const request of this.#pending.values()) if (request.id === id) return request;
+    return undefined;
+  }
+
+  /**
+   * @param {Request} request
+   * @param {Fields} fields
+   * @param {Buffer} body
+   * @param {number} now
+   */
+  #onError(request, fields, body, now) {
+    const code = wire.text(fields, "code", "internal");
+    const retryAfterMs = wire.optionalInt(fields, "retry_after_ms");
+    if (REFUSALS.has(code) && request.submit?.waitsWhenFull && !request.reading?.byFetch) {
+      let pause = REFUSED_PAUSE * 2 ** Math.min(request.refusals, 10);
+      if (retryAfterMs !== undefined) pause = Math.min(pause, Math.max(retryAfterMs, REFUSED_PAUSE / 10));
+      request.refusals += 1;
+      request.refusedAt = now + pause * (1 + this.#random() / 2);
+      this.#at(request.refusedAt, request.ref, "refused");
+      return;
+    }
+    if (code !== "gone" && this.#lacksPieces(request, fields)) return;
+    const error = errorOf(code, wire.text(fields, "message", ""), {
+      id: wire.optionalText(fields, "id") || request.id || undefined,
+      retryAfterMs,
+      attempts: wire.int(fields, "attempts", 1),
+      queuedMs: wire.int(fields, "queued_ms", 0),
+      limiter: wire.optionalText(fields, "limiter"),
+      chunks: Math.max(wire.int(fields, "chunks", 0), request.reading?.next ?? 0),
+      upstreamStatus: wire.optionalInt(fields, "upstream_status"),
+      body,
+    });
+    this.#answer(request, error);
+  }
+
+  /**
+   * @param {Request} request
+   * @param {Fields} fields
+   * @param {number} now
+   */
+  #onStatus(request, fields, now) {
+    if (request.reading) return this.#fetchLater(request, request.reading, now); // its fetch is over
+    if (request.kind === "status" || request.kind === "cancel") return this.#answer(request, statusOf(fields));
+    if (request.kind !== "fetch") {
+      this.counters.droppedAnswers += 1;
+    } else if (request.waitUntil === undefined || now < request.waitUntil) {
+      this.#toSend.push(request.ref);
+    } else {
+      const state = wire.text(fields, "state", "unknown");
+      this.#answer(request, new NotOverError(`the job is ${state}; its answer did not come in time`, state, { id: request.id }));
+    }
+  }
+
+  // ---- streams -------------------------------------------------------------------------------------------
+
+  /**
+   * @param {Request} request
+   * @param {Fields} fields
+   * @param {Buffer} body
+   * @param {number} now
+   */
+  #onChunk(request, fields, body, now) {
+    const reading = request.reading;
+    const seq = wire.int(fields, "seq");
+    if (!reading || seq < reading.next) {
+      this.counters.droppedAnswers += 1;
+      return;
+    }
+    reading.heardAt = now;
+    if (seq > reading.next) {
+      // The broker had no room for a piece in between.
+      this.counters.droppedAnswers += 1;
+      return this.#fetchLater(request, reading, now);
+    }
+    reading.fetchAt = undefined;
+    reading.endsWithoutPieces = 0;
+    if (reading.next === reading.first) {
+      // From now on it is asked for with a fetch.
+      reading.byFetch = true;
+      this.freedBytes += request.bodyBytes;
+      request.body = wire.NO_BODY;
+      request.bodyBytes = 0;
+    }
+    reading.next += 1;
+    reading.sizes.push(body.length);
+    if (request.tell) this.events.push([request.tell, new Piece(request.ref, seq, body)]);
+  }
+
+  /**
+   * @param {Request} request
+   * @param {Reading} reading
+   */
+  #fetch(request, reading) {
+    reading.fetchAt = undefined;
+    reading.byFetch = true;
+    this.#toSend.push(request.ref);
+  }
+
+  /**
+   * Asks for the pieces from the next one on, but not while the answer to the last fetch may be on its way.
+   * @param {Request} request
+   * @param {Reading} reading
+   * @param {number} now
+   */
+  #fetchLater(request, reading, now) {
+    if (reading.fetchAt !== undefined) return;
+    if (request.sentAt === undefined || now >= request.sentAt + FETCH_PAUSE) {
+      request.sentAt = now;
+      return this.#fetch(request, reading);
+    }
+    reading.fetchAt = now + FETCH_PAUSE;
+    this.#at(reading.fetchAt, request.ref, "fetch");
+  }
+
+  /**
+   * Whether a stream's end came without the pieces before it; asks for these and the end again.
+   * @param {Request} request
+   * @param {Fields} fields
+   */
+  #lacksPieces(request, fields) {
+    const reading = request.reading;
+    const chunks = wire.int(fields, "chunks", 0);
+    if (!reading || chunks <= reading.next) return false;
+    reading.endsWithoutPieces += 1;
+    if (reading.endsWithoutPieces < ENDS_WITHOUT_PIECES_MAX) this.#fetch(request, reading);
+    else {
+      const message = `pieces ${reading.next} to ${chunks - 1} of the answer were lost, and the broker sends only its end`;
+      this.#end(request, new GoneError(message, { id: request.id, chunks, local: true }));
+    }
+    return true;
+  }
+
+  // ---- ends ----------------------------------------------------------------------------------------------
+
+  /**
+   * @param {Request} request
+   * @param {any} outcome
+   */
+  #answer(request, outcome) {
+    this.counters.answered += 1;
+    this.#end(request, outcome);
+  }
+
+  /**
+   * @param {Request} request
+   * @param {any} outcome
+   */
+  #end(request, outcome) {
+    this.#forget(request);
+    if (request.tell) this.events.push([request.tell, outcome]);
+  }
+
+  /** @param {Request} request */
+  #forget(request) {
+    this.#pending.delete(request.ref);
+    this.freed += 1;
+    this.freedBytes += request.bodyBytes;
+  }
+}
+
+/**
+ * What the reader has taken is now known to the broker, or on its way there.
+ * @param {Reading} reading
+ */
+function saidAll(reading) {
+  reading.sizes.splice(0, reading.taken - reading.said);
+  reading.said = reading.taken;
+  reading.unsaidBytes = 0;
+  reading.seenDue = false;
+  reading.seenAt = undefined;
+}
+
+/**
+ * @param {Request} request
+ * @param {Fields} fields
+ * @returns {import("./types.js").Accepted}
+ */
+function acceptedOf(request, fields) {
+  return {
+    id: request.id,
+    lane: wire.optionalText(fields, "lane"),
+    durable: fields.durable === true,
+    duplicate: fields.duplicate === true,
+    position: wire.int(fields, "position", 0),
+  };
+}
+
+/**
+ * @param {Fields} fields
+ * @param {number} roundTripMs
+ * @returns {import("./types.js").Pong}
+ */
+function pongOf(fields, roundTripMs) {
+  return {
+    roundTripMs,
+    version: wire.optionalText(fields, "version"),
+    defaultLane: wire.optionalText(fields, "default_lane"),
+    brokerTime: new Date(wire.int(fields, "now_ms", 0)),
+  };
+}
+
+/**
+ * How long to wait before the next connection, where so many in a row were lost without a message.
+ * @param {number} lost
+ */
+export const reopenPause = (lost) => (lost > 1 ? Math.min(REOPEN_PAUSE * 2 ** Math.min(lost - 2, 10), REOPEN_PAUSE_MAX) : 0);
+
+/** @param {string} id */
+export const closedError = (id) => new CancelledError("the client was closed before the answer came", { id: id || undefined, local: true });

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Endpoints and keys, from arguments and the environment.
+import { createPrivateKey, createPublicKey } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { capability } from "zeromq";
+
+export const CLIENTS_ENDPOINT = "tcp://127.0.0.1:5570";
+export const WORKERS_ENDPOINT = "tcp://127.0.0.1:5571";
+const KEY_CHARS = 40;
+const Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
+const PKCS8_OF_X25519 = Buffer.from("302e020100300506032b656e04220420", "hex"); // what stands before a raw secret key
+
+/**
+ * Where a broker is, and what it is shown. Without `brokerKey`: no keys.
+ * @typedef {{ endpoint: string, brokerKey?: string, publicKey?: string, secretKey?: string }} Peer
+ */
+/** @typedef {Record<string, string | undefined>} Environment */
+/** @typedef {{ broker?: string, brokerKey?: string, secretKey?: string }} PeerOptions */
+
+/**
+ * A key itself, or from `file:PATH`, `env:VARIABLE` or systemd's `credential:NAME`. Throws an Error; no message repeats a key.
+ * @param {string} source @param {Environment} environment
+ */
+export function readSecret(source, environment) {
+  const colon = source.indexOf(":");
+  let [kind, name] = colon < 0 ? [source, ""] : [source.slice(0, colon), source.slice(colon + 1)];
+  if (kind === "env" && name) {
+    const value = environment[name];
+    if (value === undefined) throw new Error(`the variable ${name} of the key is not set`);
+    return value.trim();
+  }
+  if (kind === "credential" && name) {
+    const folder = environment.CREDENTIALS_DIRECTORY;
+    if (!folder) throw new Error("credential:NAME needs $CREDENTIALS_DIRECTORY, which systemd sets");
+    [kind, name] = ["file", join(folder, name)];
+  }
+  if (kind === "file" && name) return readFileSync(name, "utf8").trim();
+  return source;
+}
+
+/**
+ * Reads the keys. Throws an Error for keys that are none, or where one of the two is missing.
+ * @param {PeerOptions} options What stands in the program. @param {PeerOptions} variables What the environment says.
+ * @param {string} endpoint Where neither names a broker. @param {Environment} environment
+ * @returns {Peer}
+ */
+export function peerOf(options, variables, endpoint, environment) {
+  const broker = options.broker || variables.broker || endpoint;
+  const brokerKey = options.brokerKey || variables.brokerKey;
+  const secretKey = options.secretKey || variables.secretKey;
+  if (!brokerKey && !secretKey) return { endpoint: broker };
+  if (!brokerKey || !secretKey) {
+    throw new Error("a broker that asks for keys needs both: its public key (brokerKey) and a secret key of one's own (secretKey)");
+  }
+  if (!capability.curve) throw new Error("this libzmq has no CURVE, so it can show no keys");
+  const shown = checkKey("brokerKey", readSecret(brokerKey, environment));
+  const secret = checkKey("secretKey", readSecret(secretKey, environment));
+  return { endpoint: broker, brokerKey: shown, publicKey: publicKeyOf(secret), secretKey: secret };
+}
+
+/** @param {string} what @param {string} key */
+function checkKey(what, key) {
+  if (key.length === KEY_CHARS && decoded(key)) return key;
+  throw new Error(`${what} is no key: a key has ${KEY_CHARS} characters of Z85 (lanemq keygen makes one)`);
+}
+
+/** The public key that belongs to a secret one, both in Z85. @param {string} secret */
+export function publicKeyOf(secret) {
+  const raw = /** @type {Buffer} */ (decoded(secret));
+  const key = createPrivateKey({ key: Buffer.concat([PKCS8_OF_X25519, raw]), format: "der", type: "pkcs8" });
+  return encoded(createPublicKey(key).export({ format: "der", type: "spki" }).subarray(-32));
+}
+
+/** @param {string} text @returns {Buffer | undefined} */
+function decoded(text) {
+  const bytes = Buffer.alloc((text.length / 5) * 4);
+  for (let at = 0; at < text.length; at += 5) {
+    let value = 0;
+    for (const each of text.slice(at, at + 5)) {
+      const digit = Z85.indexOf(each);
+      if (digit < 0) return undefined;
+      value = value * 85 + digit;
+    }
+    if (value > 0xffffffff) return undefined;
+    bytes.writeUInt32BE(value, (at / 5) * 4);
+  }
+  return bytes;
+}
+
+/** @param {Buffer} bytes */
+function encoded(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 4) {
+    let [value, five] = [bytes.readUInt32BE(at), ""];
+    for (let digit = 0; digit < 5; ++digit) {
+      five = Z85[value % 85] + five;
+      value = Math.floor(value / 85);
+    }
+    text += five;
+  }
+  return text;
+}

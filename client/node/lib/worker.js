@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker: handlers on the program's own loop, the broker's socket on a thread.
+import { readFileSync, readlinkSync } from "node:fs";
+import { hostname } from "node:os";
+import { Worker as Thread } from "node:worker_threads";
+
+import { logToStderr } from "./drive.js";
+import { LaneMQError } from "./errors.js";
+import { Failure, JobCancelled } from "./failures.js";
+import { WORKERS_ENDPOINT, peerOf } from "./settings.js";
+import { bodyBytes, wholeMs } from "./types.js";
+import { MESSAGE_CHARS_MAX } from "./worker_session.js";
+import * as wire from "./wire.js";
+
+/** @typedef {import("./types.js").Body} Body */
+/** @typedef {import("./worker_session.js").Lease} Lease */
+/** @typedef {import("./worker_session.js").Outcome} Outcome */
+/** @typedef {import("./worker_thread.js").Order} Order */
+/** @typedef {import("./worker_thread.js").Told} Told */
+/** @typedef {Body | Result | null | undefined | void} Returned */
+/**
+ * What does a service's jobs: it returns the answer (bytes, text, an object or list as JSON, nothing, or a Result), or a promise of
+ * it. Where it has none it throws one of the failures; any other error is a `Retry`.
+ * @callback Handler
+ * @param {JobCall} job
+ * @returns {Returned | Promise<Returned>}
+ */
+/**
+ * @typedef {object} WorkerOptions
+ * @property {string} [broker] Its endpoint for workers; without it LANEMQ_WORKER_BROKER, else tcp://127.0.0.1:5571.
+ * @property {number} [capacity] Jobs that it holds at once, up to 1024; without it 1.
+ * @property {string[]} [lanes] A worker for these alone, and before others.
+ * @property {string} [name] For people.
+ * @property {string} [brokerKey] As a Client's; without it LANEMQ_WORKER_BROKER_KEY.
+ * @property {string} [secretKey] As a Client's; without it LANEMQ_WORKER_SECRET_KEY.
+ * @property {number} [drainTimeoutMs] What running jobs get when it is told to stop; without it 10 s.
+ * @property {import("./drive.js").Log} [log] Where what is for people goes; without it warnings and errors go to stderr.
+ */
+
+export const VERSION = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
+const DRAIN_TIMEOUT_MS = 10_000;
+const CODE_CHARS_MAX = 100;
+/** Pieces of one job whose chunk() was not awaited, beyond a full window. */
+const PIECES_WAITING_MAX = 64;
+
+/** The broker refuses this worker, and would refuse it again: it names a lane that is not there, for example. */
+export class WorkerRefusedError extends LaneMQError {}
+
+/** An answer that says more than its body. `usage`, `limits`: of the upstream, as the protocol names them. */
+export class Result {
+  /**
+   * @param {Body} [body]
+   * @param {{ usage?: Record<string, number>, limits?: Record<string, number> }} [more]
+   */
+  constructor(body = "", { usage, limits } = {}) {
+    this.body = body;
+    this.usage = usage;
+    this.limits = limits;
+  }
+}
+
+/** @typedef {{ piece: Buffer, resolve: () => void, reject: (error: Error) => void }} Waiting */
+
+/** The window of one stream: how many pieces and bytes are under way that the broker has not taken. */
+class StreamGate {
+  #count = 0;
+  #size = 0;
+  #closed = false;
+  /** @type {Waiting[]} */
+  #waiting = [];
+  #id;
+  #send;
+
+  /**
+   * @param {string} id
+   * @param {(piece: Buffer) => void} send
+   */
+  constructor(id, send) {
+    this.#id = id;
+    this.#send = send;
+  }
+
+  /**
+   * @param {Buffer} piece
+   * @returns {Promise<void>}
+   */
+  enter(piece) {
+    if (this.#closed) return rejected(new JobCancelled(this.#id));
+    if (this.#waiting.length === 0 && this.#isOpen()) {
+      this.#pass(piece);
+      return Promise.resolve();
+    }
+    if (this.#waiting.length >= PIECES_WAITING_MAX) {
+      return rejected(new RangeError(`${PIECES_WAITING_MAX} pieces wait for the reader: await chunk() before the next one`));
+    }
+    const passed = new Promise((resolve, reject) => this.#waiting.push({ piece, resolve: () => resolve(undefined), reject }));
+    passed.catch(() => {}); // a handler that does not wait hears of the cancel by other ways
+    return passed;
+  }
+
+  /** @returns {Promise<unknown>} Until what waits now has passed. */
+  passed() {
+    const last = this.#waiting.at(-1);
+    if (!last) return Promise.resolve();
+    return new Promise((resolve) => {
+      const { resolve: done, reject } = last;
+      last.resolve = () => resolve(done());
+      last.reject = (error) => resolve(reject(error));
+    });
+  }
+
+  /**
+   * @param {number} count
+   * @param {number} size
+   */
+  taken(count, size) {
+    this.#count -= count;
+    this.#size -= size;
+    while (this.#waiting.length > 0 && this.#isOpen()) {
+      const { piece, resolve } = /** @type {Waiting} */ (this.#waiting.shift());
+      this.#pass(piece);
+      resolve();
+    }
+  }
+
+  close() {
+    this.#closed = true;
+    for (const { reject } of this.#waiting.splice(0)) reject(new JobCancelled(this.#id));
+  }
+
+  #isOpen() {
+    return this.#count < wire.STREAM_CHUNKS_MAX && this.#size < wire.STREAM_BYTES_MAX;
+  }
+
+  /** @param {Buffer} piece */
+  #pass(piece) {
+    this.#count += 1;
+    this.#size += piece.length;
+    this.#send(piece);
+  }
+}
+
+/** @param {Error} error */
+function rejected(error) {
+  const promise = Promise.reject(error);
+  promise.catch(() => {});
+  return promise;
+}
+
+/** A job for a handler. */
+export class JobCall {
+  #cancelled;
+  #place;
+  #abort = new AbortController();
+  /** @type {StreamGate | undefined} */
+  #gate;
+  #endsAt;
+
+  /**
+   * @internal
+   * @param {Lease} lease
+   * @param {wire.Fields} fields
+   * @param {Buffer} body
+   * @param {Int32Array} cancelled
+   * @param {number} place
+   * @param {(piece: Buffer) => void} send
+   */
+  constructor(lease, fields, body, cancelled, place, send) {
+    this.#cancelled = cancelled;
+    this.#place = place;
+    /** The request's bytes. */
+    this.body = body;
+    /** @type {string} */
+    this.id = fields.id ?? "";
+    /** @type {string} */
+    this.service = fields.service;
+    /** @type {string | undefined} */
+    this.lane = fields.lane ?? undefined;
+    /** @type {string | undefined} */
+    this.model = fields.model ?? undefined;
+    /** @type {string | undefined} */
+    this.client = fields.client ?? undefined;
+    /**
+     * Which upstream key to use, by its name in the broker's configuration.
+     * @type {string | undefined}
+     */
+    this.key = fields.key ?? undefined;
+    /** @type {import("./types.js").Cost} */
+    this.cost = fields.cost ?? {};
+    /** @type {any} */
+    this.meta = fields.meta;
+    /** @type {any} */
+    this.trace = fields.trace;
+    /** Fields whose names begin with `x-`. */
+    this.extra = Object.fromEntries(Object.entries(fields).filter(([name]) => name.startsWith("x-")));
+    /** Which hand-over of the job this is, from 1. */
+    this.attempt = lease[1];
+    /** Whether the answer is wanted in pieces. */
+    this.stream = Boolean(fields.stream);
+    /**
+     * Aborted when nobody wants the answer any more: for `fetch` and the like.
+     * @type {AbortSignal}
+     */
+    this.signal = this.#abort.signal;
+    this.#gate = this.stream ? new StreamGate(this.id, send) : undefined;
+    this.#endsAt = typeof fields.timeout_ms === "number" ? performance.now() + fields.timeout_ms : undefined;
+  }
+
+  get text() {
+    return this.body.toString();
+  }
+
+  /** @returns {any} */
+  json() {
+    return JSON.parse(this.text);
+  }
+
+  /** What is left of the client's deadline; undefined: it gave none. */
+  get timeLeftMs() {
+    return this.#endsAt === undefined ? undefined : Math.max(0, this.#endsAt - performance.now());
+  }
+
+  /** Whether nobody wants the answer any more: stop, and return or throw anything. Also a handler that computes sees it. */
+  get cancelled() {
+    return this.#abort.signal.aborted || Atomics.load(this.#cancelled, this.#place) === 1;
+  }
+
+  /** Throws JobCancelled where the job is cancelled. */
+  check() {
+    if (this.cancelled) throw new JobCancelled(this.id);
+  }
+
+  /**
+   * Sends a piece of the answer; to be awaited. Fulfilled when the reader is less than 64 pieces and 256 KiB behind; rejected with
+   * JobCancelled where the job is cancelled meanwhile. Requires: `stream`. Once a piece was sent the job is not tried again.
+   * @param {Body} body
+   * @returns {Promise<void>}
+   */
+  async chunk(body) {
+    if (!this.#gate) throw new TypeError("the client wants no pieces: chunk() is for jobs whose `stream` is true");
+    this.check();
+    return this.#gate.enter(bodyBytes(body));
+  }
+
+  /** @internal Until the pieces that wait are sent, or nobody wants them. */
+  async piecesSent() {
+    await this.#gate?.passed();
+  }
+
+  /** @internal @param {number} count @param {number} size */
+  taken(count, size) {
+    this.#gate?.taken(count, size);
+  }
+
+  /** @internal */
+  cancel() {
+    this.#gate?.close();
+    this.#abort.abort(new JobCancelled(this.id));
+  }
+}
+
+/** A handler and the service it does, as `worker()` makes it. */
+export class Service {
+  /**
+   * @param {string} name
+   * @param {Handler} handler
+   * @param {WorkerOptions} [options]
+   */
+  constructor(name, handler, options = {}) {
+    this.name = name;
+    this.handler = handler;
+    this.options = options;
+  }
+
+  /**
+   * Serves until SIGTERM or Ctrl-C: `new Worker([service], …).run()`. `options` go before those of `worker()`.
+   * @param {WorkerOptions} [options]
+   */
+  async run(options = {}) {
+    return new Worker([this], { ...this.options, ...options }).run();
+  }
+}
+
+/**
+ * Makes a function the handler of a service. `options` are Worker's.
+ * @param {string} name
+ * @param {Handler} handler
+ * @param {WorkerOptions} [options]
+ */
+export const worker = (name, handler, options) => new Service(name, handler, options);
+
+/**
+ * Serves services at a broker.
+ *
+ * A thread of its own talks to the broker and sends heartbeats, so that a handler that computes keeps its session. Handlers run on the
+ * program's loop, up to `capacity` of them at once, all services together; one that computes for long holds up the others. The worker
+ * comes back by itself after a lost connection or a restart of the broker, and hands in again what the broker has not answered.
+ */
+export class Worker {
+  /** @type {Map<string, Service>} */
+  #services = new Map();
+  #peer;
+  #offer;
+  #drainTimeoutMs;
+  #log;
+  #cancelled;
+  /** @type {Map<string, { call: JobCall, place: number }>} Bounded by twice the capacity. */
+  #calls = new Map();
+  /** @type {Thread | undefined} */
+  #thread;
+  /** @type {Order[]} Those of a turn; bounded by the capacity and the windows. */
+  #orders = [];
+  #stopping = false;
+  /** @type {string | undefined} */
+  #refusal;
+  #finished = true;
+  #welcomed = new Signal();
+  #over = new Signal();
+
+  /**
+   * Throws an Error for what no worker can be.
+   * @param {Iterable<Service> | Record<string, Handler>} services
+   * @param {WorkerOptions} [options]
+   */
+  constructor(services, options = {}) {
+    const { capacity = 1, lanes = [], drainTimeoutMs = DRAIN_TIMEOUT_MS, log = logToStderr } = options;
+    for (const service of servicesOf(services)) this.#services.set(wire.checkName("service", service.name), service);
+    if (this.#services.size < 1 || this.#services.size > wire.LIST_ENTRIES_MAX) {
+      throw new RangeError(`a worker serves 1 to ${wire.LIST_ENTRIES_MAX} services, not ${this.#services.size}`);
+    }
+    if (!Number.isInteger(capacity) || capacity < 1 || capacity > wire.CAPACITY_MAX) {
+      throw new RangeError(`capacity is ${capacity}; the limits are 1 and ${wire.CAPACITY_MAX}`);
+    }
+    const { env } = process;
+    const { LANEMQ_WORKER_BROKER: broker, LANEMQ_WORKER_BROKER_KEY: brokerKey, LANEMQ_WORKER_SECRET_KEY: secretKey } = env;
+    this.#peer = peerOf(options, { broker, brokerKey, secretKey }, WORKERS_ENDPOINT, env);
+    this.#drainTimeoutMs = wholeMs("drainTimeoutMs", drainTimeoutMs);
+    this.#log = log;
+    /** For people. */
+    this.name = wire.checkName("name", options.name ?? `${hostname().slice(0, 100)}-${process.pid}`);
+    this.capacity = capacity;
+    this.#offer = {
+      services: [...this.#services.keys()], capacity, lanes: lanes.map((lane) => wire.checkName("lane", lane)), name: this.name,
+      version: VERSION, process: processName(),
+    };
+    // Beside those that count there are as many at most that are cancelled and do not end.
+    this.#cancelled = new Int32Array(new SharedArrayBuffer(2 * capacity * Int32Array.BYTES_PER_ELEMENT));
+  }
+
+  /**
+   * Serves until SIGTERM or Ctrl-C, which drain: what runs may finish for `drainTimeoutMs`, nothing new is taken. A second one ends it
+   * at once; the broker gives what runs to others. Prints a line that begins with `ready` once the broker has taken it. True:
+   * everything was finished. Throws WorkerRefusedError.
+   * @returns {Promise<boolean>}
+   */
+  async run() {
+    const stop = () => (this.#stopping ? this.leave() : this.drain());
+    for (const name of ["SIGTERM", "SIGINT"]) process.on(name, stop);
+    try {
+      this.start();
+      this.#welcomed.promise.then(() =>
+        process.stdout.write(`ready name=${this.name} services=${this.#offer.services} capacity=${this.capacity}\n`));
+      return await this.wait();
+    } finally {
+      for (const name of ["SIGTERM", "SIGINT"]) process.off(name, stop);
+    }
+  }
+
+  /** Serves in the background, until drain() or leave(). */
+  start() {
+    if (this.#thread) throw new Error("a worker runs once; make another one");
+    /** @type {import("./worker_thread.js").ThreadData} */
+    const workerData = { peer: this.#peer, offer: this.#offer, cancelled: this.#cancelled };
+    this.#thread = new Thread(new URL("./worker_thread.js", import.meta.url), { workerData, name: "lanemq-worker" });
+    this.#thread.on("message", (/** @type {Told[]} */ told) => told.forEach((each) => this.#hear(each)));
+    this.#thread.on("error", (error) => {
+      this.#refusal ??= `the worker's thread failed: ${error.message}`;
+    });
+    this.#thread.on("exit", () => {
+      this.#cancelAll();
+      this.#over.set();
+    });
+  }
+
+  /** @returns {Promise<void>} Until the broker has taken it. */
+  welcomed() {
+    return this.#welcomed.promise;
+  }
+
+  /** Takes no more jobs, and ends when those that run are over, after `drainTimeoutMs` in any case. */
+  drain() {
+    this.#stopping = true;
+    this.#tell({ what: "drain", timeoutMs: this.#drainTimeoutMs });
+  }
+
+  /** Ends now. Handlers hear that they are cancelled; the broker gives their jobs to others, at no cost. */
+  leave() {
+    this.#stopping = true;
+    this.#tell({ what: "leave" });
+  }
+
+  /**
+   * Until it has ended. True: everything was finished. Throws WorkerRefusedError.
+   * @returns {Promise<boolean>}
+   */
+  async wait() {
+    await this.#over.promise;
+    if (this.#refusal !== undefined) throw new WorkerRefusedError(this.#refusal, { local: true });
+    return this.#finished;
+  }
+
+  /** @param {Order} order */
+  #tell(order) {
+    if (this.#orders.push(order) > 1) return;
+    queueMicrotask(() => {
+      this.#thread?.postMessage(this.#orders);
+      this.#orders = [];
+    });
+  }
+
+  /** @param {Told} told */
+  #hear(told) {
+    switch (told.what) {
+      case "start":
+        return void this.#handle(told.lease, told.fields, told.body, /** @type {number} */ (told.place));
+      case "cancel":
+        return this.#calls.get(told.lease.join())?.call.cancel();
+      case "taken":
+        return this.#calls.get(told.lease.join())?.call.taken(told.count, told.size);
+      case "welcomed":
+        this.#log("info", `the broker at ${this.#peer.endpoint} has taken the worker ${this.name}`);
+        return this.#welcomed.set();
+      case "refused":
+        this.#log("warning", `the broker at ${this.#peer.endpoint} refused the worker: ${told.message}`);
+        if (!told.ever) return;
+        this.#refusal = told.message;
+        return this.leave();
+      case "left":
+        this.#finished = told.finished;
+        return;
+      case "log":
+        return this.#log(told.level, told.message);
+      case "failed":
+        this.#refusal = told.message;
+    }
+  }
+
+  /**
+   * @param {Lease} lease
+   * @param {wire.Fields} fields
+   * @param {Uint8Array} body
+   * @param {number} place
+   */
+  async #handle(lease, fields, body, place) {
+    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    const call = new JobCall(lease, fields, bytes, this.#cancelled, place, (piece) => this.#tell({ what: "piece", lease, body: piece }));
+    this.#calls.set(lease.join(), { call, place });
+    const outcome = await this.#outcomeOf(call);
+    await call.piecesSent();
+    this.#calls.delete(lease.join());
+    this.#tell({ what: "finish", lease, place, outcome });
+  }
+
+  /**
+   * @param {JobCall} call
+   * @returns {Promise<Outcome>}
+   */
+  async #outcomeOf(call) {
+    try {
+      const handler = /** @type {Service} */ (this.#services.get(call.service)).handler;
+      const answer = (await handler(call)) ?? "";
+      if (!(answer instanceof Result)) return { op: "result", fields: {}, body: bodyBytes(answer) };
+      return { op: "result", fields: settled(answer), body: bodyBytes(answer.body) };
+    } catch (error) {
+      if (error instanceof Failure) return failed(error);
+      if (error instanceof JobCancelled || call.cancelled) {
+        return { op: "error", fields: { class: "permanent", code: "cancelled", message: "the job was cancelled" } };
+      }
+      const fault = error instanceof Error ? error : new Error(String(error));
+      this.#log("error", `the handler of ${call.service} failed at job ${call.id}: ${fault.stack}`);
+      const fields = { class: "retry", code: fault.name.slice(0, CODE_CHARS_MAX), message: fault.message.slice(0, MESSAGE_CHARS_MAX) };
+      return { op: "error", fields };
+    }
+  }
+
+  #cancelAll() {
+    for (const { call } of this.#calls.values()) call.cancel();
+  }
+}
+
+/** A promise that is fulfilled once, from outside. */
+class Signal {
+  /** @type {() => void} */
+  set = () => {};
+  /** @type {Promise<void>} */
+  promise = new Promise((resolve) => (this.set = resolve));
+}
+
+/**
+ * @param {Iterable<Service> | Record<string, Handler>} services
+ * @returns {Service[]}
+ */
+function servicesOf(services) {
+  if (Symbol.iterator in services) return [.../** @type {Iterable<Service>} */ (services)];
+  return Object.entries(services).map(([name, handler]) => new Service(name, handler));
+}
+
+/**
+ * @param {Failure} failure
+ * @returns {Outcome}
+ */
+function failed(failure) {
+  const { code, message, retryAfterMs, upstreamStatus, body } = failure;
+  /** @type {wire.Fields} */
+  const fields = { class: /** @type {typeof Failure} */ (failure.constructor).errorClass, ...settled(failure) };
+  if (code) fields.code = String(code).slice(0, CODE_CHARS_MAX);
+  if (message) fields.message = message.slice(0, MESSAGE_CHARS_MAX);
+  if (retryAfterMs !== undefined) fields.retry_after_ms = Math.ceil(Math.min(Math.max(retryAfterMs, 0), wire.DURATION_MS_MAX));
+  if (upstreamStatus !== undefined) fields.upstream_status = Math.trunc(upstreamStatus);
+  return { op: "error", fields, body: bodyBytes(body) };
+}
+
+/** @param {{ usage?: Record<string, number>, limits?: Record<string, number> }} said */
+const settled = ({ usage, limits }) => ({ ...(usage && { usage }), ...(limits && { limits }) });
+
+/** This process, so that a broker on the same machine can see it end; empty where the system does not say. */
+function processName() {
+  try {
+    return `${readFileSync("/proc/sys/kernel/random/boot_id", "ascii").trim()}/${readlinkSync("/proc/self/ns/pid")}/${process.pid}`;
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,202 @@
+export const REOPEN_PAUSE: 100;
+export const REOPEN_PAUSE_MAX: 3200;
+/** How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited. */
+export const GRACE: 5000;
+export const CONTROL_TIMEOUT: 10000;
+/** A piece of a streamed answer. Its reader then says `seen(ref, seq)`. */
+export class Piece {
+    /**
+     * @param {number} ref
+     * @param {number} seq
+     * @param {Buffer} body
+     */
+    constructor(ref: number, seq: number, body: Buffer);
+    ref: number;
+    seq: number;
+    body: Buffer<ArrayBufferLike>;
+}
+/**
+ * What a request is about.
+ * @typedef {object} RequestParts
+ * @property {string} [id]
+ * @property {Submit} [submit]
+ * @property {Buffer} [body]
+ * @property {Tell} [tell]
+ * @property {number} [fromSeq]
+ * @property {number} [timeoutMs]
+ */
+/** A request of a caller's; a session has it until it ends. */
+export class Request {
+    /**
+     * @param {Kind} kind
+     * @param {RequestParts} [parts]
+     */
+    constructor(kind: Kind, { id, submit, body, tell, fromSeq, timeoutMs }?: RequestParts);
+    ref: number;
+    kind: Kind;
+    op: string;
+    id: string;
+    submit: import("./types.js").Submit | undefined;
+    body: Buffer<ArrayBufferLike>;
+    bodyBytes: number;
+    tell: Tell | undefined;
+    asked: number;
+    /** When it ends by this client's clock; of a fetch how long to wait. Until it begins: after how long. */
+    deadline: number | undefined;
+    /** @type {number | undefined} */
+    waitUntil: number | undefined;
+    /** @type {number | undefined} */
+    sentAt: number | undefined;
+    /** @type {number | undefined} When it is sent again. */
+    refusedAt: number | undefined;
+    refusals: number;
+    reading: Reading | undefined;
+}
+/** See the file. */
+export class Session {
+    /**
+     * @param {number} now
+     * @param {() => number} random Numbers from 0 to 1, which spread what is sent again.
+     * @param {number} [batchMax]
+     */
+    constructor(now: number, random: () => number, batchMax?: number);
+    counters: {
+        sent: number;
+        resent: number;
+        answered: number;
+        expired: number;
+        droppedAnswers: number;
+        undecodable: number;
+        reconnected: number;
+        messages: number;
+    };
+    /** @type {[Tell, any][]} What came of requests, in order: the driver takes it after each turn. */
+    events: [Tell, any][];
+    /** Requests, and bytes of their bodies, that have ended since the driver took these. */
+    freed: number;
+    freedBytes: number;
+    get pending(): number;
+    /** How many times it keeps; bounded by what is pending. */
+    get timers(): number;
+    /**
+     * @param {Request} request
+     * @param {number} now
+     */
+    begin(request: Request, now: number): void;
+    /**
+     * The caller has gone: no word about this request any more. True: its job is cancelled, since the broker may have it, and
+     * `tell` hears how that went.
+     * @param {Request} gone
+     * @param {number} now
+     * @param {Tell} [tell]
+     */
+    abandon(gone: Request, now: number, tell?: Tell): boolean;
+    /**
+     * The client is closed: jobs that the broker may have are cancelled, and `told` says whether callers hear so.
+     * @param {number} now
+     * @param {boolean} told
+     */
+    abandonAll(now: number, told: boolean): void;
+    /**
+     * A stream's reader has taken all pieces up to `seq`. Ignored for streams that have ended.
+     * @param {number} ref
+     * @param {number} seq
+     * @param {number} now
+     */
+    seen(ref: number, seq: number, now: number): void;
+    /**
+     * Ends all requests, each with an error for its id.
+     * @param {(id: string) => LaneMQError} error
+     */
+    endAll(error: (id: string) => LaneMQError): void;
+    connected(): void;
+    /**
+     * The connection is gone. A new one is due at once, or after a pause where the last ones were fruitless.
+     * @param {number} now
+     */
+    disconnected(now: number): void;
+    /**
+     * The broker does not take this client's key.
+     * @param {string} message
+     */
+    refused(message: string): void;
+    /**
+     * True, once per decision: replace the connection now. All that is pending is then sent on it, in its order.
+     * @param {number} now
+     */
+    takeReopen(now: number): boolean;
+    /** @param {number} now */
+    reopenFailed(now: number): void;
+    /**
+     * The program stood still: what the broker said meanwhile has been read, and its silence counts from now on.
+     * @param {number} now
+     */
+    stoodStill(now: number): void;
+    /**
+     * Does what is due.
+     * @param {number} now
+     */
+    advance(now: number): void;
+    /** @returns {number | undefined} When advance() has work at the latest; undefined: nothing is pending. */
+    nextWakeup(): number | undefined;
+    /**
+     * The next message, which counts as sent; undefined: there is none.
+     * @param {number} now
+     * @returns {Uint8Array[] | undefined}
+     */
+    nextMessage(now: number): Uint8Array[] | undefined;
+    /**
+     * A message. One that cannot be read proves nothing: the peer may be no broker.
+     * @param {Buffer[]} frames
+     * @param {number} now
+     */
+    received(frames: Buffer[], now: number): void;
+    #private;
+}
+export function reopenPause(lost: number): number;
+export function closedError(id: string): CancelledError;
+export type Submit = import("./types.js").Submit;
+export type Fields = import("./wire.js").Fields;
+export type LaneMQError = import("./errors.js").LaneMQError;
+export type Kind = "submit" | "stream" | "leave" | "fetch" | "follow" | "status" | "cancel" | "ping";
+/**
+ * Hears what comes of a request: pieces, and in the end a value or a LaneMQError.
+ */
+export type Tell = (outcome: any) => void;
+/**
+ * What a request is about.
+ */
+export type RequestParts = {
+    id?: string | undefined;
+    submit?: import("./types.js").Submit | undefined;
+    body?: Buffer<ArrayBufferLike> | undefined;
+    tell?: Tell | undefined;
+    fromSeq?: number | undefined;
+    timeoutMs?: number | undefined;
+};
+/** How far a stream has been read. All numbers are of pieces. */
+declare class Reading {
+    /**
+     * @param {number} first
+     * @param {boolean} byFetch
+     */
+    constructor(first: number, byFetch: boolean);
+    first: number;
+    next: number;
+    taken: number;
+    said: number;
+    /** @type {number[]} Bytes of each piece from `said` on. */
+    sizes: number[];
+    unsaidBytes: number;
+    byFetch: boolean;
+    seenDue: boolean;
+    /** @type {number | undefined} */
+    seenAt: number | undefined;
+    /** @type {number | undefined} */
+    fetchAt: number | undefined;
+    /** @type {number | undefined} */
+    heardAt: number | undefined;
+    endsWithoutPieces: number;
+}
+import { CancelledError } from "./errors.js";
+export {};

@@ -1,0 +1,79 @@
+/**
+ * One message.
+ * @param {string} op @param {Fields} fields @param {Uint8Array} [body]
+ * @returns {Uint8Array[]}
+ */
+export function encode(op: string, fields: Fields, body?: Uint8Array): Uint8Array[];
+/**
+ * Several messages in one; the maps leave out already what they inherit.
+ * @param {string} op @param {Fields[]} maps @param {Uint8Array[]} bodies
+ * @returns {Uint8Array[]}
+ */
+export function encodeBatch(op: string, maps: Fields[], bodies: Uint8Array[]): Uint8Array[];
+/**
+ * The op and its items, each with all its fields and its body. Throws MalformedError.
+ *
+ * An envelope before the header is skipped, though nobody who sends none gets one.
+ * @param {Buffer[]} frames
+ * @returns {{ op: string, items: Item[] }}
+ */
+export function decode(frames: Buffer[]): {
+    op: string;
+    items: Item[];
+};
+/**
+ * What a later map of a batch says, so that with what it inherits from the first it is whole.
+ * @param {Fields} first @param {Fields} later
+ * @returns {Fields}
+ */
+export function differences(first: Fields, later: Fields): Fields;
+/** @param {Fields} fields @param {string} name @param {number} [otherwise] @returns {number} */
+export function int(fields: Fields, name: string, otherwise?: number): number;
+/** @param {Fields} fields @param {string} name @param {string} [otherwise] @returns {string} */
+export function text(fields: Fields, name: string, otherwise?: string): string;
+/** @param {Fields} fields @param {string} name @returns {any[]} */
+export function list(fields: Fields, name: string): any[];
+/**
+ * Throws RangeError or TypeError where a value of the caller's would have a whole message refused.
+ * @param {string} name @param {unknown} value @param {number} [depth]
+ */
+export function checkValue(name: string, value: unknown, depth?: number): void;
+/**
+ * A text of 1 to 128 bytes, as names and ids are; throws TypeError or RangeError.
+ * @param {string} what @param {unknown} name
+ * @returns {string}
+ */
+export function checkName(what: string, name: unknown): string;
+/** @typedef {Record<string, any>} Fields */
+/** @typedef {{ fields: Fields, body: Buffer }} Item One message of a batch, with all its fields. */
+export const HEADER_BYTES_MAX: 16384;
+export const HEADER_DEPTH_MAX: 8;
+export const MAP_ENTRIES_MAX: 64;
+export const BATCH_ITEMS_MAX: 256;
+export const BATCH_BYTES_MAX: number;
+export const BATCH_INHERITED_BYTES_MAX: number;
+export const BODY_BYTES_MAX: number;
+export const NAME_BYTES_MAX: 128;
+export const DURATION_MS_MAX: 31536000000;
+export const STREAM_CHUNKS_MAX: 64;
+export const STREAM_BYTES_MAX: 262144;
+export const CAPACITY_MAX: 1024;
+export const LIST_ENTRIES_MAX: 256;
+/** Bodies up to here travel inside the header: one frame is cheaper than two. */
+export const INLINE_BYTES_MAX: 4096;
+export const NO_BODY: Buffer<ArrayBuffer>;
+/** Bytes that are no LMQ1 message, or a field of another type than the page says. */
+export class MalformedError extends Error {
+}
+export function packedBytes(value: unknown): number;
+export function optionalInt(fields: Fields, name: string): number | undefined;
+export function optionalText(fields: Fields, name: string): string | undefined;
+export function kindOf(value: unknown): string;
+export type Fields = Record<string, any>;
+/**
+ * One message of a batch, with all its fields.
+ */
+export type Item = {
+    fields: Fields;
+    body: Buffer;
+};

@@ -1,0 +1,35 @@
+export type Lease = import("./worker_session.js").Lease;
+export type ThreadData = {
+    peer: import("./settings.js").Peer;
+    offer: import("./worker_session.js").Offer;
+    /**
+     * A place for each job that runs, which is 1 when it is cancelled: of shared memory, so that a
+     * handler that computes sees it.
+     */
+    cancelled: Int32Array;
+};
+export type Order = {
+    what: "piece";
+    lease: Lease;
+    body: Uint8Array;
+} | {
+    what: "finish";
+    lease: Lease;
+    place: number;
+    outcome: import("./worker_session.js").Outcome;
+} | {
+    what: "drain";
+    timeoutMs: number;
+} | {
+    what: "leave";
+};
+export type Told = (import("./worker_session.js").Effect & {
+    place?: number;
+}) | {
+    what: "log";
+    level: import("./drive.js").Level;
+    message: string;
+} | {
+    what: "failed";
+    message: string;
+};

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+import { strict as assert } from "node:assert";
+import { beforeEach, test } from "node:test";
+
+import * as errors from "../../../../client/node/lib/errors.js";
+import { Piece, Request, Session } from "../../../../client/node/lib/session.js";
+import { Submit } from "../../../../client/node/lib/types.js";
+import { outcomes, said, tell } from "./support.mjs";
+
+let session;
+beforeEach(() => (session = new Session(0, () => 0)));
+const nothing = () => {};
+
+function job(id, body = "", kind = "submit", options = {}) {
+  const submit = new Submit("s", options, { stream: { stream: true }, leave: { reply: "accepted" } }[kind]);
+  const timeoutMs = submit.patienceMs === undefined ? undefined : submit.patienceMs + 5000;
+  return new Request(kind, { id, submit, body: Buffer.from(body), tell: nothing, timeoutMs });
+}
+
+function begin(...requests) {
+  for (const request of requests) session.begin(request, 0);
+  return said(session, 0);
+}
+
+function reopen(now) {
+  session.disconnected(now);
+  assert(session.takeReopen(now));
+  return said(session, now);
+}
+
+const bytesOf = (bodies) => bodies.reduce((sum, body) => sum + body.length, 0);
+
+test("jobs that wait together go in one message", () => {
+  const shared = new Submit("s", { lane: "low" });
+  const requests = [0, 1, 2].map((n) => new Request("submit", { id: `j${n}`, submit: shared, body: Buffer.from(`${n}`), tell: nothing }));
+  const [[op, maps, bodies], ...more] = begin(...requests, job("other", "x", "submit", { lane: "high" }));
+  assert.deepEqual([op, more], ["submit", []]);
+  assert.deepEqual(maps, [
+    { service: "s", lane: "low", id: "j0", ref: 1, batch: 256 }, { id: "j1", ref: 2 }, { id: "j2", ref: 3 },
+    { lane: "high", id: "other", ref: 4 },
+  ]);
+  assert.deepEqual(bodies, ["0", "1", "2", "x"]);
+});
+
+test("a message keeps the bounds of a batch", () => {
+  const small = Array.from({ length: 40 }, (_, n) => job(`j${n}`, "x".repeat(4096)));
+  let messages = begin(...small, job("large", "x".repeat(4097)));
+  const count = (maps) => (Array.isArray(maps) ? maps.length : 1);
+  assert.equal(messages.reduce((sum, [, maps]) => sum + count(maps), 0), 41);
+  for (const [, maps, bodies] of messages) if (Array.isArray(maps)) assert(bytesOf(bodies) <= 64 * 1024);
+  assert.equal(messages.at(-1)[1].id, "large");
+  messages = begin(...Array.from({ length: 300 }, (_, n) => job(`${"i".repeat(100)}${n}`)));
+  for (const [, maps] of messages) {
+    assert(maps.length <= 256);
+    assert(maps.reduce((sum, { id }) => sum + id.length + 20, 0) < 16384);
+  }
+  assert.equal(messages.reduce((sum, [, maps]) => sum + maps.length, 0), 300);
+});
+
+test("an answer ends its request once", () => {
+  begin(job("a"));
+  tell(session, "result", { ref: 1, queued_ms: 1500 }, "yes");
+  tell(session, "result", { ref: 1 }, "again");
+  const [answer, ...more] = outcomes(session);
+  assert.deepEqual([answer.id, answer.text, answer.queuedMs, more], ["a", "yes", 1500, []]);
+  assert.deepEqual([session.counters.droppedAnswers, session.freed, session.pending], [1, 1, 0]);
+});
+
+test("an error is of the class of its code", () => {
+  for (const [code, kind, ref] of [["conflict", errors.ConflictError, 1], ["newer_than_this", errors.InternalError, 2]]) {
+    begin(job(code));
+    tell(session, "error", { ref, code, message: "m", retry_after_ms: 250, upstream_status: 418 }, "why");
+    const [error] = outcomes(session);
+    assert.deepEqual(
+      [error.constructor, error.code, error.retryAfterMs, error.upstreamStatus, error.body.toString(), error.id],
+      [kind, code, 250, 418, "why", code]);
+  }
+});
+
+test("a refusal is asked again under the same id, or thrown", () => {
+  begin(job("waits"), job("throws", "", "submit", { whenFull: "throw" }));
+  for (const ref of [1, 2]) tell(session, "error", { ref, code: "lane_full", retry_after_ms: 100 });
+  const [error, ...more] = outcomes(session);
+  assert.deepEqual([error.constructor, error.id, more], [errors.LaneFullError, "throws", []]);
+  assert.deepEqual(said(session, 50), []);
+  session.advance(110);
+  const [[, fields]] = said(session, 110);
+  assert.deepEqual([fields.id, fields.ref], ["waits", 1]);
+});
+
+test("a deadline without an answer is local", () => {
+  begin(job("a", "", "submit", { timeoutMs: 1000 }));
+  session.advance(5900);
+  assert.deepEqual(outcomes(session), []);
+  session.advance(6100);
+  const [error] = outcomes(session);
+  assert.deepEqual([error.constructor, error.local], [errors.DeadlineError, true]);
+});
+
+test("who is abandoned is cancelled if it was sent", () => {
+  const [sent, unsent] = [job("sent"), job("unsent")];
+  begin(sent);
+  session.begin(unsent, 0);
+  assert(session.abandon(sent, 0, nothing));
+  assert(!session.abandon(unsent, 0, nothing));
+  assert.deepEqual(said(session), [["cancel", { id: "sent", ref: 3 }, ""]]);
+  tell(session, "error", { ref: 1, code: "cancelled" });
+  tell(session, "status", { ref: 3, id: "sent", state: "cancelled" });
+  const [status] = outcomes(session);
+  assert.deepEqual([status.state, status.over, session.freed], ["cancelled", true, 2]);
+});
+
+test("cancels go together", () => {
+  const jobs = Array.from({ length: 100 }, (_, n) => job(`j${n}`));
+  begin(...jobs);
+  for (const each of jobs) session.abandon(each, 0);
+  const messages = said(session);
+  assert.deepEqual(messages.map(([, maps]) => maps.length), [64, 36]);
+  assert.deepEqual(messages.flatMap(([, maps]) => maps.map(({ id }) => id)), jobs.map(({ id }) => id));
+});
+
+test("a client that is closed tells its callers, or nobody where the process ends", () => {
+  begin(job("a"), new Request("status", { id: "b", tell: nothing }));
+  session.abandonAll(0, true);
+  assert.deepEqual(outcomes(session).map(({ code, local }) => [code, local]), [["cancelled", true], ["cancelled", true]]);
+  assert.deepEqual(said(session).map(([op, { id }]) => [op, id]), [["cancel", "a"]]);
+  begin(job("c"));
+  session.abandonAll(0, false);
+  assert.deepEqual([outcomes(session), said(session).map(([op]) => op)], [[], ["cancel"]]);
+});
+
+// ---- connections
+
+test("a new connection sends all that is open under the same ids", () => {
+  const [first] = begin(job("a", "x"), job("b", "y"), new Request("fetch", { id: "c", tell: nothing }));
+  tell(session, "result", { ref: 1 });
+  const again = reopen(1000);
+  assert.deepEqual(again.map(([op, { id }, body]) => [op, id, body]), [["submit", "b", "y"], ["fetch", "c", ""]]);
+  assert.equal(again[0][1].batch, 256); // is said on each connection
+  assert.equal(first[0], "submit");
+});
+
+test("silence is asked about, and then ends the connection", () => {
+  begin(job("a"));
+  session.advance(1000);
+  assert.deepEqual(said(session, 1000), [["ping", { ref: 0 }, ""]]);
+  tell(session, "pong", { ref: 0 }, undefined, 1100);
+  session.advance(3500);
+  assert(!session.takeReopen(3500));
+  session.advance(4200);
+  assert(session.takeReopen(4200));
+});
+
+test("a program that stood still does not take that for the broker's silence", () => {
+  begin(job("a"));
+  session.stoodStill(9000);
+  session.advance(9000);
+  assert(!session.takeReopen(9000));
+  session.advance(10_000);
+  assert.deepEqual(said(session, 10_000).map(([op]) => op), ["ping"]);
+});
+
+test("an idle client asks nothing", () => {
+  session.advance(100_000);
+  assert.equal(session.nextWakeup(), undefined);
+  assert.deepEqual(said(session, 100_000), []);
+  session.begin(job("a"), 100_000);
+  session.advance(100_500);
+  assert(!session.takeReopen(100_500));
+});
+
+test("a lost answer is asked for by the state of its job", () => {
+  begin(job("a"), job("b"));
+  for (let second = 1; second <= 10; ++second) tell(session, "pong", { ref: 0 }, undefined, 1000 * second);
+  session.advance(10_000);
+  const [[op, fields]] = said(session, 10_000);
+  assert.deepEqual([op, fields.ids], ["status", ["a", "b"]]);
+  tell(session, "status", { ref: fields.ref, jobs: [{ id: "a", state: "succeeded" }, { id: "b", state: "running" }] }, undefined, 10_000);
+  assert.deepEqual(said(session, 10_000).map(([op, { id }]) => [op, id]), [["submit", "a"]]);
+});
+
+test("connections that end without a word blame the largest body", () => {
+  begin(job("small"), job("large", "x".repeat(100_000)));
+  for (let round = 0; round < 6; ++round) {
+    session.connected();
+    session.disconnected(10_000 * round);
+    session.takeReopen(10_000 * round + 5000);
+  }
+  const [error, ...more] = outcomes(session);
+  assert.deepEqual([error.constructor, error.id, more], [errors.TooLargeError, "large", []]);
+});
+
+test("a key that is taken back ends everything", () => {
+  begin(job("a"), job("b"));
+  tell(session, "error", { code: "unauthorized", message: "gone" });
+  assert.deepEqual(outcomes(session).map((error) => error.constructor), [errors.UnauthorizedError, errors.UnauthorizedError]);
+});
+
+test("nonsense ends nothing", () => {
+  begin(job("a"));
+  session.received([Buffer.from([0xff])], 0);
+  tell(session, "result", { ref: [1] });
+  tell(session, "chunk", { ref: 1, seq: "x" });
+  tell(session, "status", { ref: 1 });
+  tell(session, "error", { ref: 1, code: 5 });
+  tell(session, "error", { ref: 1, code: "conflict", retry_after_ms: "soon" });
+  assert.deepEqual([outcomes(session), session.pending], [[], 1]);
+});
+
+test("timers of requests that ended do not pile up", () => {
+  for (let n = 0; n < 20_000; ++n) {
+    const request = job(`j${n}`, "", "submit", { timeoutMs: 3_600_000 });
+    session.begin(request, 0);
+    session.abandon(request, 0);
+  }
+  assert(session.timers < 2000, `${session.timers} timers`);
+});
+
+// ---- streams
+
+const chunk = (seq, now = 0, body = "x") => tell(session, "chunk", { ref: 1, seq }, body, now);
+
+test("pieces come in order and once", () => {
+  begin(job("a", "", "stream"));
+  for (const seq of [0, 1, 1, 0, 2]) chunk(seq);
+  tell(session, "result", { ref: 1, chunks: 3 });
+  const came = outcomes(session);
+  assert.deepEqual(came.slice(0, 3).map((piece) => piece instanceof Piece && piece.seq), [0, 1, 2]);
+  assert.deepEqual([came.length, came[3].chunks], [4, 3]);
+});
+
+test("what was taken is said at a quarter of a window or after a time", () => {
+  begin(job("a", "", "stream"));
+  for (let seq = 0; seq < 20; ++seq) chunk(seq);
+  for (let seq = 0; seq < 15; ++seq) session.seen(1, seq, 0);
+  assert.deepEqual(said(session), []);
+  session.seen(1, 15, 0);
+  assert.deepEqual(said(session), [["seen", { seq: 15, ref: 1 }, ""]]);
+  session.seen(1, 16, 100);
+  session.advance(300);
+  assert.deepEqual(said(session, 300), []);
+  session.advance(360);
+  assert.deepEqual(said(session, 360), [["seen", { seq: 16, ref: 1 }, ""]]);
+});
+
+test("a gap is fetched", () => {
+  begin(job("a", "", "stream"));
+  chunk(0, 2000);
+  session.seen(1, 0, 2000);
+  chunk(2, 2000);
+  assert.deepEqual(said(session, 2000), [["fetch", { id: "a", wait_ms: 60_000, from_seq: 1, ref: 1 }, ""]]);
+});
+
+test("a new connection submits a stream without pieces and fetches one with them", () => {
+  begin(job("a", "body", "stream"));
+  const [[op, fields, body]] = reopen(1000);
+  assert.deepEqual([op, fields.stream, body], ["submit", true, "body"]);
+  for (let seq = 0; seq < 3; ++seq) chunk(seq, 1500);
+  session.seen(1, 1, 1500);
+  const [[again, { from_seq }]] = reopen(2000);
+  assert.deepEqual([again, from_seq], ["fetch", 2]);
+  chunk(2, 2000); // came before, and comes again
+  assert.deepEqual(outcomes(session).map((piece) => piece.seq), [0, 1, 2]);
+});
+
+test("an end without its pieces asks for them, and gives up in the end", () => {
+  begin(job("a", "", "stream"));
+  for (let time = 0; time < 2; ++time) {
+    tell(session, "result", { ref: 1, chunks: 2 });
+    assert.deepEqual(said(session).map(([op]) => op), ["fetch"]);
+  }
+  tell(session, "result", { ref: 1, chunks: 2 });
+  const [error] = outcomes(session);
+  assert.deepEqual([error.constructor, error.chunks], [errors.GoneError, 2]);
+});

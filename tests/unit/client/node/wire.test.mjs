@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+import { strict as assert } from "node:assert";
+import { test } from "node:test";
+
+import * as wire from "../../../../client/node/lib/wire.js";
+import { encode } from "./support.mjs";
+
+const packed = (value) => Buffer.from(encode(value));
+const x = (size) => Buffer.alloc(size, "x");
+const items = (frames) => wire.decode(frames.map((frame) => Buffer.from(frame))).items.map(({ fields, body }) => [fields, body.toString()]);
+
+test("a body is inside up to 4096 bytes, and a frame beyond", () => {
+  assert.equal(wire.encode("submit", {}, x(4096)).length, 1);
+  assert.equal(wire.encode("submit", {}, x(4097)).length, 2);
+  for (const size of [0, 1, 4096, 4097]) assert.deepEqual(items(wire.encode("result", { ref: 1 }, x(size))), [[{ ref: 1 }, "x".repeat(size)]]);
+});
+
+test("a header begins with the bytes of the page", () => {
+  assert.equal(Buffer.from(wire.encode("ping", {})[0]).toString("hex", 0, 6), "93a44c4d5131");
+  assert.equal(Buffer.from(wire.encode("ping", {}, x(1))[0]).toString("hex", 0, 6), "94a44c4d5131");
+});
+
+test("later maps of a batch inherit from the first alone", () => {
+  const maps = [{ id: "a", ref: 1, lane: "low", attempts: 2 }, { id: "b", attempts: null }, { id: "c" }];
+  const bodies = ["x", "", "z"].map((text) => Buffer.from(text));
+  for (const frames of [[packed(["LMQ1", "result", maps, bodies])], [packed(["LMQ1", "result", maps]), packed(bodies)]]) {
+    assert.deepEqual(items(frames), [
+      [{ id: "a", ref: 1, lane: "low", attempts: 2 }, "x"],
+      [{ id: "b", lane: "low" }, ""],
+      [{ id: "c", lane: "low", attempts: 2 }, "z"],
+    ]);
+  }
+});
+
+test("differences are what the other end makes whole again", () => {
+  const first = { service: "s", lane: "low", meta: { a: 1 }, timeout_ms: 5 };
+  for (const later of [{ service: "s" }, { service: "s", lane: "high", meta: { a: 1 }, timeout_ms: 5 }, { ...first, meta: 1.5 }]) {
+    const maps = [{ ...first, id: "a" }, { ...wire.differences(first, later), id: "b" }];
+    assert.deepEqual(items([packed(["LMQ1", "submit", maps])])[1][0], { ...later, id: "b" });
+  }
+  assert.deepEqual(wire.differences({ meta: 0 }, { meta: -0 }), { meta: -0 }); // equal, and other bytes
+});
+
+test("what is no message is refused", () => {
+  for (const frames of [
+    [Buffer.alloc(0)], [Buffer.from("\x93\xa4LMQ2", "latin1")], [Buffer.from("\x93\xa4LMQ1\xa4ping", "latin1")], [packed(["LMQ1", "ping", 5])],
+    [packed(["LMQ1", 1, {}])], [packed(["LMQ1", "result", []])], [packed(["LMQ1", "result", [{}], [x(0), x(0)]])],
+    [packed(["LMQ1", "result", [{}, 1]])], [packed(["LMQ1", "result", [{}], x(1)])], [packed(["LMQ1", "result", [{}]]), Buffer.from([0xc1])],
+    [packed(["LMQ1", "result", [{}], "no"])],
+  ]) {
+    assert.throws(() => wire.decode(frames), wire.MalformedError);
+  }
+});
+
+test("an envelope before the header is skipped", () => {
+  assert.deepEqual(items([Buffer.from("peer"), Buffer.alloc(0), packed(["LMQ1", "ping", { ref: 1 }])]), [[{ ref: 1 }, ""]]);
+});
+
+test("a value that would have a message refused is found before", () => {
+  let deep = [];
+  for (let level = 0; level < 6; ++level) deep = [deep];
+  assert.throws(() => wire.checkValue("meta", deep), /header_depth_max/);
+  wire.checkValue("meta", deep[0]);
+  const wide = Object.fromEntries(Array.from({ length: 65 }, (_, number) => [number, number]));
+  for (const [value, why] of [[wide, /map_entries_max/], [[2 ** 60], /send text/], [{ f: () => 1 }, /a function/], [5n, /a bigint/]]) {
+    assert.throws(() => wire.checkValue("meta", value), why);
+  }
+});
+
+test("names have 1 to 128 bytes", () => {
+  assert.equal(wire.checkName("id", "ä".repeat(64)), "ä".repeat(64));
+  for (const name of ["", "ä".repeat(65), 5, undefined]) assert.throws(() => wire.checkName("id", name), /id (has|is text)/);
+});
