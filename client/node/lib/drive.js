@@ -28,6 +28,7 @@ const HANDSHAKE_MS = 5000;
 const FRAME_SLACK_BYTES = 1024 * 1024;
 const LONGEST_SLEEP = 60_000;
 const STILL_MS = 500; // later than it was to be: the program computed
+const OPEN_TRIES_MAX = 64;
 const LAST_LINGER_MS = 500; // of a process that ends with something under way
 const OUT_OF_DESCRIPTORS = new Set(["EMFILE", "ENFILE", "ENOMEM"]);
 
@@ -47,22 +48,26 @@ export const logToStderr = (level, message) => {
  * @param {number} bodyBytesMax
  */
 function openSocket(peer, bodyBytesMax) {
-  let socket;
-  try {
-    socket = new Dealer({
+  const failed = []; // kept until there is one
+  for (;;) {
+    const socket = new Dealer({
       linger: 0, sendHighWaterMark: QUEUE_MESSAGES_MAX, receiveHighWaterMark: QUEUE_MESSAGES_MAX,
       maxMessageSize: bodyBytesMax + FRAME_SLACK_BYTES, reconnectInterval: RECONNECT_MS, handshakeInterval: HANDSHAKE_MS,
       tcpKeepalive: 1, ipv6: true,
       ...(peer.brokerKey && { curveServerKey: peer.brokerKey, curvePublicKey: peer.publicKey, curveSecretKey: peer.secretKey }),
     });
-    socket.events; // its monitor begins before the connection
-    socket.connect(peer.endpoint);
-    return socket;
-  } catch (error) {
-    socket?.close();
-    const { code = "", message } = /** @type {NodeJS.ErrnoException} */ (error);
-    if (OUT_OF_DESCRIPTORS.has(code)) throw new Error(`cannot make a socket (${code}); raise the limit of open files`);
-    throw new TypeError(`${peer.endpoint} is no endpoint to connect to (${message}); give one such as tcp://127.0.0.1:5570`);
+    try {
+      socket.events; // its monitor begins before the connection
+      socket.connect(peer.endpoint);
+      return socket;
+    } catch (error) {
+      socket.close();
+      const { code = "", message } = /** @type {NodeJS.ErrnoException} */ (error);
+      // The binding names a monitor after its place in memory, where one may have been that is not all gone.
+      if (code === "EADDRINUSE" && failed.push(socket) < OPEN_TRIES_MAX) continue;
+      if (OUT_OF_DESCRIPTORS.has(code)) throw new Error(`cannot make a socket (${code}); raise the limit of open files`);
+      throw new TypeError(`${peer.endpoint} is no endpoint to connect to (${message}); give one such as tcp://127.0.0.1:5570`);
+    }
   }
 }
 
@@ -142,6 +147,7 @@ export class Driver {
     this.#ended = true;
     clearTimeout(this.#timer);
     clearImmediate(this.#turn);
+    if (this.#socket.closed) return; // no other one could be made
     this.#socket.linger = lingerMs;
     this.#socket.close();
   }
