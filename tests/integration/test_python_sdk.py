@@ -278,8 +278,11 @@ class Errors(SdkCase):
 
     def test_a_full_lane_raises_or_waits(self):
         held = Held()
-        self.serve({"held": held}, capacity=1)
+        self.serve({"held": held, "shout": shout}, capacity=1)
         client = self.connect()
+        begun = time.monotonic()
+        while time.monotonic() < begun + 1.5:  # so that the broker knows how fast the lane empties, and does not say 30 s
+            client.submit("shout", lane="low")
         client.leave("held", lane="low", id="runs")
         harness.wait_until(lambda: held.came, "the call")
         client.leave("held", lane="low", id="waits")

@@ -40,9 +40,9 @@ const REOPEN_FAILED_PAUSE = 1000;
 /** How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited. */
 export const GRACE = 5000;
 export const CONTROL_TIMEOUT = 10_000; // of ping, status, cancel and leave
-// Before a refused job is sent again: doubles with each refusal, up to what the broker says (`retry_after_ms`), which is an
-// estimate of when a lane that is full has drained.
+// Before a refused job is sent again, where the broker does not say when (`retry_after_ms`); doubles with each refusal.
 const REFUSED_PAUSE = 250;
+const REFUSED_SPREAD_MAX = 1000; // so that those who were refused together do not come together
 const CANCELS_MAX = 64; // ids of the largest size that fit a header
 
 const OWN_REF = 0; // of the session's pings
@@ -641,10 +641,10 @@ export class Session {
     const code = wire.text(fields, "code", "internal");
     const retryAfterMs = wire.optionalInt(fields, "retry_after_ms");
     if (REFUSALS.has(code) && request.submit?.waitsWhenFull && !request.reading?.byFetch) {
-      let pause = REFUSED_PAUSE * 2 ** Math.min(request.refusals, 10);
-      if (retryAfterMs !== undefined) pause = Math.min(pause, Math.max(retryAfterMs, REFUSED_PAUSE / 10));
+      const unsaid = REFUSED_PAUSE * 2 ** Math.min(request.refusals, 10);
+      const pause = retryAfterMs === undefined ? unsaid : Math.max(retryAfterMs, REFUSED_PAUSE / 10);
       request.refusals += 1;
-      request.refusedAt = now + pause * (1 + this.#random() / 2);
+      request.refusedAt = now + pause + Math.min(pause / 2, REFUSED_SPREAD_MAX) * this.#random();
       this.#at(request.refusedAt, request.ref, "refused");
       return;
     }

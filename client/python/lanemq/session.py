@@ -40,9 +40,9 @@ REOPEN_PAUSE, REOPEN_PAUSE_MAX = 0.1, 3.2
 #: How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited.
 GRACE = 5.0
 CONTROL_TIMEOUT = 10.0  # of ping, status, cancel and leave
-#: Before a refused job is sent again: doubles with each refusal, up to what the broker says (`retry_after_ms`), which is an
-#: estimate of when a lane that is full has drained.
+#: Before a refused job is sent again, where the broker does not say when (`retry_after_ms`); doubles with each refusal.
 REFUSED_PAUSE = 0.25
+REFUSED_SPREAD_MAX = 1.0  # so that those who were refused together do not come together
 
 OWN_REF = 0  # of the session's pings
 PROBE_REF = 2**53  # of its probes; refs of requests count from 1
@@ -494,11 +494,9 @@ class Session:
         code, retry_ms = fields.get("code", "internal"), fields.get("retry_after_ms")
         if (code in REFUSALS and request.submit is not None and request.submit.waits_when_full
                 and not (request.reading is not None and request.reading.by_fetch)):
-            pause = REFUSED_PAUSE * 2 ** min(request.refusals, 10)
-            if retry_ms is not None:
-                pause = min(pause, max(retry_ms / 1000, REFUSED_PAUSE / 10))
+            pause = REFUSED_PAUSE * 2 ** min(request.refusals, 10) if retry_ms is None else max(retry_ms / 1000, REFUSED_PAUSE / 10)
             request.refusals += 1
-            due = now + pause * (1 + self._random() / 2)
+            due = now + pause + min(pause / 2, REFUSED_SPREAD_MAX) * self._random()
             request.refused_at = due
             self._at(due, request.ref, "refused")
             return

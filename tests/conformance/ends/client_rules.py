@@ -20,9 +20,15 @@ class ClientTrial(Trial):
     placeholder = "{clients}"
     pongs = True
 
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.batch_max = {}  # by connection, as its client has said
+
     def took(self, message):
-        if message.batch:
-            raise Broken("a batch, and nobody has said that the broker takes any")
+        if "batch" in message.fields:
+            self.batch_max[message.peer] = message.fields["batch"]
+        if message.batch > self.batch_max.get(message.peer, 0):
+            raise Broken(f"a batch of {message.batch}, and on this connection the client has said that {self.batch_max.get(message.peer, 0)} go")
         self.peer = message.peer
         if message.op == "ping":
             if self.pongs:
@@ -241,15 +247,15 @@ def a_lost_answer_is_asked_for(t):
     """An answer can be lost on a connection that lives: a client asks for a job that it has waited for over 10 s, by status or by
     its submit again."""
     first = t.submitted(f"echo {HELLO}")
-    name = first.fields["id"]
+    name, known = first.fields["id"], {"state": "succeeded", "attempts": 1}
     deadline = time.monotonic() + ASKED_AGAIN_S + PATIENCE
     while True:
         asked = t.expect("a question for the job, or its submit again",
-                         lambda m: m.op in ("submit", "status", "fetch") and m.fields.get("id") == name,
+                         lambda m: m.op in ("submit", "status", "fetch") and name in (m.fields.get("id"), *m.fields.get("ids", ())),
                          deadline - time.monotonic())
         if asked.op != "status":
             break
-        t.answer(asked, "status", {"state": "succeeded", "attempts": 1})
+        t.answer(asked, "status", {"jobs": [{"id": name, **known}]} if "ids" in asked.fields else known)
     t.answer(asked, "result", {}, b'"answer"')
     t.prints('result "answer"')
 

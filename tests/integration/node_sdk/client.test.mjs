@@ -260,8 +260,10 @@ test("refusals are classes", async (t) => {
 test("a full lane throws or waits", async (t) => {
   const here = await room(t, ...STEADY, "--set", "lane.low.depth_max=1");
   const handler = held();
-  await here.serve({ held: handler }, { capacity: 1 });
+  await here.serve({ held: handler, shout }, { capacity: 1 });
   const client = here.connect();
+  // So that the broker knows how fast the lane empties, and does not say 30 s.
+  for (const end = performance.now() + 1500; performance.now() < end; ) await client.submit("shout", "", { lane: "low" });
   await client.leave("held", "", { lane: "low", id: "runs" });
   await until(() => handler.came.length > 0, "the call");
   await client.leave("held", "", { lane: "low", id: "waits" });

@@ -88,6 +88,25 @@ test("a refusal is asked again under the same id, or thrown", () => {
   assert.deepEqual([fields.id, fields.ref], ["waits", 1]);
 });
 
+test("a refused job waits as long as the broker says", () => {
+  for (const [retry_after_ms, pauses] of [[20_000, [20_000, 20_000]], [undefined, [250, 500]]]) {
+    session = new Session(0, () => 0);
+    begin(job("a"));
+    let now = 0;
+    for (const pause of pauses) {
+      tell(session, "error", { ref: 1, code: "lane_full", ...(retry_after_ms && { retry_after_ms }) }, undefined, now);
+      const sent = [];
+      for (let ms = 50; ms <= pause; ms += 50) {
+        tell(session, "pong", { ref: 0 }, undefined, now + ms); // the broker lives
+        session.advance(now + ms);
+        sent.push(...said(session, now + ms).filter(([op]) => op === "submit").map(() => ms));
+      }
+      assert.deepEqual(sent, [pause]);
+      now += pause;
+    }
+  }
+});
+
 test("a deadline without an answer is local", () => {
   begin(job("a", "", "submit", { timeoutMs: 1000 }));
   session.advance(5900);

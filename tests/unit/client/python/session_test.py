@@ -79,6 +79,22 @@ class Submits(Case):
         [(_, fields, _)] = said(self.session, 0.11)
         self.assertEqual((fields["id"], fields["ref"]), ("waits", 1))
 
+    def test_a_refused_job_waits_as_long_as_the_broker_says(self):
+        for retry_ms, pauses in ((20_000, (20_000, 20_000)), (None, (250, 500))):
+            self.setUp()
+            self.begin(job("a"))
+            now = 0
+            for pause in pauses:
+                refusal = {"ref": 1, "code": "lane_full"} | ({"retry_after_ms": retry_ms} if retry_ms else {})
+                tell(self.session, "error", refusal, now=now / 1000)
+                sent = []
+                for ms in range(50, pause + 1, 50):  # the broker lives
+                    tell(self.session, "pong", {"ref": 0}, now=(now + ms) / 1000)
+                    self.session.advance((now + ms) / 1000)
+                    sent += [ms for op, _, _ in said(self.session, (now + ms) / 1000) if op == "submit"]
+                self.assertEqual(sent, [pause])
+                now += pause
+
     def test_a_deadline_without_an_answer_is_local(self):
         self.begin(job("a", timeout=1))
         self.session.advance(5.9)
