@@ -27,6 +27,7 @@ NOT_RUN = {
     "proxy": "it is a file for nginx or Caddy",
 }
 NODE_MODULES = os.path.join(ROOT, "tests/integration/sdk/node_modules")
+NODE_PACKAGE = os.path.join(ROOT, "client/node")
 
 
 class Links(unittest.TestCase):
@@ -180,10 +181,14 @@ class Commands(unittest.TestCase):
                 desk.run(block, command, expected)
 
     def give_modules(self, desk):
-        if not os.path.isdir(NODE_MODULES):
-            self.fail(f"{NODE_MODULES} is missing: run `npm ci --ignore-scripts` in {os.path.dirname(NODE_MODULES)}")
+        for place in (NODE_MODULES, os.path.join(NODE_PACKAGE, "node_modules")):
+            if not os.path.isdir(place):
+                self.fail(f"{place} is missing: run `npm ci --ignore-scripts` in {os.path.dirname(place)}")
         if not os.path.exists(modules := os.path.join(desk.folder, "node_modules")):
-            os.symlink(NODE_MODULES, modules)
+            os.mkdir(modules)
+            for name in os.listdir(NODE_MODULES):
+                os.symlink(os.path.join(NODE_MODULES, name), os.path.join(modules, name))
+            os.symlink(NODE_PACKAGE, os.path.join(modules, "lanemq"))
 
     def test_they_print_what_the_pages_say(self):
         self.not_run = set()
