@@ -36,12 +36,17 @@ std::vector<std::string> KeyRing::replace(std::vector<PeerKey> keys) {
 
 std::vector<std::string> KeyRing::take_expired(WallTime now) {
   std::vector<std::string> names;
-  for (const auto& [public_key, entry] : *table_)
-    if (!entry.expired && entry.not_after < now) names.push_back(entry.identity.name);
-  if (names.empty()) return names;
+  bool changed = false;
+  for (const auto& [public_key, entry] : *table_) {
+    const bool is_over = entry.not_after < now;
+    changed = changed || is_over != entry.expired;
+    if (is_over && !entry.expired) names.push_back(entry.identity.name);
+  }
+  if (!changed) return names;
   auto table = std::make_shared<Table>(*table_);
+  // Not for ever: a clock that ran ahead may have been set right.
   for (auto& [public_key, entry] : *table)
-    entry.expired = entry.expired || entry.not_after < now;
+    entry.expired = entry.not_after < now;
   const std::lock_guard lock(mutex_);
   table_ = std::move(table);
   return names;

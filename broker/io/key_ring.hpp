@@ -40,7 +40,8 @@ class KeyRing {
   /// Replaces all keys. Returns the names of those that count no more, whose role or tenant has changed, or
   /// that allow a worker something else: their connections have to go. For the loop.
   std::vector<std::string> replace(std::vector<PeerKey> keys);
-  /// The names of keys whose time has run out since the last call. For the loop.
+  /// The names of keys whose time has run out since the last call. A key counts again where the clock was set
+  /// back to before its end. For the loop.
   std::vector<std::string> take_expired(WallTime now);
   /// The owner of a public key; null: there is none, or its time is over. Valid until the next replace(). For
   /// the loop.
