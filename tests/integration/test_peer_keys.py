@@ -16,8 +16,7 @@ import zmq
 
 import harness
 
-# What an op comes to: it is done; as for an id that there never was; refused; not even connected.
-DONE, UNKNOWN, FORBIDDEN, SHUT = "done", "unknown", "forbidden", "shut"
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Keys:
@@ -58,6 +57,122 @@ def today(days):
     return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)).strftime("%Y-%m-%d")
 
 
+class TableKeys(Keys):
+    """Those of key_table.json."""
+
+    def __init__(self):
+        super().__init__()
+        with open(os.path.join(HERE, "key_table.json")) as file:
+            self.table = json.load(file)
+        for name, words in self.table["roles"].items():
+            kind, *end = words.split(", ")
+            role, _, tenant = kind.partition(" of ")
+            says = {"tenant": f'"{tenant}"'} if tenant else {}
+            self.add(name, role, **says, **({"not_after": today(-2)} if end == ["expired"] else {}))
+        self.taken_back = [name for name, words in self.table["roles"].items() if words.endswith("taken back")]
+        self.pairs["stranger"] = zmq.curve_keypair()
+
+    def take_back(self):
+        for name in self.taken_back:
+            os.remove(self.path(name))
+
+
+class Table(harness.Case):
+    """Each op with each key, at both doors; Node does the same (test_node.py)."""
+
+    def setUp(self):
+        self.keys = TableKeys()
+        self.addCleanup(self.keys.room.cleanup)
+        self.arguments = (*harness.STEADY, *self.keys.arguments())
+        super().setUp()
+        self.number = 0
+
+    def peer_of(self, who, door):
+        if who == "nobody":
+            options = ()
+        elif who == "wrong broker":
+            options = self.keys.options("alice" if door == "clients" else "work", broker=zmq.curve_keypair()[0])
+        else:
+            options = self.keys.options(who)
+        endpoint = {"clients": self.room.broker.clients, "workers": self.room.broker.workers}[door]
+        return harness.Client(self.room, zmq.DEALER, endpoint, options)
+
+    def answer(self, peer, expected):
+        """What came of an op, in the table's words."""
+        if expected == "nothing":
+            return "nothing" if self.hears_nothing(peer, 0.05) else peer.inbox[0]
+        while (message := peer.get()).op == "heartbeat":
+            pass
+        states = {job["state"] for job in message.fields.get("jobs", [message.fields]) if "state" in job}
+        code = message.fields.get("code")
+        if code == "not_found" or states == {"unknown"}:
+            return "unknown"
+        if code:
+            return code
+        return "welcome" if message.op == "welcome" else "done"
+
+    def hears_nothing(self, peer, seconds):
+        end = time.monotonic() + seconds
+        while not peer.silent(max(0, end - time.monotonic())):
+            if peer.inbox[0].op != "heartbeat":
+                return False
+            peer.inbox.popleft()
+        return True
+
+    def test_each_op_with_each_key(self):
+        owner = self.peer_of("alice", "clients")
+        before = [self.peer_of(who, "workers" if "worker" in self.keys.table["roles"][who] else "clients") for who in self.keys.taken_back]
+        for peer, said in zip(before, (("submit", {"service": "echo", "reply": "accepted"}), ("ready", {"services": ["none"], "capacity": 1}))):
+            peer.ask(*said)
+        self.keys.take_back()
+        self.room.broker.signal(signal.SIGHUP)
+        for peer in before:  # connected before its key was taken back: told so, and then nothing
+            while (said := peer.get()).op == "heartbeat":
+                pass
+            self.assert_error(said, "unauthorized")
+        for door in ("clients", "workers"):
+            rows, peers = self.keys.table[door]["ops"], self.keys.table[door]["peers"]
+            open_peers = {who: self.peer_of(who, door) for who in peers}
+            for op, fields, words in rows:
+                for who, expected in zip(peers, words.split(), strict=True):
+                    with self.subTest(door=door, op=op, fields=fields, who=who):
+                        open_peers[who].send(op, self.filled(fields, owner))
+                        self.assertEqual(self.answer(open_peers[who], expected), expected)
+            for who in self.keys.table[door]["shut"]:
+                with self.subTest(door=door, who=who):
+                    peer = self.peer_of(who, door)
+                    for op, fields, _ in rows:
+                        peer.send(op, self.filled(fields, None))
+                    self.assertTrue(peer.silent(0.4), peer.inbox)
+        for peer, door in zip(before, ("clients", "workers")):
+            for op, fields, _ in self.keys.table[door]["ops"]:
+                peer.send(op, self.filled(fields, None))
+        self.assertTrue(all(self.hears_nothing(peer, 0.2) for peer in before))
+        self.assertEqual(owner.ask("ping").op, "pong")
+
+    def filled(self, fields, owner):
+        """The fields, with a job of the owner that waits for $ID."""
+        text = json.dumps(fields)
+        if "$ID" in text and owner is not None:
+            self.number += 1
+            owner.submit("echo", id=f"waits-{self.number}", reply="accepted")
+            owner.get("accepted")
+        return json.loads(text.replace("$ID", f"waits-{self.number}"))
+
+    def test_seen_of_another_tenant_moves_no_stream(self):
+        worker = self.room.worker(options=self.keys.options("work"))
+        alice, bob = (self.peer_of(who, "clients") for who in ("alice", "bob"))
+        alice.submit("echo", id="stream", stream=True)
+        job = worker.get("job")
+        worker.send("chunk", {"job": job.fields["job"], "attempt": job.fields["attempt"], "seq": 0}, b"piece")
+        alice.get("chunk")
+        unmatched = lambda: self.room.operator().ask("stats").fields["counters"]["seen_unmatched"]
+        for who, count in ((bob, 1), (alice, 1)):
+            who.send("seen", {"id": "stream", "seq": 0})
+            who.ask("ping")
+            self.assertEqual(unmatched(), count)
+
+
 class PeerKeys(harness.Case):
     def setUp(self):
         self.keys = Keys()
@@ -86,52 +201,6 @@ class PeerKeys(harness.Case):
         before = said()
         self.room.broker.signal(signal.SIGHUP)
         harness.wait_until(lambda: said() > before, "a reload")
-
-    # ---- the table
-
-    def test_each_op_with_each_key(self):
-        """Ids are of a job of alice that waits, in the tenant acme."""
-        alice = self.client("alice")
-        alice.submit(id="waits", reply="both")
-        alice.get("accepted")
-        ends = {
-            "alice": DONE, "anna": DONE, "gate": DONE, "bob": UNKNOWN, "carl": UNKNOWN,
-            "late": SHUT, "stranger": SHUT, "work": SHUT, "nobody": SHUT, "wrong broker": SHUT,
-        }
-        for who, of_ids in ends.items():
-            peer = self.peer_of(who)
-            with self.subTest(who=who):
-                if of_ids == SHUT:
-                    for op, fields in (("ping", {}), ("status", {"id": "waits"}), ("submit", {"service": "echo"})):
-                        peer.send(op, fields)
-                    self.assertTrue(peer.silent(0.4))
-                    continue
-                self.assertEqual(self.state(peer.ask("status", {"id": "waits"})), of_ids)
-                listed = peer.ask("status", {"ids": ["waits", "waits"]}).fields["jobs"]
-                self.assertEqual([(job["id"], job["state"] != "unknown") for job in listed], 2 * [("waits", of_ids == DONE)])
-                self.assertEqual(self.state(peer.ask("fetch", {"id": "waits", "ref": 1})), of_ids)
-                self.assertEqual(self.state(peer.ask("ping")), DONE)
-                self.assertEqual(self.state(peer.ask("stats")), DONE if who == "gate" else FORBIDDEN)
-                self.assertEqual(self.state(peer.ask("admin", {"do": "lanes"})), FORBIDDEN)
-                peer.submit(id=f"of {who}", client="another", reply="accepted")
-                self.assertEqual(self.state(peer.get()), DONE if who == "gate" else FORBIDDEN)
-        for who, of_ids in (("bob", UNKNOWN), ("carl", UNKNOWN), ("gate", DONE)):
-            with self.subTest(cancels=who):
-                self.assertEqual(self.state(self.peer_of(who).ask("cancel", {"id": "waits"})), of_ids)
-        self.assert_error(alice.get(), "cancelled")
-
-    def peer_of(self, who):
-        if who == "nobody":
-            return self.room.client()
-        if who == "wrong broker":
-            return self.room.client(options=self.keys.options("alice", broker=zmq.curve_keypair()[0]))
-        return self.client(who)
-
-    def state(self, message):
-        code = message.fields.get("code")
-        if code == "not_found" or message.fields.get("state") == "unknown":
-            return UNKNOWN
-        return FORBIDDEN if code == "forbidden" else code or DONE
 
     # ---- tenants
 

@@ -3,45 +3,10 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { decode, encode } from "@msgpack/msgpack";
+import { decode } from "@msgpack/msgpack";
 import { Dealer, Request } from "zeromq";
 
-const open = [];
-
-/** The options of a socket that shows the keys of a peer, where the broker asks for some: "PUBLIC SECRET". */
-function keysOf(pair) {
-  if (!process.env.LANEMQ_BROKER_KEY) return {};
-  const [curvePublicKey, curveSecretKey] = pair.split(" ");
-  return { curveServerKey: process.env.LANEMQ_BROKER_KEY, curvePublicKey, curveSecretKey };
-}
-
-/** A connection on which one message is sent at a time and messages are received one by one. */
-class Peer {
-  constructor(Kind, endpoint, pair) {
-    this.socket = new Kind({ linger: 0, receiveTimeout: 20000, ...keysOf(pair) });
-    this.socket.connect(endpoint);
-    this.sent = Promise.resolve();
-    open.push(this.socket);
-  }
-  say(op, fields, body, { inside = true } = {}) {
-    const header = ["LMQ1", op, fields];
-    const frames = [];
-    if (body !== undefined) (inside ? header : frames).push(body);
-    this.sent = this.sent.then(() => this.socket.send([encode(header), ...frames]));
-    return this.sent;
-  }
-  async hear(expected) {
-    const [header, ...rest] = await this.socket.receive();
-    const [name, op, fields, inside] = decode(header);
-    assert.equal(name, "LMQ1");
-    if (expected !== undefined) assert.equal(op, expected, JSON.stringify(fields));
-    return { op, fields, body: Buffer.from(inside ?? rest[0] ?? []), inside: inside !== undefined };
-  }
-  async ask(op, fields, body, how) {
-    await this.say(op, fields, body, how);
-    return this.hear();
-  }
-}
+import { open, Peer } from "./peer.mjs";
 
 const client = (Kind = Dealer) => new Peer(Kind, process.env.LANEMQ_CLIENTS, process.env.LANEMQ_CLIENT_KEYS);
 
