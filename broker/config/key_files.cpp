@@ -127,6 +127,14 @@ std::optional<core::ClientOptions> limits_of(const KeyFile& file, const Identity
   return limits;
 }
 
+/// Whoever may write there could let himself in, as anybody.
+void require_not_everybodys(const fs::path& path) {
+  std::error_code error;
+  if ((fs::status(path, error).permissions() & fs::perms::others_write) == fs::perms::none || error) return;
+  throw ConfigError(
+      "may be written by everybody on this machine, who could make a key of his own count; chmod o-w it");
+}
+
 /// A pipe or a device would be read for ever.
 void require_small_file(const fs::path& path) {
   std::error_code error;
@@ -142,6 +150,7 @@ void read_key_file(const fs::path& path, Config& config) {
   key.identity.name = path.stem().string();
   at_place(shown, [&] { require_plain(key.identity.name, "the name of a key's file"); });
   at_place(shown, [&] { require_small_file(path); });
+  at_place(shown, [&] { require_not_everybodys(path); });
   const toml::table table = settings::parse_file(shown);
   settings::Heard heard;
   settings::refuse_empty(shown, table);
@@ -211,6 +220,7 @@ void read_peer_keys(Config& config, const settings::Environment& environment) {
       throw ConfigError("what " + printable(config.secret_key) +
                         " holds is no key; lanemq keygen --broker makes one of 40 characters");
   });
+  at_place("keys_folder " + config.keys_folder, [&] { require_not_everybodys(config.keys_folder); });
   config.server.keys.clear();
   for (const fs::path& path : key_files_in(config.keys_folder))
     read_key_file(path, config);

@@ -610,6 +610,13 @@ class Start(unittest.TestCase):
         os.mkfifo(keys.path("pipe"))
         self.assertEqual(self.check(*keys.arguments())[0], 2)
         os.remove(keys.path("pipe"))
+        for path, mode in ((keys.path("alice"), 0o666), (keys.folder, 0o1777)):
+            before = os.stat(path).st_mode
+            os.chmod(path, mode)
+            code, words = self.check(*keys.arguments())
+            self.assertEqual(code, 2)
+            self.assertIn(f"{path}: may be written by everybody", words)
+            os.chmod(path, before)
         keys.add("ever", "client", not_after="9999-12-31")
         self.assertEqual(self.check(*keys.arguments()), (0, ""))
 
