@@ -2,11 +2,12 @@
 """Strangers at the broker's own sockets: half-open connections, floods, messages without an end, readers that do not read.
 
 Meanwhile an honest client asks for jobs of an honest worker. Asserted is that each of its jobs is answered, that a new honest
-client gets in, and that the broker's resident memory stays within its bounds; how long the jobs take is printed, beside what
-they take when nobody else is there. The stranger is a process of its own, with an address of its own, 127.0.0.2.
+client gets in, that the broker's resident memory stays within its bounds, and the p99 of the honest jobs, beside what it is when
+nobody else is there: docs/operate/security.md has these bounds. The stranger is a process of its own, with an address of its
+own, 127.0.0.2, on the same machine: it takes the processor, too.
 
     strangers.py --seconds 2 --connections 2000          as in CI
-    strangers.py --seconds 30 --connections 10000        by hand
+    strangers.py --seconds 30 --connections 10000 --reconnects 100000     by hand
     strangers.py Open.test_reconnects                    some of it
 """
 
@@ -33,6 +34,7 @@ FORK = multiprocessing.get_context("fork")
 MIB = 1 << 20
 ELSEWHERE = "127.0.0.2"
 PAUSE_S = 0.005  # of the honest client
+P99_MAX_S = 1.0  # of the honest client's jobs, while a stranger does the worst; all programs on two cores
 GIVE_UP_S = 60
 NULL_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 LONG, COMMAND = 0x02, 0x04  # flags of ZMTP's frames
@@ -230,6 +232,7 @@ def asks_and_does_not_read(broker):
 
 class Quiet(harness.Case):
     resident_max = 300 * MIB  # above what the broker has before
+    p99_max = P99_MAX_S
     keys = None
 
     def setUp(self):
@@ -255,7 +258,7 @@ class Quiet(harness.Case):
         client.get("result", GIVE_UP_S)
         return time.monotonic() - began
 
-    def quiet_while(self, act, seconds):
+    def quiet_while(self, act, seconds, acts_min=1):
         """How long the honest client's jobs take, and the most that the broker has, while the act goes on."""
         stopping, acts = FORK.Event(), FORK.Value("i", 0)
         broker = Broker(self.room.broker.clients, stopping, acts, SETTINGS.connections)
@@ -265,7 +268,7 @@ class Quiet(harness.Case):
         if noisy:
             noisy.start()
         end = time.monotonic() + seconds
-        while time.monotonic() < end or (noisy and acts.value == 0 and time.monotonic() < end + harness.PATIENCE):
+        while time.monotonic() < end or (noisy and acts.value < acts_min and time.monotonic() < end + harness.PATIENCE + acts_min / 500):
             times.append(self.ask(client))
             resident = max(resident, self.room.broker.resident_bytes())
             time.sleep(PAUSE_S)
@@ -282,17 +285,18 @@ class Quiet(harness.Case):
         times.sort()
         return times[math.ceil(0.99 * len(times)) - 1], resident, got_in, acts.value, len(times)
 
-    def holds(self, act):
+    def holds(self, act, acts_min=1):
         alone, before, _, _, _ = self.quiet_while(None, SETTINGS.seconds / 2)
-        during, resident, got_in, acts, count = self.quiet_while(act, SETTINGS.seconds)
+        during, resident, got_in, acts, count = self.quiet_while(act, SETTINGS.seconds, acts_min)
         self.counters = self.room.operator().ask("stats", expect="stats").fields["counters"]
         print(f"{type(self).__name__:9} {act.__name__:28} {acts:8} acts, {count:5} jobs, p99 {1000 * during:7.1f} ms; alone {1000 * alone:6.1f} ms; "
               f"a newcomer's job {1000 * got_in:7.1f} ms; resident {before / MIB:4.0f} -> {resident / MIB:4.0f} MiB; "
               f"gave way {self.counters['connections_gave_way']}, refused {self.counters['connections_refused']}, "
               f"cut {self.counters['connections_cut']}", file=sys.stderr)
-        self.assertGreater(acts, 0)
+        self.assertGreaterEqual(acts, acts_min)
         if not harness.MEMORY_FACTOR > 1:
             self.assertLess(resident - before, self.resident_max)
+            self.assertLess(during, self.p99_max)
 
 
 class Open(Quiet):
@@ -305,7 +309,7 @@ class Open(Quiet):
         self.holds(half_open_behind_a_greeting)
 
     def test_reconnects(self):
-        self.holds(reconnects)
+        self.holds(reconnects, SETTINGS.reconnects)
 
     def test_reconnects_that_speak(self):
         self.holds(reconnects_that_speak)
@@ -329,6 +333,8 @@ class Open(Quiet):
         self.holds(flood)
 
     def test_answers_that_nobody_reads(self):
+        self.resident_max = 400 * MIB  # backlog_bytes_max, and what libzmq has of each connection
+        self.p99_max = 5 * P99_MAX_S  # the broker's time goes into documents, for a hundred connections in turn
         self.holds(asks_and_does_not_read)
 
 
@@ -369,13 +375,14 @@ class Keyed(Quiet):
         self.holds(half_open)
 
     def test_reconnects(self):
-        self.holds(reconnects)
+        self.holds(reconnects, SETTINGS.reconnects)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10, help="of each act")
     parser.add_argument("--connections", type=int, default=10000, help="that a stranger holds at once")
+    parser.add_argument("--reconnects", type=int, default=1, help="at the least, however long they take")
     SETTINGS, rest = parser.parse_known_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
