@@ -7,7 +7,8 @@
 #include <lanemq/text.hpp>
 #include <lanemq/words.hpp>
 
-#include "client/gateway/secret.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/secret.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -15,8 +15,9 @@
 
 #include "client/gateway/api.hpp"
 #include "client/gateway/api_error.hpp"
-#include "client/gateway/http/message.hpp"
+#include "client/gateway/http_words.hpp"
 #include "client/gateway/lane_choice.hpp"
+#include "common/http/server/message.hpp"
 #include "common/settings/values.hpp"
 
 namespace lanemq::gateway {

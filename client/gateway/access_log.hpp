@@ -5,8 +5,9 @@
 #include <string>
 
 #include "client/gateway/access.hpp"
-#include "client/gateway/http/loop.hpp"
-#include "client/gateway/http/server.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/loop.hpp"
+#include "common/http/server/server.hpp"
 
 namespace lanemq::gateway {
 

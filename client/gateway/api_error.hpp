@@ -13,7 +13,8 @@
 #include <lanemq/client.hpp>
 
 #include "client/gateway/api.hpp"
-#include "client/gateway/http/message.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/message.hpp"
 
 namespace lanemq::gateway {
 

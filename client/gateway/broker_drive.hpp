@@ -6,7 +6,8 @@
 
 #include <lanemq/loop_client.hpp>
 
-#include "client/gateway/http/loop.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/loop.hpp"
 
 namespace lanemq::gateway {
 

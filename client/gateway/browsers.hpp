@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "client/gateway/api_error.hpp"
-#include "client/gateway/http/message.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/message.hpp"
 
 namespace lanemq::gateway {
 

@@ -11,7 +11,8 @@
 #include <unordered_map>
 
 #include "client/gateway/access.hpp"
-#include "client/gateway/http/loop.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/loop.hpp"
 
 namespace lanemq::gateway {
 

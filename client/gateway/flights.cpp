@@ -7,7 +7,8 @@
 
 #include <xxhash.h>
 
-#include "client/gateway/secret.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/secret.hpp"
 #include "common/ids/hex.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/json/cursor.hpp"

@@ -11,14 +11,15 @@
 
 #include "client/gateway/access.hpp"
 #include "client/gateway/disk_log.hpp"
-#include "client/gateway/http/loop.hpp"
-#include "client/gateway/http/router.hpp"
+#include "client/gateway/http_words.hpp"
 #include "client/gateway/metrics.hpp"
 #include "client/gateway/refusal_log.hpp"
 #include "client/gateway/response_owners.hpp"
 #include "client/gateway/settings.hpp"
 #include "client/gateway/stored_references.hpp"
-#include "client/gateway/wrong_keys.hpp"
+#include "common/http/server/loop.hpp"
+#include "common/http/server/router.hpp"
+#include "common/http/server/wrong_keys.hpp"
 
 namespace lanemq::gateway {
 

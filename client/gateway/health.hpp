@@ -6,7 +6,8 @@
 #include <string>
 
 #include "client/gateway/gateway.hpp"
-#include "client/gateway/http/server.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/server.hpp"
 
 namespace lanemq::gateway {
 

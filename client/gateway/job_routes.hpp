@@ -10,7 +10,8 @@
 #include "client/gateway/caller_limits.hpp"
 #include "client/gateway/flights.hpp"
 #include "client/gateway/gateway.hpp"
-#include "client/gateway/http/router.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/router.hpp"
 
 namespace lanemq::gateway {
 

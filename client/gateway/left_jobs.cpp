@@ -12,10 +12,11 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/body_fields.hpp"
+#include "client/gateway/http_words.hpp"
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
-#include "client/gateway/secret.hpp"
+#include "common/http/server/secret.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/json/cursor.hpp"
 #include "common/json/members.hpp"

@@ -13,8 +13,9 @@
 
 #include "client/gateway/caller_limits.hpp"
 #include "client/gateway/gateway.hpp"
-#include "client/gateway/http/router.hpp"
+#include "client/gateway/http_words.hpp"
 #include "client/gateway/left_watch.hpp"
+#include "common/http/server/router.hpp"
 
 namespace lanemq::gateway {
 

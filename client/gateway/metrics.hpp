@@ -10,7 +10,8 @@
 
 #include <lanemq/client.hpp>
 
-#include "client/gateway/http/server.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/server.hpp"
 
 namespace lanemq::gateway {
 

@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "client/gateway/http/router.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/router.hpp"
 
 namespace lanemq::gateway {
 

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "client/gateway/http/loop.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/loop.hpp"
 
 namespace lanemq::gateway {
 

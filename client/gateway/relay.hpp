@@ -7,7 +7,8 @@
 
 #include "client/gateway/flights.hpp"
 #include "client/gateway/gateway.hpp"
-#include "client/gateway/http/responder.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/responder.hpp"
 
 namespace lanemq::gateway {
 

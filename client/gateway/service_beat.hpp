@@ -5,7 +5,8 @@
 #include <string>
 
 #include "client/gateway/health.hpp"
-#include "client/gateway/http/server.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/server.hpp"
 #include "common/service/notifier.hpp"
 
 namespace lanemq::gateway {

@@ -11,8 +11,9 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
-#include "client/gateway/http/proxies.hpp"
-#include "client/gateway/secret.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/proxies.hpp"
+#include "common/http/server/secret.hpp"
 #include "common/settings/option_reader.hpp"
 #include "common/settings/secret_source.hpp"
 #include "common/settings/start_check.hpp"

@@ -10,8 +10,9 @@
 
 #include "client/gateway/access.hpp"
 #include "client/gateway/batches/batch_settings.hpp"
-#include "client/gateway/http/server.hpp"
+#include "client/gateway/http_words.hpp"
 #include "client/gateway/models.hpp"
+#include "common/http/server/server.hpp"
 #include "common/settings/asked.hpp"
 #include "common/settings/broker_keys.hpp"
 #include "common/settings/environment.hpp"

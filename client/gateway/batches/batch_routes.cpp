@@ -11,7 +11,8 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/gateway/http/disk_faults.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/disk_faults.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -8,7 +8,8 @@
 
 #include "client/gateway/batches/batch_service.hpp"
 #include "client/gateway/gateway.hpp"
-#include "client/gateway/http/router.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/router.hpp"
 
 namespace lanemq::gateway {
 

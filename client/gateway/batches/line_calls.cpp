@@ -6,10 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/gateway/http/message.hpp"
+#include "client/gateway/http_words.hpp"
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
+#include "common/http/server/message.hpp"
 #include "common/json/members.hpp"
 
 namespace lanemq::gateway {

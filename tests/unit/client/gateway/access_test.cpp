@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "client/gateway/secret.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/secret.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "client/gateway/http/message.hpp"
-#include "client/gateway/http/router.hpp"
+#include "client/gateway/http_words.hpp"
+#include "common/http/server/message.hpp"
+#include "common/http/server/router.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/http/server/message.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace lanemq::http {
+namespace {
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+struct StatusPhrase {
+  int status;
+  std::string_view phrase;
+};
+
+constexpr StatusPhrase kPhrases[] = {
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {204, "No Content"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {402, "Payment Required"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {409, "Conflict"},
+    {410, "Gone"},
+    {411, "Length Required"},
+    {413, "Payload Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {417, "Expectation Failed"},
+    {422, "Unprocessable Entity"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {499, "Client Closed Request"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+    {529, "Overloaded"},
+};
+
+}  // namespace
+
+void Headers::set(std::string_view name, std::string value) {
+  std::erase_if(fields_, [&](const auto& field) { return field.first == name; });
+  fields_.emplace_back(std::string(name), std::move(value));
+}
+
+const std::string* Headers::find(std::string_view name) const {
+  const auto at =
+      std::find_if(fields_.begin(), fields_.end(), [&](const auto& field) { return field.first == name; });
+  return at == fields_.end() ? nullptr : &at->second;
+}
+
+std::string_view Headers::get(std::string_view name) const {
+  const std::string* value = find(name);
+  return value ? std::string_view(*value) : std::string_view();
+}
+
+const std::string& HttpRequest::param(std::string_view name) const {
+  static const std::string kNone;
+  const auto at =
+      std::find_if(params.begin(), params.end(), [&](const auto& item) { return item.first == name; });
+  return at == params.end() ? kNone : at->second;
+}
+
+std::string HttpRequest::query_param(std::string_view name) const {
+  std::string_view rest = query;
+  while (!rest.empty()) {
+    const std::string_view item = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    const std::size_t equals = std::min(item.find('='), item.size());
+    if (percent_decoded(item.substr(0, equals)) != name) continue;
+    std::string value(item.substr(std::min(item.size(), equals + 1)));
+    std::replace(value.begin(), value.end(), '+', ' ');
+    return percent_decoded(value);
+  }
+  return {};
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+    if (low < 0) {
+      result += text[i];
+      continue;
+    }
+    result += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return result;
+}
+
+std::string_view reason_phrase(int status) {
+  for (const StatusPhrase& row : kPhrases)
+    if (row.status == status) return row.phrase;
+  return "Status";
+}
+
+Blob blob_of(std::string text) {
+  auto owner = std::make_shared<const std::string>(std::move(text));
+  const std::string_view bytes = *owner;
+  return Blob::own(std::move(owner), bytes);
+}
+
+HttpAnswer json_answer(int status, std::string body) {
+  return {
+      .status = status, .headers = {{"content-type", "application/json"}}, .body = blob_of(std::move(body))};
+}
+
+}  // namespace lanemq::http
