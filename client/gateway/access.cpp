@@ -13,7 +13,6 @@
 namespace lanemq::gateway {
 namespace {
 
-constexpr std::string_view kBearer = "bearer ";
 /// Digits of a secret's hash that name a caller where no keys are configured.
 constexpr std::size_t kNameDigits = 12;
 
@@ -25,12 +24,6 @@ constexpr Op kOps[] = {
     {"/v1/chat/completions", "chat"}, {"/v1/completions", "chat"},      {"/v1/messages", "chat"},
     {"/v1/responses", "responses"},   {"/v1/embeddings", "embeddings"}, {"/v1/jobs", "jobs"},
     {"/v1/files", "files"},           {"/v1/batches", "batches"},       {"/v1/messages/batches", "batches"}};
-
-std::string_view secret_of(const HttpRequest& request) {
-  const std::string_view value = request.headers.get("authorization");
-  const bool bearer = value.size() > kBearer.size() && begins_with_word(value, kBearer);
-  return bearer ? value.substr(kBearer.size()) : request.headers.get("x-api-key");
-}
 
 bool matches(const std::vector<std::string>& patterns, std::string_view name) {
   return std::any_of(patterns.begin(), patterns.end(),
@@ -79,14 +72,6 @@ Api api_of(const HttpRequest& request) {
                          request.path.starts_with("/v1/messages") ||
                          (request.headers.find("x-api-key") && !request.headers.find("authorization"));
   return anthropic ? Api::anthropic : Api::openai;
-}
-
-const std::string& secret_hash_of(const HttpRequest& request) {
-  if (!request.secret_hash) {
-    const std::string_view secret = secret_of(request);
-    request.secret_hash = secret.empty() ? std::string() : sha256_hex(secret);
-  }
-  return *request.secret_hash;
 }
 
 Access::Access(std::vector<KeySettings> keys) {

@@ -18,6 +18,7 @@
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "common/http/server/message.hpp"
+#include "common/http/server/secret.hpp"
 #include "common/settings/values.hpp"
 
 namespace lanemq::gateway {
@@ -82,10 +83,6 @@ std::string_view op_of(std::string_view path);
 
 /// ApiError::reason of an unknown key.
 inline constexpr std::string_view kUnknownKey = "unknown_key";
-
-/// The hash of the secret in a request; empty: there is none. Computed once per request, which asks for it at
-/// its head and at its body.
-const std::string& secret_hash_of(const HttpRequest& request);
 
 /// The keys, which may be replaced. Belongs to the loop's thread. Finds secrets by their hashes, so that the
 /// time of a search tells nothing about a secret.

@@ -13,7 +13,6 @@
 #include "client/gateway/batches/batch_service.hpp"
 #include "client/gateway/batches/batch_store.hpp"
 #include "client/gateway/broker_drive.hpp"
-#include "client/gateway/browsers.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/health.hpp"
 #include "client/gateway/http_words.hpp"
@@ -22,6 +21,8 @@
 #include "client/gateway/not_served.hpp"
 #include "client/gateway/service_beat.hpp"
 #include "client/gateway/settings.hpp"
+#include "common/http/server/browsers.hpp"
+#include "common/http/server/listen.hpp"
 #include "common/http/server/server.hpp"
 #include "common/log/log.hpp"
 #include "common/service/memory_guard.hpp"
@@ -210,19 +211,21 @@ HttpAnswer refused_by_server(Gateway& gateway, const Router& router, Refusal kin
   return refusal(gateway, request, error_of(kind, detail, hint_of(kind, router, request)));
 }
 
+std::optional<ApiError> why_not_open_to(const HttpRequest& head, const std::vector<std::string>& hosts) {
+  std::optional<Unwelcome> why = why_not_without_keys(
+      head, {.name = "gateway", .cure = "add keys, or say --hosts", .hosts = hosts, .uploads = "/v1/files"});
+  if (!why) return std::nullopt;
+  return ApiError{.name = why->is_form ? "unsupported_media_type" : "forbidden",
+                  .message = std::move(why->message),
+                  .param = std::move(why->param)};
+}
+
 /// Refuses what no route may take.
 std::optional<HttpAnswer> refused_at_door(Gateway& gateway, const HttpRequest& head) {
   std::optional<ApiError> why = why_not_packed(head.headers);
-  if (!why && gateway.settings.auth == Auth::none) why = why_not_without_keys(head, gateway.settings.hosts);
+  if (!why && gateway.settings.auth == Auth::none) why = why_not_open_to(head, gateway.settings.hosts);
   if (!why) return std::nullopt;
   return refusal(gateway, head, *why);
-}
-
-std::string url_of(const Settings& settings, std::uint16_t port) {
-  const ServerOptions& server = settings.server;
-  const bool v6 = server.address.find(':') != std::string::npos;
-  return std::string(settings.tls_certificate.empty() ? "http://" : "https://") +
-         (v6 ? "[" + server.address + "]" : server.address) + ":" + std::to_string(port);
 }
 
 /// Opens files and batches, where there is a folder; null: there is none, and `why_not` says why.
@@ -332,7 +335,8 @@ int run(Settings settings, const Reload::Read& read) {
   }
   BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
   batch_routes.add_to(router);
-  const std::string url = url_of(settings, server.port());
+  const std::string url =
+      url_of(settings.tls_certificate.empty() ? "http" : "https", settings.server.address, server.port());
   ServiceBeat beat(notifier, server, health, url);
   Drain drain(gateway, server, beat);
   health.watch();

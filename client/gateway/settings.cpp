@@ -12,6 +12,8 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/http_words.hpp"
+#include "common/http/server/caller_key.hpp"
+#include "common/http/server/listen.hpp"
 #include "common/http/server/proxies.hpp"
 #include "common/http/server/secret.hpp"
 #include "common/settings/option_reader.hpp"
@@ -24,23 +26,7 @@ namespace {
 
 using namespace lanemq::settings;
 
-constexpr std::size_t kSecretBytesMin = 16;  ///< of a key's secret
 constexpr std::size_t kKeysMax = 10'000, kModelsMax = 1'000, kLanesMax = 64;
-
-void apply_listen(Settings& settings, const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || text.find("://") != std::string::npos)
-    throw UsageError("must be ADDRESS:PORT, like 127.0.0.1:8080 or [::1]:8080, not \"" + printable(text, 64) +
-                     '"');
-  std::string address = text.substr(0, colon);
-  if (address.size() > 2 && address.front() == '[' && address.back() == ']')
-    address = address.substr(1, address.size() - 2);
-  if (address == "*") address = "0.0.0.0";
-  if (address == "localhost") address = "127.0.0.1";
-  settings.server.address = address;
-  const std::string port = text.substr(colon + 1);
-  settings.server.port = static_cast<std::uint16_t>(port == "*" ? 0 : parse_count(port, 0, 65535));
-}
 
 constexpr std::size_t kUrlBytesMax = 512;
 
@@ -67,12 +53,6 @@ std::vector<std::string> proxies(const Values& values) try {
 
 constexpr std::size_t kBytesMax = std::size_t{1} << 40;
 
-std::string parse_hash(const std::string& text) {
-  if (text.size() != 64 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
-    throw UsageError("must be 64 hexadecimal digits in lower case");
-  return text;
-}
-
 constexpr Range<Duration> kTime{std::chrono::milliseconds(1), kDay};
 constexpr Range<Duration> kTimeOrNone{Duration{}, kDay};
 
@@ -92,11 +72,6 @@ ProgramText program() {
       .flags = {
           {"--make-key", "",
            "Print a [[key]] for the file of --config, and its new secret to the standard error, and end."}}};
-}
-
-std::string listen_of(const ServerOptions& server) {
-  const bool v6 = server.address.find(':') != std::string::npos;
-  return (v6 ? "[" + server.address + "]" : server.address) + ":" + std::to_string(server.port);
 }
 
 void apply_auth(Settings& settings, const std::string& text) {
@@ -122,7 +97,7 @@ const Options<Settings>& option_table() {
                "Where HTTP is served; port 0 picks a free one; beyond this machine only with keys and "
                "TLS."},
           [](const Settings& s) { return Values{listen_of(s.server)}; },
-          [](Settings& s, const Values& values) { apply_listen(s, values.front()); }},
+          [](Settings& s, const Values& values) { set_listen(s.server, values.front()); }},
       text("tls_certificate", "file",
            "Serve HTTPS with this certificate: PEM, its chain behind it; a path, or credential:NAME of "
            "systemd. "
@@ -399,17 +374,9 @@ KeySettings read_key(const std::string& path, const toml::table& table, const En
   if (key.name.empty()) throw UsageError("it needs a name");
   for (const std::string& op : key.ops)
     require_op(op);
-  if (key.secret.empty() == key.sha256.empty())
-    throw UsageError("key \"" + printable(key.name) + "\" needs either secret or sha256");
-  if (!key.secret.empty())
-    about("secret of key \"" + printable(key.name) + '"', [&] {
-      const std::string secret = read_secret(key.secret, environment);
-      if (secret.size() < kSecretBytesMin)
-        throw UsageError(
-            "it must have " + std::to_string(kSecretBytesMin) +
-            " bytes or more, so that nobody guesses it; lanemq-gateway --make-key prints a new one");
-      key.sha256 = sha256_hex(secret);
-    });
+  key.sha256 = hash_of_key(
+      {.name = key.name, .secret = key.secret, .sha256 = key.sha256, .maker = "lanemq-gateway --make-key"},
+      environment);
   return key;
 }
 
@@ -491,24 +458,6 @@ std::string print(Settings& settings) {
 
 // ---- the whole ----------------------------------------------------------------------------------------
 
-/// The file that a value names: a path, or one of systemd's credentials.
-std::string file_of(const std::string& named, const Environment& environment) {
-  constexpr std::string_view kCredential = "credential:";
-  if (!named.starts_with(kCredential)) return named;
-  const char* const folder = environment("CREDENTIALS_DIRECTORY");
-  if (folder == nullptr)
-    throw UsageError("there is no " + named +
-                     ": $CREDENTIALS_DIRECTORY is not set; see LoadCredential= of systemd");
-  return std::string(folder) + "/" + named.substr(kCredential.size());
-}
-
-/// A table for the file of --config. The secret is for the key's holder alone: the file has its hash.
-std::string new_key(const std::string& secret) {
-  const std::string hash = sha256_hex(secret);
-  return "[[key]]\nname = \"key-" + hash.substr(0, 6) +
-         "\"   # in logs and metrics: give it a name of your own\nsha256 = \"" + hash + "\"\n";
-}
-
 /// The default folder of files and batches; empty: there is none. Each broker has its own, since batches are
 /// jobs of one broker.
 std::string usual_state_folder(const Environment& environment, const std::string& broker) {
@@ -580,10 +529,6 @@ void check(const Settings& settings) {
 
 }  // namespace
 
-bool is_loopback(const std::string& address) {
-  return address == "::1" || address.starts_with("127.");
-}
-
 Request parse(int argc, const char* const* argv, const Environment& environment) {
   Request request;
   Settings& settings = request.settings;
@@ -600,7 +545,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   if (asked.flags.contains("--make-key")) {
     request.what = Asked::For::print;
     const std::string secret = fresh_secret();
-    request.text = new_key(secret);
+    request.text = new_key_table("key", secret);
     request.aside = "the secret, for its holder; it is shown this once: " + secret + "\n";
   }
   if (request.what == Asked::For::print) return request;

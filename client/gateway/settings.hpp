@@ -84,9 +84,6 @@ struct Request {
 /// All options, without [[key]] and [[model]].
 const settings::Options<Settings>& option_table();
 
-/// Whether only this machine reaches the address.
-bool is_loopback(const std::string& address);
-
 /// Reads the command line, the environment and the file of --config. A flag wins over a variable, a variable
 /// over the file. Reads keys' secrets and keeps only their hashes. Throws UsageError.
 Request parse(int argc, const char* const* argv, const Environment& environment);

@@ -84,7 +84,7 @@ void Router::add(Route route) {
 
 Router::Found Router::find(HttpRequest& request) const {
   if (request.path.empty() || request.path.front() != '/') return {};
-  take_prefixes(request);
+  if (prefixes_ == Prefixes::taken) take_prefixes(request);
   const std::vector<std::string_view> path = pieces_of(request.path);
   Found found;
   const Entry *exact = nullptr, *get = nullptr;

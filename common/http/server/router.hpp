@@ -39,6 +39,10 @@ struct Route {
 /// Finds a request's route. Of two patterns that match, the one with more fixed pieces wins.
 class Router {
  public:
+  /// Whether paths may begin with prefixes that are no part of a route (HttpRequest).
+  enum class Prefixes : unsigned char { none, taken };
+  explicit Router(Prefixes prefixes = Prefixes::taken) : prefixes_(prefixes) {}
+
   void add(Route route);
   void add(std::string method, std::string pattern, RequestHandler handler) {
     add(Route{.method = std::move(method), .pattern = std::move(pattern), .handler = std::move(handler)});
@@ -58,6 +62,7 @@ class Router {
     std::vector<std::string> pieces;
     std::size_t fixed = 0;
   };
+  const Prefixes prefixes_;
   std::vector<Entry> entries_;
 };
 

@@ -8,6 +8,8 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
+#include <lanemq/words.hpp>
+
 namespace lanemq::http {
 namespace {
 
@@ -20,6 +22,14 @@ std::string hex_of(const unsigned char* bytes, std::size_t size) {
     text += kDigits[bytes[i] & 15];
   }
   return text;
+}
+
+constexpr std::string_view kBearer = "bearer ";
+
+std::string_view secret_of(const HttpRequest& request) {
+  const std::string_view value = request.headers.get("authorization");
+  const bool bearer = value.size() > kBearer.size() && begins_with_word(value, kBearer);
+  return bearer ? value.substr(kBearer.size()) : request.headers.get("x-api-key");
 }
 
 }  // namespace
@@ -44,6 +54,14 @@ std::string fresh_secret() {
   if (RAND_priv_bytes(random, sizeof random) != 1)
     throw std::runtime_error("the system gives no random bytes");
   return "lanemq-" + hex_of(random, sizeof random);
+}
+
+const std::string& secret_hash_of(const HttpRequest& request) {
+  if (!request.secret_hash) {
+    const std::string_view secret = secret_of(request);
+    request.secret_hash = secret.empty() ? std::string() : sha256_hex(secret);
+  }
+  return *request.secret_hash;
 }
 
 }  // namespace lanemq::http

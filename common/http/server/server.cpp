@@ -74,6 +74,9 @@ HttpServer::Core::Core(ServerOptions server_options, const Router& routes, Refus
       work();
     });
   };
+  if (options.takes_signals)
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP})
+      signals_.add(signal);
   texts_ = std::make_unique<SideThread>(post);
   disk_ = std::make_unique<SideThread>(post);
 }
@@ -294,6 +297,7 @@ void HttpServer::Core::sweep_later() {
 }
 
 void HttpServer::Core::await_signal() {
+  if (!options.takes_signals) return;
   signals_.async_wait([this](error_code error, int number) {
     if (error) return;
     const TurnClock::Turn noted(turns);

@@ -125,7 +125,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::size_t answer_bytes_ = 0;
   bool cutting_soon_ = false;
   asio::steady_timer accept_pause_{context}, sweep_timer_{context};
-  asio::signal_set signals_{context, SIGTERM, SIGINT, SIGHUP};
+  asio::signal_set signals_{context};
   std::unique_ptr<SideThread> texts_, disk_;  ///< null after the end
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/browsers.hpp"
+#include "common/http/server/browsers.hpp"
 
 #include <algorithm>
 
 #include <lanemq/text.hpp>
 #include <lanemq/words.hpp>
 
-namespace lanemq::gateway {
+namespace lanemq::http {
 namespace {
 
 constexpr std::string_view kUploadType = "multipart/form-data";
@@ -38,44 +38,44 @@ bool is_named(std::string_view host, const std::vector<std::string>& hosts) {
                      [&](const std::string& pattern) { return glob_match(lower_text(pattern), host); });
 }
 
-ApiError forbidden(std::string message, std::string param) {
-  return {.name = "forbidden", .message = std::move(message), .param = std::move(param)};
+Unwelcome from_elsewhere(std::string message, std::string param) {
+  return {.message = std::move(message), .param = std::move(param)};
 }
 
 }  // namespace
 
-std::optional<ApiError> why_not_without_keys(const HttpRequest& head, const std::vector<std::string>& hosts) {
+std::optional<Unwelcome> why_not_without_keys(const HttpRequest& head, const OpenServer& server) {
+  const std::string whom = "without keys this " + std::string(server.name);
+  const std::string cure = "; " + std::string(server.cure);
   const std::string authority = lower_text(head.authority);
   const std::string_view host = host_of(authority);
-  if (!is_safe(host) && !is_named(host, hosts))
-    return forbidden("without keys this gateway answers to this machine's own names, not to \"" +
-                         printable(host, 64) + "\"; add keys, or say --hosts",
-                     "host");
+  if (!is_safe(host) && !is_named(host, server.hosts))
+    return from_elsewhere(
+        whom + " answers to this machine's own names, not to \"" + printable(host, 64) + '"' + cure, "host");
   if (const std::string* const said = head.headers.find("origin")) {
     const std::string origin = lower_text(*said);
     const std::size_t scheme = origin.find("://");
     const std::string_view from =
         scheme == std::string::npos ? std::string_view() : std::string_view(origin).substr(scheme + 3);
-    if (from.empty() || (from != authority && !is_named(host_of(from), hosts)))
-      return forbidden("without keys this gateway serves no page of another origin, like \"" +
-                           printable(origin, 64) + "\"; add keys, or say --hosts",
-                       "origin");
+    if (from.empty() || (from != authority && !is_named(host_of(from), server.hosts)))
+      return from_elsewhere(
+          whom + " serves no page of another origin, like \"" + printable(origin, 64) + '"' + cure, "origin");
   } else if (const std::string* const site = head.headers.find("sec-fetch-site");
              site != nullptr && *site != "same-origin" && *site != "none") {
-    return forbidden("without keys this gateway serves no page of another site; add keys, or say --hosts",
-                     "sec-fetch-site");
+    return from_elsewhere(whom + " serves no page of another site" + cure, "sec-fetch-site");
   }
   const std::string said = lower_text(head.headers.get("content-type"));
   const std::string_view type = std::string_view(said).substr(0, said.find_first_of("; \t"));
-  const bool is_upload = type == kUploadType && head.path.ends_with("/v1/files");
+  const bool is_upload =
+      type == kUploadType && !server.uploads.empty() && head.path.ends_with(server.uploads);
   if (!is_upload && std::find(std::begin(kFormTypes), std::end(kFormTypes), type) != std::end(kFormTypes))
-    return ApiError{.name = "unsupported_media_type",
-                    .message =
-                        "without keys this gateway takes nothing that a page's form could send: the "
-                        "content-type must be application/json, not " +
-                        printable(type, 64),
-                    .param = "content-type"};
+    return Unwelcome{.is_form = true,
+                     .message = whom +
+                                " takes nothing that a page's form could send: the content-type must be "
+                                "application/json, not " +
+                                printable(type, 64),
+                     .param = "content-type"};
   return std::nullopt;
 }
 
-}  // namespace lanemq::gateway
+}  // namespace lanemq::http

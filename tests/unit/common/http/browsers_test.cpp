@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/browsers.hpp"
+#include "common/http/server/browsers.hpp"
 
 #include <gtest/gtest.h>
 
-namespace lanemq::gateway {
+namespace lanemq::http {
 namespace {
 
 std::string why_not(const std::string& authority, Headers headers = {},
                     const std::string& path = "/v1/jobs") {
   HttpRequest head{.method = "POST", .path = path, .headers = std::move(headers), .authority = authority};
-  const auto error = why_not_without_keys(head, {"Good.example", "*.intern"});
+  const std::vector<std::string> hosts{"Good.example", "*.intern"};
+  const auto error = why_not_without_keys(
+      head, {.name = "server", .cure = "add keys", .hosts = hosts, .uploads = "/v1/files"});
   return error ? error->param : "";
 }
 
@@ -48,4 +50,4 @@ TEST(WithoutKeys, what_a_form_sends_is_no_json) {
 }
 
 }  // namespace
-}  // namespace lanemq::gateway
+}  // namespace lanemq::http
