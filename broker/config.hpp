@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "broker/core/base/options.hpp"
+#include "broker/http/options.hpp"
+#include "broker/io/config_desk.hpp"
 #include "broker/io/options.hpp"
 #include "common/settings/asked.hpp"
 #include "common/settings/environment.hpp"
@@ -16,6 +18,7 @@ namespace lanemq {
 struct Config {
   core::Options core = core::default_options();
   io::ServerOptions server;
+  admin::HttpOptions http;
   std::string store;  ///< empty: io::default_store()
   std::size_t store_reserve = io::StoreOptions{}.reserve_bytes;
   log::Level log_level = log::Level::info;
@@ -55,6 +58,8 @@ std::vector<io::OptionChange> difference(const Config& before, const Config& aft
 /// The options with one setting changed by an operator, by the file's rules. Refuses settings that need a
 /// restart.
 Result<core::Options> edited(const core::Options& running, const core::OptionEdit& edit);
+/// All options with their values and places. `running`: the core's, in which operators may have changed some.
+std::vector<io::ShownOption> shown_config(const Config& config, const core::Options& running);
 /// The configuration as a commented TOML file.
 std::string print_config(const Config& config);
 

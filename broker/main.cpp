@@ -16,10 +16,13 @@
 
 #include "broker/config.hpp"
 #include "broker/config/key_files.hpp"
+#include "broker/http/admin_http.hpp"
 #include "broker/io/plugins/broker_plugin.hpp"
 #include "broker/io/server.hpp"
 #include "broker/io/store_check.hpp"
 #include "broker/io/store_place.hpp"
+#include "common/http/server/caller_key.hpp"
+#include "common/http/server/listen.hpp"
 #include "common/log/log.hpp"
 #include "common/service/memory_guard.hpp"
 #include "common/service/notifier.hpp"
@@ -34,6 +37,7 @@ namespace {
 
 using lanemq::Config;
 using lanemq::ConfigError;
+using lanemq::admin::AdminHttp;
 using lanemq::io::BindError;
 using lanemq::io::OptionChange;
 using lanemq::io::Reloaded;
@@ -129,6 +133,21 @@ void log_change(const OptionChange& change) {
                      removed ? "config.removed" : "config.added", {{"key", change.what}});
 }
 
+/// Who may ask over HTTP, and its certificate, read anew. Throws ConfigError with what is wrong with its
+/// files.
+lanemq::admin::HttpChange http_now(const Config& config) try {
+  const auto file = [](const std::string& named) {
+    return lanemq::http::file_of(named, process_environment);
+  };
+  lanemq::admin::HttpChange now{.keys = config.http.keys};
+  if (!config.http.tls_certificate.empty())
+    now.identity =
+        lanemq::http::TlsIdentity::read(file(config.http.tls_certificate), file(config.http.tls_key));
+  return now;
+} catch (const std::runtime_error& error) {
+  throw ConfigError(error.what());
+}
+
 /// Compares a configuration that was read again with what runs. `counts`: the part of it that needs no
 /// restart.
 std::vector<OptionChange> changes_of(const Config& running, const Config& counts, const Config& wanted) {
@@ -143,7 +162,7 @@ std::vector<OptionChange> changes_of(const Config& running, const Config& counts
 /// Applies what needs no restart of a configuration that was read again. `options`: the core's, in which
 /// operators may have changed lanes and limits.
 lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& read,
-                                const lanemq::core::Options& options, ReloadMode mode) {
+                                const lanemq::core::Options& options, ReloadMode mode, AdminHttp* http) {
   try {
     const Config wanted = read();
     // A file that is cut, or not complete yet, has none.
@@ -151,11 +170,17 @@ lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& 
       throw ConfigError(
           "the broker asks for keys since its start (secret_key), and the configuration has none; to open it "
           "to everybody, restart it");
+    if (!running.http.keys.empty() && wanted.http.keys.empty())
+      throw ConfigError(
+          "HTTP asks for keys since the start, and the configuration has no [[http_key]] any more; to open "
+          "it "
+          "to this machine, restart the broker");
     // A folder that is not mounted, or is being copied anew, is empty.
     if (!running.server.keys.empty() && wanted.server.keys.empty())
       throw ConfigError(
           "keys_folder " + wanted.keys_folder +
           " has no key any more, and nobody could connect; to take all keys back, restart the broker");
+    lanemq::admin::HttpChange http_change = http_now(wanted);
     Config config = lanemq::reloaded(running, wanted);
     Config changed_by_operators = running;
     changed_by_operators.core.lanes = options.lanes;
@@ -163,6 +188,7 @@ lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& 
     Reloaded reloaded{config.core, config.server.keys, changes_of(changed_by_operators, config, wanted)};
     if (mode == ReloadMode::try_only) return reloaded;
     lanemq::log::set_level(config.log_level);
+    if (http != nullptr) http->change(std::move(http_change));
     running = std::move(config);
     const std::size_t logged = std::min(reloaded.changes.size(), lanemq::io::kChangesTold);
     std::for_each_n(reloaded.changes.begin(), logged, log_change);
@@ -207,10 +233,43 @@ void check_store(const Config& config) {
   std::cout << lanemq::io::to_text(*summary);
 }
 
+/// Reads the secrets of the keys of HTTP, and refuses an address that strangers reach as they please.
+void settle_http(Config& config) {
+  lanemq::admin::HttpOptions& http = config.http;
+  config.server.has_http = http.is_on;
+  for (lanemq::admin::HttpKey& key : http.keys) {
+    key.sha256 = lanemq::http::hash_of_key({.name = key.name,
+                                            .secret = key.secret,
+                                            .sha256 = key.sha256,
+                                            .maker = "lanemq-broker --make-http-key"},
+                                           process_environment);
+    lanemq::settings::hide_secret(key.secret);
+    for (const lanemq::admin::HttpKey& other : http.keys)
+      if (&other < &key && other.sha256 == key.sha256)
+        throw ConfigError("http_keys \"" + other.name + "\" and \"" + key.name +
+                          "\" have the same secret: nobody could tell who asks; give each one of its own");
+  }
+  if (http.tls_certificate.empty() != http.tls_key.empty())
+    throw ConfigError("http_tls_certificate and http_tls_key belong together; name both, or neither");
+  if (!http.is_on || lanemq::http::is_loopback(http.server.address)) return;
+  const std::string where = "http " + lanemq::http::listen_of(http.server);
+  if (http.keys.empty())
+    throw ConfigError(where +
+                      " can be reached from other machines, and without an [[http_key]] whoever reaches it "
+                      "rules the broker; add one (lanemq-broker --make-http-key makes it), or listen on "
+                      "127.0.0.1");
+  if (http.tls_certificate.empty() && !config.insecure)
+    throw ConfigError(where +
+                      " can be reached from other machines, and without TLS keys could be read on the way; "
+                      "name http_tls_certificate and http_tls_key, listen on 127.0.0.1, or say --insecure "
+                      "where the network is trusted");
+}
+
 /// Reads the keys, and sets the default of the operators' endpoint where it is not configured.
 void settle_endpoints(Config& config) {
   lanemq::read_peer_keys(config, process_environment);
   lanemq::settings::hide_secret(config.secret_key);
+  settle_http(config);
   for (const std::string& endpoint : {config.server.clients, config.server.workers}) {
     check_endpoint(endpoint, lanemq::settings::Port::any);
     require_local(config, endpoint);
@@ -285,6 +344,35 @@ void check_start(Config config) {
   for (const std::string& endpoint : {config.server.clients, config.server.workers})
     check_bind(endpoint);
   if (config.server.admin_required) check_bind(config.server.admin);
+  if (!config.http.is_on) return;
+  static_cast<void>(http_now(config));
+  const lanemq::http::ServerOptions& http = config.http.server;
+  if (const auto reason = lanemq::settings::why_not_listen(http.address, http.port))
+    throw BindError("http " + lanemq::http::listen_of(http), *reason);
+}
+
+/// Ends the HTTP thread.
+class HttpEnd {
+ public:
+  explicit HttpEnd(std::unique_ptr<AdminHttp>& http) : http_(http) {}
+  ~HttpEnd() { http_.reset(); }
+  HttpEnd(const HttpEnd&) = delete;
+  HttpEnd& operator=(const HttpEnd&) = delete;
+
+ private:
+  std::unique_ptr<AdminHttp>& http_;
+};
+
+/// Null: HTTP is not wanted.
+std::unique_ptr<AdminHttp> start_http(const Config& config, lanemq::io::Server& server) {
+  if (!config.http.is_on) return nullptr;
+  lanemq::admin::HttpChange now = http_now(config);
+  try {
+    return std::make_unique<AdminHttp>(config.http, std::move(now), server.context(),
+                                       lanemq::io::kOwnOperators);
+  } catch (const std::runtime_error& error) {
+    throw BindError("http " + lanemq::http::listen_of(config.http.server), error.what());
+  }
 }
 
 int serve(Config config, const std::function<Config()>& read_again) {
@@ -306,15 +394,20 @@ int serve(Config config, const std::function<Config()>& read_again) {
   core.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                      std::chrono::system_clock::now().time_since_epoch())
                      .count();
+  std::unique_ptr<AdminHttp> http;
   lanemq::io::Server server(
       config.server, core, std::move(*store), signals,
-      [&](const lanemq::core::Options& now, ReloadMode mode) {
-        return reload(config, read_again, now, mode);
-      },
-      lanemq::edited, entropy(), notifier);
+      {.reload = [&](const lanemq::core::Options& now,
+                     ReloadMode mode) { return reload(config, read_again, now, mode, http.get()); },
+       .edit = lanemq::edited,
+       .show = [&](const lanemq::core::Options& now) { return lanemq::shown_config(config, now); }},
+      entropy(), notifier);
+  const HttpEnd http_ends_first(http);  // its thread speaks to the server
+  http = start_http(config, server);
   const std::string admin = server.admin_endpoint();
-  std::printf("ready clients=%s workers=%s%s%s\n", server.clients_endpoint().c_str(),
-              server.workers_endpoint().c_str(), admin.empty() ? "" : " admin=", admin.c_str());
+  std::printf("ready clients=%s workers=%s%s%s%s%s\n", server.clients_endpoint().c_str(),
+              server.workers_endpoint().c_str(), admin.empty() ? "" : " admin=", admin.c_str(),
+              http ? " http=" : "", http ? http->url().c_str() : "");
   std::fflush(stdout);
   return server.run();
 }
@@ -332,6 +425,7 @@ int main(int argc, char** argv) {
     if (config.keep_cores) lanemq::service::open_memory();
     warn_of(config.heard.old);
     std::cout << asked.text;
+    std::cerr << asked.aside;
     if (asked.what == For::check) check_start(config);
     if (asked.what != For::run) return 0;
     if (asked.flags.contains("--check-store")) return check_store(config), 0;
@@ -351,7 +445,7 @@ int main(int argc, char** argv) {
     return kExitStoreUnusable;
   } catch (const lanemq::io::BindError& error) {
     std::cerr << "lanemq-broker: cannot bind " << error.what()
-              << "; choose other endpoints with --clients, --workers and --admin\n";
+              << "; choose other endpoints with --clients, --workers, --admin and --http\n";
     return kExitCannotBind;
   } catch (const std::exception& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";

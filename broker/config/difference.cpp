@@ -153,6 +153,11 @@ std::vector<io::OptionChange> difference(const Config& before, const Config& aft
         differences.add_value(prefix + "settings", settings::print_flat(one.settings),
                               settings::print_flat(other.settings));
       });
+  differences.add_things(
+      "http_key.", before.http.keys, after.http.keys,
+      [&](const std::string& prefix, const admin::HttpKey& one, const admin::HttpKey& other) {
+        differences.add_options(prefix, http_key_table(), one, other);
+      });
   differences.add_things("keys_folder/", named_keys(before), named_keys(after),
                          [&](const std::string& prefix, const NamedKey& one, const NamedKey& other) {
                            differences.add_options(prefix, key_file_table(), one.file, other.file);

@@ -6,6 +6,8 @@
 #include <toml++/toml.h>
 
 #include "broker/config/settings.hpp"
+#include "common/http/server/caller_key.hpp"
+#include "common/http/server/secret.hpp"
 #include "common/settings/option_reader.hpp"
 
 namespace lanemq {
@@ -166,6 +168,26 @@ void read_plugins(const std::string& path, const toml::node& node, Config& confi
   });
 }
 
+void read_http_keys(const std::string& path, const toml::node& node, Config& config, Heard& heard) {
+  at_place(place_of(path, node.source()) + ": http_key", [&] {
+    for (const toml::node& entry : list_in(node, "[[http_key]]")) {
+      const std::string place = place_of(path, entry.source());
+      at_place(place + ": http_key", [&] {
+        admin::HttpKey key;
+        const toml::table& table = table_in(entry, "[[http_key]]");
+        settings::refuse_empty(path, table);
+        read_table(path, table, "http_key.", bound(http_key_table(), key), heard);
+        if (key.name.empty()) throw ConfigError("it needs a name");
+        refuse_twice(config.http.keys, "http_key", key.name);
+        if (config.http.keys.size() >= admin::HttpKey::kKeysMax)
+          throw ConfigError("there may be " + std::to_string(admin::HttpKey::kKeysMax) + " of them");
+        heard.places["http_key." + key.name] = place;
+        config.http.keys.push_back(std::move(key));
+      });
+    }
+  });
+}
+
 /// [store] is another spelling of `store = "sqlite:PATH"`.
 struct StoreTable {
   std::string kind{}, path{};
@@ -208,6 +230,8 @@ bool read_node(const std::string& path, std::string_view key, const toml::node& 
     read_budgets(path, node, config, heard);
   else if (key == "plugin")
     read_plugins(path, node, config, heard);
+  else if (key == "http_key")
+    read_http_keys(path, node, config, heard);
   else if (key == "store" && node.is_table())
     read_store(path, *node.as_table(), config, heard);
   else if (key == "clients" && !node.is_string())
@@ -229,10 +253,13 @@ settings::ProgramText program() {
           "SIGHUP reads the configuration again: lanes' bounds and guards, limits and keys of budgets, "
           "clients.\n"
           "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.",
-      .blocks = {"lane", "budget", "clients", "plugin"},
+      .blocks = {"lane", "budget", "clients", "plugin", "http_key"},
       .flags = {{"--set", "KEY=VALUE",
                  "Set one key: drain_timeout=5s, lane.batch.depth_max=2000000, "
                  "budget.api.requests_per_minute=500; may be repeated, and wins over the other flags."},
+                {"--make-http-key", "",
+                 "Print an [[http_key]] for the file of --config, and its new secret to the standard error, "
+                 "and end."},
                 {"--check-store", "", "Read the store from end to end, say what it holds, and exit."}},
       // Those of lanemq, and of examples.
       .foreign = {"LANEMQ_BROKER", "LANEMQ_BROKER_KEY", "LANEMQ_CLIENT", "LANEMQ_CLIENT_KEY", "LANEMQ_ADMIN",
@@ -261,6 +288,12 @@ settings::Asked read_config(int argc, const char* const* argv, const settings::E
   Asked asked = settings::OptionReader(program(), bound(option_table(), config))
                     .read(argc, argv, environment, reader_of(config));
   config.heard = std::move(asked.heard);
+  if (asked.flags.contains("--make-http-key")) {
+    asked.what = Asked::For::print;
+    const std::string secret = http::fresh_secret();
+    asked.text = http::new_key_table("http_key", secret, "role = \"viewer\"   # or \"operator\"\n");
+    asked.aside = "the secret, for its holder; it is shown this once: " + secret + "\n";
+  }
   if (asked.what == Asked::For::print) return asked;
   if (const auto assignments = asked.flags.find("--set"); assignments != asked.flags.end())
     for (const std::string& assignment : assignments->second)

@@ -3,6 +3,7 @@
 #include <lanemq/limits.hpp>
 
 #include "broker/config/settings.hpp"
+#include "common/http/server/listen.hpp"
 #include "common/settings/option_reader.hpp"
 
 namespace lanemq {
@@ -23,6 +24,32 @@ const settings::Options<Config>& option_table() {
            &io::ServerOptions::admin)
           .or_brief("admin")
           .when_empty("a socket file in $RUNTIME_DIRECTORY, else tcp://127.0.0.1:5572"),
+      settings::Option<Config>{
+          {.key = "http",
+           .kind = settings::Kind::text,
+           .unit = "address:port",
+           .sentence = "Where operators, probes and metrics are served over HTTP; beyond this machine only "
+                       "with an [[http_key]] and TLS.",
+           .empty = "nowhere"},
+          [](const Config& config) {
+            return settings::Values{config.http.is_on ? http::listen_of(config.http.server) : ""};
+          },
+          [](Config& config, const settings::Values& values) {
+            config.http.is_on = !values.front().empty();
+            if (config.http.is_on) http::set_listen(config.http.server, values.front());
+          }},
+      text("http_tls_certificate", "file",
+           "Serve that by HTTPS, with this certificate: PEM, its chain behind it; a path, or "
+           "credential:NAME of systemd. SIGHUP reads it again.",
+           &Config::http, &admin::HttpOptions::tls_certificate)
+          .when_empty("HTTP without TLS"),
+      text("http_tls_key", "file", "The certificate's key: PEM, without a passphrase.", &Config::http,
+           &admin::HttpOptions::tls_key)
+          .when_empty("none"),
+      list("http_hosts", "names",
+           "Names besides this machine's own that it answers to without keys, with * and ?.", &Config::http,
+           &admin::HttpOptions::hosts)
+          .when_empty("none"),
       text("store", "store",
            "Where accepted jobs are kept: sqlite:PATH (a file), or memory (they end with the broker).",
            &Config::store)

@@ -98,6 +98,13 @@ std::string print_config(const Config& config) {
     out += "\n[[plugin]]\n" + print_table(plugin_table(), plugin, settings::Shown::all);
     if (!plugin.settings.empty()) out += "[plugin.settings]\n" + settings::print_flat(plugin.settings);
   }
+  if (config.http.keys.empty())
+    out +=
+        "\n# Who may ask over HTTP (lanemq-broker --make-http-key makes one):\n# [[http_key]]\n# name = "
+        "\"grafana\"\n# sha256 = \"\"          # or secret = \"file:PATH\"\n# role = \"viewer\"      # or "
+        "\"operator\"\n# not_after = \"\"       # a date\n";
+  for (const admin::HttpKey& key : config.http.keys)
+    out += "\n[[http_key]]\n" + print_table(http_key_table(), key);
   return out;
 }
 

@@ -70,6 +70,7 @@ Config reloaded(const Config& running, const Config& wanted) {
   }
   config.core.clients = wanted.core.clients;
   config.server.keys = wanted.server.keys;
+  config.http.keys = wanted.http.keys;
   return config;
 }
 

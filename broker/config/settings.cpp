@@ -69,6 +69,28 @@ const Options<io::PluginOptions>& plugin_table() {
   return kTable;
 }
 
+const settings::Options<admin::HttpKey>& http_key_table() {
+  using namespace settings::rows;
+  static const settings::Options<admin::HttpKey> kTable{
+      name("name", "text", "Its name.", &admin::HttpKey::name),
+      text("secret", "source", "Where it stands: env:VARIABLE, file:PATH or credential:NAME.",
+           &admin::HttpKey::secret),
+      row({.key = "sha256", .unit = "digits", .sentence = "Of the secret, instead of it."}, http::parse_hash,
+          std::identity(), &admin::HttpKey::sha256),
+      row(
+          {.key = "role", .unit = "viewer|operator", .sentence = "Whether its holder may change anything."},
+          [](const std::string& text) {
+            if (text != "viewer" && text != "operator")
+              throw ConfigError("role \"" + text + "\" is not known; write viewer or operator");
+            return text == "operator" ? admin::Role::manager : admin::Role::viewer;
+          },
+          [](admin::Role role) { return admin::name_of(role); }, &admin::HttpKey::role),
+      moment("not_after",
+             "A date, whose last second is the key's (UTC), or a date with a time: then it counts no more.",
+             &admin::HttpKey::not_after)};
+  return kTable;
+}
+
 namespace {
 
 core::WindowKind parse_window(const std::string& text) {

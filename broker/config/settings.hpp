@@ -13,6 +13,7 @@ namespace lanemq::config {
 const settings::Options<core::LaneOptions>& lane_table();
 const settings::Options<core::ClientOptions>& client_table();
 const settings::Options<io::PluginOptions>& plugin_table();
+const settings::Options<admin::HttpKey>& http_key_table();
 /// The keys of a budget, and of one of its keys, without limits and capacities.
 const settings::Options<core::BudgetOptions>& budget_table();
 const settings::Options<core::KeyOptions>& key_table();

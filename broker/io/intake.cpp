@@ -190,6 +190,8 @@ void Intake::take_admin_query(const core::Origin& from, const wire::AdminQuery& 
     desks_.reloads.asked(from, query, asked.who, now);
   else if (is_for_loop && info->verb == AdminVerb::plugin)
     desks_.plugins.asked(from, query, asked.who, outbox);
+  else if (is_for_loop && info->verb == AdminVerb::config)
+    desks_.config.asked(from, query);
   else
     broker_.handle(core::AdminAsked{from, &query, &edit_}, now);
   operator_log_.told(asked, outbox);

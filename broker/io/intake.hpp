@@ -10,6 +10,7 @@
 #include "broker/core/broker.hpp"
 #include "broker/io/backup_desk.hpp"
 #include "broker/io/commit_queue.hpp"
+#include "broker/io/config_desk.hpp"
 #include "broker/io/operator_log.hpp"
 #include "broker/io/plugins/plugin_desk.hpp"
 #include "broker/io/reload_desk.hpp"
@@ -24,6 +25,7 @@ struct LoopDesks {
   BackupDesk& backups;
   ReloadDesk& reloads;
   PluginDesk& plugins;
+  ConfigDesk& config;
 };
 
 /// Reads a bounded number of messages a turn and tells the core what they say. Answers what is no message, or

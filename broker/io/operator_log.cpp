@@ -10,9 +10,16 @@
 
 namespace lanemq::io {
 
+namespace {
+
+constexpr std::size_t kWhoBytesMax = 256;
+
+}  // namespace
+
 std::string operator_of(const Incoming& message) {
   // libzmq tells of the other end of a socket file `ADDRESS:uid:gid:pid`, from SO_PEERCRED.
   const std::string_view address = message.property("Peer-Address");
+  if (address.empty()) return printable(first_frame(message.envelope()), kWhoBytesMax);
   const std::size_t uid = address.find(':'), pid = address.rfind(':');
   const std::size_t gid = uid == std::string_view::npos ? uid : address.find(':', uid + 1);
   if (gid == std::string_view::npos || gid == pid || address.find('.') < uid) return std::string(address);

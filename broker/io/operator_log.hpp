@@ -13,7 +13,8 @@
 
 namespace lanemq::io {
 
-/// Who an operator is, as far as the system tells: `uid 0, pid 4711` at a socket file, else the address.
+/// Who an operator is, as far as the system tells: `uid 0, pid 4711` at a socket file, else the address. One
+/// in this process says for whom it asks, in a frame of its own.
 std::string operator_of(const Incoming& message);
 
 /// Tells the log who did what as an operator: notices of changes get their author, and requests that were

@@ -20,6 +20,9 @@ struct PeerKey {
   std::chrono::system_clock::time_point not_after = std::chrono::system_clock::time_point::max();
 };
 
+/// Where a thread of the broker's own process connects as an operator, in the loop's context.
+inline constexpr const char* kOwnOperators = "inproc://operators";
+
 /// A plugin, and what it is told.
 struct PluginOptions {
   static constexpr std::size_t kPluginsMax = 16;
@@ -37,6 +40,7 @@ struct ServerOptions {
   std::string workers = "tcp://127.0.0.1:5571";
   std::string admin;            ///< where operators connect
   bool admin_required = false;  ///< the broker does not start without it; else its lack is a warning
+  bool has_http = false;        ///< operators come from this process, too (kOwnOperators)
   /// The broker's own secret key, 40 characters of Z85: clients and workers must show one of `keys`, and all
   /// that they say is encrypted. Empty: neither.
   std::string secret_key;

@@ -40,6 +40,10 @@ std::string_view next_frame(std::string_view& envelope) {
 
 }  // namespace
 
+std::string_view first_frame(std::string_view envelope) {
+  return envelope.empty() ? envelope : next_frame(envelope);
+}
+
 const char* Incoming::keep_envelope_frame(std::string_view frame) {
   pack_frame(envelope_, frame);
   from_req_ = frame.empty();
@@ -97,6 +101,8 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   socket_.set(zmq::sockopt::heartbeat_timeout, kSilenceMaxMs);
   socket_.set(zmq::sockopt::heartbeat_ttl, kSilenceMaxMs);
   if (!options.secret_key.empty()) socket::ask_for_keys(socket_, options.secret_key, options.zap_domain);
+  // Before the other one: endpoint() is the one that was bound last.
+  if (!options.inner.empty()) socket_.bind(options.inner);
   if (const auto why_not = why_no_socket_file(options.endpoint)) throw BindError(options.endpoint, *why_not);
   // umask and not chmod afterwards: a stranger could connect in between.
   const mode_t before = options.private_file ? ::umask(0117) : mode_t{};

@@ -27,10 +27,14 @@ struct RouterOptions {
   int send_hwm = 1000;               ///< messages waiting to be sent, for each peer
   std::int64_t frame_bytes_max = 0;  ///< a peer that sends a larger frame is disconnected
   std::int64_t large_bytes_max = 0;  ///< bytes of large bodies waiting to be sent, for each peer
+  std::string inner{};               ///< bound as well: for this process; empty: none
   bool private_file = false;         ///< the file of an ipc endpoint is for its owner and group alone
   std::string secret_key;            ///< encrypts, and has peers show keys; empty: neither
   std::string zap_domain;            ///< what the handler of their keys is told
 };
+
+/// The first frame of an envelope as Incoming packs it; empty: there is none.
+std::string_view first_frame(std::string_view envelope);
 
 /// One received message. Used again for the next one; views are valid until the next receive().
 class Incoming : public socket::Message {

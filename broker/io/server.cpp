@@ -41,8 +41,7 @@ core::Options with_store(core::Options options, bool durable) {
 }  // namespace
 
 Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-               int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed,
-               service::Notifier& notifier)
+               int signals, Configuration configuration, std::uint64_t seed, service::Notifier& notifier)
     : options_(options),
       broker_(with_store(core_options, store->durable()), seed),
       store_(std::move(store)),
@@ -54,13 +53,19 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       backups_(broker_, *store_),
       keys_(broker_, sockets_),
       service_watch_(notifier, broker_, *store_, store_watch_),
-      reloads_(broker_, keys_, service_watch_, std::move(reload)),
+      reloads_(broker_, keys_, service_watch_, std::move(configuration.reload)),
       plugins_(options_.plugins),
-      intake_(broker_, sockets_, commits_, store_watch_, {backups_, reloads_, plugins_}, stats_,
-              std::move(edit), core::TimePoint(kTimeAtStart)),
+      config_desk_(broker_, std::move(configuration.show)),
+      intake_(broker_, sockets_, commits_, store_watch_, {backups_, reloads_, plugins_, config_desk_}, stats_,
+              std::move(configuration.edit), core::TimePoint(kTimeAtStart)),
       signals_(signals),
       started_(Clock::now()) {
   restore();
+}
+
+std::string Server::admin_endpoint() const {
+  if (!sockets_.admin || sockets_.admin->endpoint() == kOwnOperators) return {};
+  return sockets_.admin->endpoint();
 }
 
 void Server::restore() {
@@ -276,6 +281,7 @@ void Server::take_signals(core::TimePoint now) {
     }
     const core::Duration timeout = broker_.options().drain_timeout;
     stop_at_ = now + timeout;
+    stats_.draining = true;
     broker_.handle(core::DrainAsked{}, now);
     service_watch_.stopping(timeout);
     log::event(

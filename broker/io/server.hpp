@@ -12,6 +12,7 @@
 #include "broker/io/backup_desk.hpp"
 #include "broker/io/body_reads.hpp"
 #include "broker/io/commit_queue.hpp"
+#include "broker/io/config_desk.hpp"
 #include "broker/io/intake.hpp"
 #include "broker/io/key_desk.hpp"
 #include "broker/io/options.hpp"
@@ -33,6 +34,13 @@ struct StoreError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// What the program knows of its configuration, and the loop does not.
+struct Configuration {
+  Reload reload;            ///< reads it again
+  core::OptionEditor edit;  ///< changes one option, by the file's rules
+  ShowConfig show;          ///< all options
+};
+
 /// The loop: reads sockets and clock, tells the core, commits, sends, turn by turn, with parts that it owns.
 /// Not thread-safe: one thread owns everything here.
 class Server {
@@ -42,13 +50,15 @@ class Server {
   /// `notifier`. Throws
   /// BindError when an endpoint cannot be bound, StoreError when the store cannot be read.
   Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-         int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed,
-         service::Notifier& notifier);
+         int signals, Configuration configuration, std::uint64_t seed, service::Notifier& notifier);
 
   std::string clients_endpoint() const { return sockets_.clients.endpoint(); }
   std::string workers_endpoint() const { return sockets_.workers.endpoint(); }
   /// Empty: there is none.
-  std::string admin_endpoint() const { return sockets_.admin ? sockets_.admin->endpoint() : std::string(); }
+  std::string admin_endpoint() const;
+
+  /// For threads that speak to it from this process.
+  zmq::context_t& context() { return sockets_.context; }
 
   /// Tells the service manager that all is ready, then runs until a signal asks to stop and the drain is
   /// over. Returns the program's exit code.
@@ -83,6 +93,7 @@ class Server {
   ServiceWatch service_watch_;
   ReloadDesk reloads_;
   PluginDesk plugins_;
+  ConfigDesk config_desk_;
   Intake intake_;
   int signals_;
   Clock::time_point started_;

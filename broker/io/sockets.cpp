@@ -53,6 +53,7 @@ RouterOptions admin_router(const ServerOptions& options) {
           .receive_hwm = kAdminReceiveHwm,
           .frame_bytes_max = kFrameBytesSpare,
           .large_bytes_max = INT64_MAX,
+          .inner = options.has_http ? kOwnOperators : "",
           .private_file = true};
 }
 
@@ -86,7 +87,12 @@ std::optional<Router> make_admin(zmq::context_t& context, const ServerOptions& o
              {{"endpoint", options.admin},
               {"reason", error.reason()},
               {"do", "name a free endpoint with --admin; until then operators have none"}});
-  return std::nullopt;
+  if (!options.has_http) return std::nullopt;
+  // They have HTTP: it needs no address.
+  return std::optional<Router>(
+      std::in_place, context,
+      RouterOptions{
+          .endpoint = kOwnOperators, .receive_hwm = kAdminReceiveHwm, .large_bytes_max = INT64_MAX});
 }
 
 }  // namespace

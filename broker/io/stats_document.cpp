@@ -278,8 +278,9 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   DocumentWriter out(buffer);
   const core::TimePoint now = around.now;
   const LimitsPage page(broker.budgets(), from, now);
-  out.map(page.more() ? 18 : 17);
+  out.map(page.more() ? 19 : 18);
   out.text("version").text(kVersion);
+  out.text("state").text(transport.draining ? "draining" : "ready");
   out.text("uptime_ms").integer(core::to_ms(around.uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
   out.text("lanes").map(broker.lanes().size());

@@ -78,6 +78,7 @@ struct TransportStats {
 #define LANEMQ_COUNTER(name, meaning) std::uint64_t name = 0;
   LANEMQ_TRANSPORT_COUNTERS(LANEMQ_COUNTER)
 #undef LANEMQ_COUNTER
+  bool draining = false;  ///< it is about to stop
   TurnTimes turns;
   Descriptors descriptors;
 };

@@ -28,6 +28,7 @@ struct Asked {
   enum class For : unsigned char { run, check, print_config, print };
   For what = For::run;
   std::string text{};                                  ///< to print: the help or the version
+  std::string aside{};                                 ///< to print to the standard error, behind `text`
   std::string file{};                                  ///< the configuration file that was read; empty: none
   std::map<std::string, Values, std::less<>> flags{};  ///< the ProgramText::flags that were given
   Heard heard{};

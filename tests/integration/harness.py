@@ -158,13 +158,14 @@ class Broker(Process):
         super().__init__(program(binary), *endpoints, *arguments, **options)
         line = self.line()
         words = dict(word.split("=", 1) for word in line.split()[1:])
-        if not line.startswith("ready ") or set(words) != {"clients", "workers", "admin"}:
+        if not line.startswith("ready ") or set(words) - {"http"} != {"clients", "workers", "admin"}:
             if line:
                 self.kill()
             exit_code, text = self.wait(), self.stderr()
             self.close()
             raise NotReady(line, text, exit_code)
         self.clients, self.workers, self.admin = words["clients"], words["workers"], words["admin"]
+        self.http = words.get("http")
         self.ready_line = line
 
     def stop(self):

@@ -91,6 +91,7 @@ void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
     case AdminVerb::lane:
       return change_lane(event);
     case AdminVerb::backup:
+    case AdminVerb::config:
     case AdminVerb::reload:
     case AdminVerb::plugin:
       // The loop, which knows the store, the configuration and the plugins, answers these itself.

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <zmq.hpp>
+
+#include <lanemq/codec.hpp>
+
+#include "common/http/server/loop.hpp"
+#include "common/zmq/message.hpp"
+
+namespace lanemq::admin {
+
+/// JSON whose members stay in their order.
+using Json = nlohmann::ordered_json;
+
+/// A request to the broker's loop: an op of the protocol and its fields.
+struct Question {
+  std::string op{};
+  std::vector<std::pair<std::string, std::variant<std::string, std::int64_t, bool>>> fields{};
+  std::string who{};  ///< asks, for the broker's log
+  std::chrono::milliseconds patience{10'000};
+};
+
+/// What became of one.
+struct LoopAnswer {
+  int status = 200;  ///< of HTTP
+  Json document{};   ///< the answer's fields, or `{"error": {…}}`
+};
+
+/// A body that says why there is no answer. `code`: of the protocol, or `unavailable` or `busy`.
+Json error_document(std::string_view code, std::string_view message);
+
+/// An operator's connection to the loop, from another thread of the same process: a DEALER that says what any
+/// operator says. Belongs to the thread of `loop`, which outlives it.
+class OperatorLink {
+ public:
+  using Then = std::function<void(LoopAnswer answer)>;
+  /// Requests without an answer; a further one is refused.
+  static constexpr std::size_t kInFlightMax = 64;
+
+  /// `endpoint`: where the loop listens to operators of its own process.
+  OperatorLink(zmq::context_t& context, const std::string& endpoint, http::Loop& loop);
+  ~OperatorLink();
+  OperatorLink(const OperatorLink&) = delete;
+  OperatorLink& operator=(const OperatorLink&) = delete;
+
+  /// Asks, and calls `then` once with the answer, or with why there is none. May call it at once.
+  void ask(const Question& question, Then then);
+  std::size_t in_flight() const { return waiting_.size(); }
+
+ private:
+  struct Waiting {
+    Then then;
+    http::Loop::TimePoint until;
+  };
+
+  bool send(const Question& question, std::uint64_t number);
+  void read();
+  void take(std::string_view header);
+  void give_up_later();
+  void give_up();
+
+  http::Loop& loop_;
+  zmq::socket_t socket_;
+  socket::Message incoming_;
+  std::map<std::uint64_t, Waiting> waiting_;
+  std::uint64_t asked_ = 0;
+  std::unique_ptr<http::Loop::Timer> timer_;
+  std::unique_ptr<http::Loop::Watch> watch_;
+  const std::shared_ptr<OperatorLink*> alive_ = std::make_shared<OperatorLink*>(this);
+};
+
+}  // namespace lanemq::admin

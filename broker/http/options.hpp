@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/http/server/server.hpp"
+#include "common/settings/values.hpp"
+
+namespace lanemq::admin {
+
+/// What the holder of a key may do: look, or also change.
+enum class Role : unsigned char { viewer, manager };
+
+constexpr std::string_view name_of(Role role) {
+  return role == Role::viewer ? "viewer" : "operator";
+}
+
+/// A key that operators and scrapers may show.
+struct HttpKey {
+  static constexpr std::size_t kKeysMax = 1'000;
+
+  std::string name{};
+  std::string secret{};  ///< the secret's source, as written; empty: `sha256` is given instead
+  std::string sha256{};  ///< of the secret, 64 hexadecimal digits
+  Role role = Role::viewer;
+  settings::Moment not_after = settings::kNever;  ///< the key counts until then
+
+  bool operator==(const HttpKey&) const = default;
+};
+
+/// The bounds of the operators' HTTP: few people and programs look, and a stranger must not cost the broker
+/// its memory or its descriptors.
+inline http::ServerOptions small_server() {
+  return {.port = 5573,
+          .connections_max = 256,
+          .header_bytes_max = std::size_t{16} * 1024,
+          .body_bytes_max = std::size_t{64} * 1024,
+          .bodies_bytes_max = std::size_t{4} * 1024 * 1024,
+          .uploads_bytes_max = 1,
+          .answers_bytes_max = std::size_t{32} * 1024 * 1024,
+          .takes_signals = false};
+}
+
+/// The broker's HTTP for operators.
+struct HttpOptions {
+  bool is_on = false;
+  http::ServerOptions server = small_server();
+  /// As configured: paths, or `credential:NAME`. Empty: no TLS.
+  std::string tls_certificate{}, tls_key{};
+  std::vector<std::string> hosts{};  ///< names besides this machine's own, for requests without keys
+  std::vector<HttpKey> keys{};       ///< at most HttpKey::kKeysMax
+};
+
+}  // namespace lanemq::admin

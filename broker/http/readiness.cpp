@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/http/readiness.hpp"
+
+#include <lanemq/text.hpp>
+
+namespace lanemq::admin {
+namespace {
+
+std::string member(const Json& object, const char* outer, const char* inner) {
+  const auto at = object.find(outer);
+  return at != object.end() && at->is_object() ? at->value(inner, std::string()) : std::string();
+}
+
+/// What a person should look at, though work is taken.
+void add_remarks(const Json& stats, std::string& text) {
+  if (const auto unserved = stats.find("unserved"); unserved != stats.end())
+    for (const auto& [service, state] : unserved->items())
+      text += "no worker serves " + printable(service) + " (queued: " + state.value("queued", Json()).dump() +
+              ")\n";
+  if (const auto upstreams = stats.find("upstreams"); upstreams != stats.end())
+    for (const auto& [service, state] : upstreams->items())
+      if (const std::string breaker = state.value("breaker", std::string("closed")); breaker != "closed")
+        text += "the upstream of " + printable(service) + " fails (breaker: " + breaker + ")\n";
+  if (const auto paused = stats.find("paused"); paused != stats.end())
+    for (const Json& one : *paused)
+      text += "paused: " + printable(one.get<std::string>()) + "\n";
+}
+
+}  // namespace
+
+Verdict health(std::chrono::milliseconds age) {
+  if (age < kSilenceMax) return {true, "ok\n"};
+  return {false, "the loop has not answered for " + std::to_string(age.count()) + " ms\n"};
+}
+
+Verdict readiness(const Json* stats, std::chrono::milliseconds age) {
+  if (Verdict alive = health(age); !alive.good) return alive;
+  if (stats == nullptr) return {false, "the loop has not answered yet\n"};
+  Verdict verdict;
+  if (stats->value("state", std::string()) == "draining") {
+    verdict.good = false;
+    verdict.text += "draining: the broker stops and takes no work\n";
+  }
+  if (const std::string store = member(*stats, "store", "state"); store != "good" && store != "none") {
+    verdict.good = false;
+    verdict.text += "store: " + printable(store) + "\n";
+  }
+  if (verdict.good) verdict.text = "ready\n";
+  add_remarks(*stats, verdict.text);
+  return verdict;
+}
+
+}  // namespace lanemq::admin

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "broker/http/operator_link.hpp"
+#include "common/http/server/loop.hpp"
+
+namespace lanemq::admin {
+
+/// The broker's statistics at one time, whole.
+struct Sample {
+  std::uint64_t number = 0;  ///< from 1, in the order of their times
+  std::int64_t at_ms = 0;    ///< since 1970
+  http::Loop::TimePoint at{};
+  Json stats{};  ///< docs/protocol.md, with the budgets and keys of all pages
+};
+
+/// Asks the loop for its statistics once a second, whoever looks: all that look share them. Belongs to the
+/// thread of `loop`.
+class Sampler {
+ public:
+  using Take = std::function<void(const std::shared_ptr<const Sample>& sample)>;
+  static constexpr std::chrono::milliseconds kEvery{1'000};
+  /// Pages of budgets that one sample has; further budgets are left out of it.
+  static constexpr int kPagesMax = 16;
+
+  Sampler(OperatorLink& link, http::Loop& loop);
+
+  /// Calls `take` with each sample from now on.
+  void on_sample(Take take) { takers_.push_back(std::move(take)); }
+  void begin() { look(); }
+  /// The last one; null: there is none yet.
+  const std::shared_ptr<const Sample>& last() const { return last_; }
+  /// How long ago the loop has answered last.
+  std::chrono::milliseconds age() const;
+
+ private:
+  void look();
+  void ask(std::int64_t from, int page);
+  void add(LoopAnswer answer, int page);
+  void publish();
+
+  OperatorLink& link_;
+  http::Loop& loop_;
+  std::unique_ptr<http::Loop::Timer> timer_;
+  std::vector<Take> takers_;
+  bool asking_ = false;
+  Json growing_{};
+  std::shared_ptr<const Sample> last_;
+  std::uint64_t numbers_ = 0;
+  const http::Loop::TimePoint began_;
+};
+
+}  // namespace lanemq::admin
