@@ -123,6 +123,9 @@ using namespace config;
 std::vector<io::OptionChange> difference(const Config& before, const Config& after) {
   Differences differences;
   differences.add_options("", option_table(), before, after);
+  // The same source with another secret behind it. No change ever shows what it holds.
+  if (before.secret_key == after.secret_key && before.server.secret_key != after.server.secret_key)
+    differences.add_value("secret_key (its content)", "the key in use", "another key");
   add_order(differences, "lane", before.core.lanes, after.core.lanes);
   differences.add_things("lane.", before.core.lanes, after.core.lanes,
                          [&](const std::string& prefix, const LaneOptions& one, const LaneOptions& other) {

@@ -424,6 +424,14 @@ class PeerKeys(harness.Case):
         self.assertNotIn("keys_folder/bob", said)
         self.assertNotIn("carl.public_key", said)
 
+    def test_another_secret_of_the_broker_counts_after_a_restart_which_is_told(self):
+        self.keys.write("broker.key", zmq.curve_keypair()[1].decode())
+        self.reload()
+        said = self.errors_until("config.reloaded")
+        self.assertIn('config.needs_restart key="secret_key (its content)"', said)
+        self.assertNotIn(self.keys.broker.decode(), said)
+        self.assertEqual(self.client("carl").ask("ping").op, "pong")
+
     def errors_until(self, word):
         harness.wait_until(lambda: word in self.room.broker.stderr(), word)
         return self.room.broker.stderr()
