@@ -13,8 +13,10 @@ own, 127.0.0.2, on the same machine: it takes the processor, too.
 
 import argparse
 import contextlib
+import ctypes
 import math
 import multiprocessing
+import os
 import random
 import resource
 import socket
@@ -35,6 +37,7 @@ MIB = 1 << 20
 ELSEWHERE = "127.0.0.2"
 PAUSE_S = 0.005  # of the honest client
 P99_MAX_S = 1.0  # of the honest client's jobs, while a stranger does the worst; all programs on two cores
+QUIET_P99_S = 0.03  # alone, on a machine for which that holds; where it is more, others keep the machine busy
 GIVE_UP_S = 60
 NULL_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 LONG, COMMAND = 0x02, 0x04  # flags of ZMTP's frames
@@ -296,7 +299,7 @@ class Quiet(harness.Case):
         self.assertGreaterEqual(acts, acts_min)
         if not harness.MEMORY_FACTOR > 1:
             self.assertLess(resident - before, self.resident_max)
-            self.assertLess(during, self.p99_max)
+            self.assertLess(during, self.p99_max * max(1, alone / QUIET_P99_S))
 
 
 class Open(Quiet):
@@ -327,6 +330,7 @@ class Open(Quiet):
 
     def test_messages_that_do_not_end(self):
         self.resident_max = 900 * MIB  # receiving_bytes_max, a message more, and what comes between two looks
+        self.p99_max = 5 * P99_MAX_S  # all of it has to be read and let go
         self.holds(messages_that_do_not_end)
 
     def test_a_flood(self):
@@ -336,6 +340,55 @@ class Open(Quiet):
         self.resident_max = 400 * MIB  # backlog_bytes_max, and what libzmq has of each connection
         self.p99_max = 5 * P99_MAX_S  # the broker's time goes into documents, for a hundred connections in turn
         self.holds(asks_and_does_not_read)
+
+
+class Stopped:
+    """Stops one thread of a process, as a machine does that has no time for it; all others go on."""
+
+    SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+
+    def __init__(self, tid):
+        self.tid = tid
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+
+    def ask(self, request):
+        if self.libc.ptrace(request, self.tid, None, None) != 0:
+            raise OSError(ctypes.get_errno(), f"ptrace of thread {self.tid}")
+
+    def __enter__(self):
+        self.ask(self.SEIZE)
+        self.ask(self.INTERRUPT)
+        os.waitpid(self.tid, 0x40000000)  # __WALL
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):  # the process has ended
+            self.ask(self.DETACH)
+
+
+class Reset(Quiet):
+    def broker_arguments(self):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        return ("--keep-cores", "--set", "client_receive_hwm=16")  # without it nobody but root may stop a thread
+
+    def test_a_connection_that_is_reset_behind_a_full_queue(self):
+        """The loop takes nothing for longer than libzmq's heartbeat would be: what was sent waits, and its connection is gone."""
+        broker = Broker(self.room.broker.clients, FORK.Event(), FORK.Value("i", 0), SETTINGS.connections)
+        client = self.client()
+        with Stopped(self.room.broker.pid):
+            connections = [broker.speak() for _ in range(20)]
+            for connection in connections:
+                connection.sendall(200 * broker.message("ping", {}))
+            stopped = time.monotonic()
+            while time.monotonic() < stopped + 1:  # libzmq reads until its queue is full
+                time.sleep(0.1)
+            for connection in connections:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+            while time.monotonic() < stopped + 12 and self.room.broker.process.poll() is None:
+                time.sleep(0.1)
+        self.assertIsNone(self.room.broker.process.poll(), self.room.broker.stderr())
+        self.ask(client)
 
 
 class Full(Quiet):
