@@ -337,7 +337,7 @@ class Open(Quiet):
         self.holds(flood)
 
     def test_answers_that_nobody_reads(self):
-        self.resident_max = 400 * MIB  # backlog_bytes_max, and what libzmq has of each connection
+        self.resident_max = 512 * MIB  # backlog_bytes_max, and what libzmq has of each connection
         self.p99_max = 5 * P99_MAX_S  # the broker's time goes into documents, for a hundred connections in turn
         self.holds(asks_and_does_not_read)
 
