@@ -150,11 +150,11 @@ class Driver:
         """Whether there may be more to do at once."""
         now = time.monotonic()
         self._take_inbox(now)
+        received = self._receive()  # first: what an old connection has said still counts, and what is said next knows of it
         self._session.advance(now)
         if self._session.take_reopen(now):
             self._reopen(now)
         sent = self._send(now)
-        received = self._receive()
         self._after_turn()
         return sent or received
 
@@ -193,7 +193,6 @@ class Driver:
         if self._silent_since is None:
             self._silent_since = now
             self._log.warning("no word from the broker at %s: connecting again", self._peer.endpoint)
-        self._receive()  # what the old socket has
         self._unsent = None
         self._link.close()
         try:

@@ -271,8 +271,10 @@ def unknown_session_is_answered_in_order(t):
     expect(behind.op, "heartbeat", "what is behind the ready")
     for lease in [*lost, *([held] if held else [])]:
         expect_that(t.lists(behind, lease), f"the inventory behind the ready, {behind.fields}, lacks the job {list(lease)}")
-    for i, lease in enumerate(lost):
-        t.result(lease, b"lost %d" % i, what=", handed in again")
+    again = {lease: b"lost %d" % i for i, lease in enumerate(lost)}
+    while again:  # in any order
+        outcome = t.expect(f"the outcomes of {sorted(again)}, handed in again", lambda m: m.op == "result" and lease_of(m) in again)
+        expect(outcome.body, again.pop(lease_of(outcome)), f"the outcome of job {outcome.fields['job']}, handed in again")
     t.acks = True
     if held:
         t.result(held, b"held")

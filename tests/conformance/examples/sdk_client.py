@@ -10,6 +10,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from lanemq import Client, LaneMQError, UnauthorizedError  # noqa: E402
 
 
+printing = threading.Lock()
+
+
 def ask(client, what, body):
     try:
         if what == "stream":
@@ -23,8 +26,8 @@ def ask(client, what, body):
         os._exit(1)
     except LaneMQError as error:
         line = f"error {error.code}"
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    with printing:
+        print(line, flush=True)
 
 
 with Client(sys.argv[1]) as client:
