@@ -28,7 +28,7 @@ struct ConnectionBounds {
 };
 
 /// The connections of a bound socket, by descriptor: which of them have never said anything, how many bytes
-/// of them are no whole message yet (what the kernel has received without the messages that have come), and
+/// of them are no whole message yet (what was read of them without the messages that have come), and
 /// which one has to go when a bound is reached. Knows no socket. Not thread-safe.
 class ConnectionTable {
  public:
@@ -49,7 +49,7 @@ class ConnectionTable {
   /// A whole message of so many bytes on its connection has come by that descriptor.
   void heard(int descriptor, std::uint64_t bytes);
 
-  /// What the kernel has received on a connection so far; to be told of each connection in turn.
+  /// What was read of a connection so far; to be told of each connection in turn.
   void received(int descriptor, std::uint64_t bytes);
   /// Those that have to go, after received() was told of all: who holds more than a message that is none yet,
   /// and those with the most while all hold too much.

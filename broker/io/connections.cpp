@@ -8,8 +8,10 @@
 #include <utility>
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>  // its tcp_info has tcpi_bytes_received; that of glibc has not
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "common/log/log.hpp"
@@ -54,12 +56,17 @@ std::string text_of(const sockaddr_storage& address) {
   return text[0] != '\0' ? text.data() : "local";
 }
 
-/// Bytes that the kernel has received on a connection; none: it is no TCP connection, or has ended.
+/// Bytes that this process has read of a TCP connection; none: it is none, or has ended. Those that wait in
+/// the kernel are left out: it bounds them, and after a standstill they are whole messages.
 std::optional<std::uint64_t> received_by(int descriptor) {
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
-  return info.tcpi_bytes_received;
+  int waiting = 0;
+  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+      ::ioctl(descriptor, SIOCINQ, &waiting) != 0)
+    return std::nullopt;
+  const std::uint64_t received = info.tcpi_bytes_received;
+  return received - std::min(received, static_cast<std::uint64_t>(std::max(waiting, 0)));
 }
 
 }  // namespace
