@@ -21,6 +21,13 @@ bool is_refused(const Budget& pool, const Key& key, const Claim& claim) {
   return claim.refused_key != Claim::kNoKey && &pool.keys[claim.refused_key] == &key;
 }
 
+/// Whether jobs may get keys of another account, too. Accounts of keys that are gone stay in their places.
+bool shares(const Budget& pool, std::size_t account) {
+  return std::any_of(pool.keys.begin(), pool.keys.end(), [&](const Key& key) {
+    return key.state != Key::State::draining && key.account != account;
+  });
+}
+
 /// A limit that is smaller than the amounts, so that it can never grant them; null: none is.
 const RateLimit* too_small(const Quota& quota, const Amounts& amounts) {
   for (const RateLimit& rate : quota.rates())
@@ -420,12 +427,12 @@ void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& 
       learn(budgets_[i].quota, i);
     return;
   }
-  // What the upstream says about a key holds for its account; for the budget only if it has one account.
+  // What the upstream says about a key holds for its account; for the budget only if no other one is in use.
   Budget& pool = budgets_[set.pool];
   Quota& account = account_of(reservation);
   if (account.has_rates())
     learn(account, set.pool, key_at(reservation).account);
-  else if (pool.accounts.size() == 1)
+  else if (!shares(pool, key_at(reservation).account))
     learn(pool.quota, set.pool);
 }
 

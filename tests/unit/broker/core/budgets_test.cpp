@@ -745,6 +745,27 @@ TEST(Budgets, a_reload_without_a_change_changes_nothing_whatever_the_size) {
     }
 }
 
+TEST(Budgets, what_is_said_of_the_only_key_in_use_counts_for_the_budget) {
+  BudgetOptions options = requests("b", "", 600);
+  options.keys = {key("old", 0, 0)};
+  Budgets budgets({options});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  const Reservation before = budgets.reserve(set, {}, kStart);
+  const auto limit = [&] { return budgets.all()[0].quota.rates()[0].effective_limit(kStart); };
+  options.keys = {key("new", 0, 0)};
+  budgets.configure({options}, kStart);
+
+  budgets.learn(before, limit_of_requests(30), kStart);
+  EXPECT_EQ(limit(), 600) << "another account's, and no job gets its key any more";
+  budgets.learn(budgets.reserve(set, {}, kStart), limit_of_requests(60), kStart);
+  EXPECT_EQ(limit(), 60);
+
+  options.keys.push_back(key("other", 0, 0));
+  budgets.configure({options}, kStart);
+  budgets.learn(budgets.reserve(set, {}, kStart), limit_of_requests(50), kStart);
+  EXPECT_EQ(limit(), 60) << "of two accounts neither says what both may have";
+}
+
 TEST(Budgets, a_reload_without_a_change_forgets_nothing_that_the_upstream_said) {
   BudgetOptions options = requests("b", "", 600);
   Budgets budgets({options});
