@@ -124,6 +124,7 @@ const char* Restorer::bring_back(const Row& row, History history, TimePoint now)
     return state_.jobs.full() ? "there are more jobs than jobs_max; raise it" : "its number is taken";
   Job& job = *made;
   life_.fill(job, row.fields, row.request);
+  if (state.ends_limited) job.ends_limited = *state.ends_limited;
   if (!state_.jobs.try_index(job)) return "its id is taken";
   job.key_refused = std::any_of(history.attempts().begin(), history.attempts().end(),
                                 [](const Attempt& one) { return one.cause == name_of(ErrorClass::quota); });

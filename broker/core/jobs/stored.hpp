@@ -44,6 +44,9 @@ struct StoredState {
   std::string_view lane;    ///< where it differs from the record's lane
   std::string_view key;     ///< running: the name of its key
   std::int64_t chunks = 0;  ///< chunks of its stream that clients got by then
+  /// As Job::ends_limited; a job that is run again waits, whatever its record says. None: earlier versions
+  /// did not write it.
+  std::optional<bool> ends_limited{};
 };
 void write(const StoredState& state, const History& history, std::int64_t epoch_us, Buffer& out);
 

@@ -57,6 +57,7 @@ void Journal::write_state(const Job& job, bool dead) {
   state.lane = state_.lanes[job.lane]->options().name;
   if (job.worker() != nullptr) state.key = state_.budgets.key_of(away->reservation);
   if (job.has_content()) state.chunks = job.answer()->next();
+  state.ends_limited = job.ends_limited;
   write(state, job.extra ? job.extra->history : kNoHistory, epoch_us(), state_.outbox.writes.buffer());
   state_.outbox.writes.end_of_state();
 }
