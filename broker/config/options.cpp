@@ -28,7 +28,7 @@ const settings::Options<Config>& option_table() {
           {.key = "http",
            .kind = settings::Kind::text,
            .unit = "address:port",
-           .sentence = "Where operators, probes and metrics are served over HTTP; beyond this machine only "
+           .sentence = "Where operators and probes are served over HTTP; beyond this machine only "
                        "with an [[http_key]] and TLS.",
            .empty = "nowhere"},
           [](const Config& config) {
