@@ -235,6 +235,15 @@ Option<Settings> log_format(T Settings::*first, Path... path) {
              parse_log_format, show_log_format, first, path...);
 }
 
+/// Where spans go.
+template <class Settings, class T, class... Path>
+Option<Settings> otlp(T Settings::*first, Path... path) {
+  return text("otlp", "URL",
+              "The collector that gets spans of traced requests, by OTLP over HTTP: http://127.0.0.1:4318.",
+              first, path...)
+      .when_empty("none, and no spans are made");
+}
+
 /// Whether service::guard_memory() is taken back.
 template <class Settings, class T, class... Path>
 Option<Settings> keep_cores(T Settings::*first, Path... path) {

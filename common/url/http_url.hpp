@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace lanemq {
+
+/// Why a URL cannot be a target: it must be http or https, with a host and without credentials, which belong
+/// into a header. Empty: it can.
+std::string http_url_problem(const std::string& url);
+
+/// Whether the URL's host is of one's own network: this machine, a private or link-local address (RFC 1918,
+/// RFC 4193), or a name that the public DNS does not have (without a dot, or below local, internal, lan or
+/// home.arpa). Looks at the text alone. Requires: http_url_problem(url) is empty.
+bool is_own_host(const std::string& url);
+
+}  // namespace lanemq
