@@ -26,6 +26,9 @@
 #include "common/settings/secret_shapes.hpp"
 #include "common/settings/secret_source.hpp"
 #include "common/signals/signal_set.hpp"
+#include "common/trace/exporter.hpp"
+#include "common/url/http_url.hpp"
+#include "worker/call_spans.hpp"
 #include "worker/handlers/echo/echo_handler.hpp"
 #include "worker/handlers/exec/exec_handler.hpp"
 #include "worker/handlers/exec/pool_handler.hpp"
@@ -132,11 +135,16 @@ class ServiceMaker {
                  "use https://");
     auto credentials = std::make_shared<CredentialBox>(secrets.credentials());
     upstreams_.push_back({std::move(secrets), credentials});
-    HttpTarget target{.url = service.argument};
+    HttpTarget target{.url = service.argument, .traced = is_traced(service.argument)};
     if (const ModelApi* api = find_model_api(service.handler))
       return std::make_shared<ModelHandler>(client(), *api, std::move(target), std::move(credentials),
                                             settings_.lane_times);
     return std::make_shared<HttpHandler>(client(), std::move(target), std::move(credentials));
+  }
+
+  bool is_traced(const std::string& url) const {
+    return settings_.traced_upstreams == TracedUpstreams::all ||
+           (settings_.traced_upstreams == TracedUpstreams::own && is_own_host(url));
   }
 
   std::shared_ptr<HttpClient> client() {
@@ -297,6 +305,7 @@ class Stopping {
 /// Refuses what run() would refuse: makes the services, which reads all secrets, but no connection.
 void check_start(Settings& settings) {
   try_plugins(settings, true);
+  if (!settings.otlp.empty()) trace::require_endpoint(settings.otlp);
   static_cast<void>(ServiceMaker(settings).make());
 }
 
@@ -340,6 +349,7 @@ int run(Settings settings) {
   };
   tell_manager(notifier, settings.worker);
   leave_signals_to_those_who_wait();
+  if (!settings.otlp.empty()) settings.worker.calls = std::make_shared<CallSpans>(settings.otlp);
   const auto longest = settings.worker.drain_timeout + kStopMargin;
   StopSignals stop_signals([&notifier, longest] { notifier.stopping(longest, "stops, jobs may finish"); });
   ServiceMaker maker(settings);

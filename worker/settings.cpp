@@ -102,6 +102,17 @@ ProgramText program() {
 
 }  // namespace
 
+TracedUpstreams parse_traced(const std::string& text) {
+  if (text == "none") return TracedUpstreams::none;
+  if (text == "own") return TracedUpstreams::own;
+  if (text == "all") return TracedUpstreams::all;
+  throw UsageError("must be none, own or all, not \"" + printable(text, 64) + '"');
+}
+
+std::string show_traced(TracedUpstreams which) {
+  return which == TracedUpstreams::none ? "none" : which == TracedUpstreams::own ? "own" : "all";
+}
+
 const Options<Settings>& option_table() {
   using namespace rows;
   static const Options<Settings> kOptions = without_units_before<Settings>({
@@ -192,6 +203,13 @@ const Options<Settings>& option_table() {
       text("http_ca_file", "path", "Trust these certificate authorities (PEM) instead of the system's.",
            &Settings::http, &HttpOptions::ca_file)
           .when_empty("the system's"),
+      rows::otlp(&Settings::otlp),
+      row({.key = "trace_upstreams",
+           .unit = "none|own|all",
+           .sentence = "Which upstreams get the trace of a job (traceparent, tracestate): none, those of "
+                       "one's own network (this machine, private addresses, names without a public domain), "
+                       "or all."},
+          parse_traced, show_traced, &Settings::traced_upstreams),
       rows::log_level(&Settings::log_level),
       rows::log_format(&Settings::log_format),
       rows::keep_cores(&Settings::keep_cores),

@@ -43,6 +43,13 @@ struct ServiceSettings {
   static constexpr std::size_t kKeysMax = 256;
 };
 
+/// Which upstreams get `traceparent` and `tracestate`.
+enum class TracedUpstreams : unsigned char {
+  none,
+  own,  ///< of one's own network, by is_own_host()
+  all,
+};
+
 /// All settings of the program.
 struct Settings {
   WorkerOptions worker;
@@ -58,6 +65,8 @@ struct Settings {
   log::Level log_level = log::Level::info;
   log::Format log_format = log::Format::text;
   bool keep_cores = false;
+  std::string otlp;  ///< where spans go; empty: nowhere
+  TracedUpstreams traced_upstreams = TracedUpstreams::own;
 };
 
 /// What parse() returns.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include <lanemq/version.hpp>
 #include <lanemq/worker.hpp>
 
+#include "common/trace/context.hpp"
 #include "common/zmq/curve.hpp"
 #include "common/zmq/message.hpp"
 #include "worker/completion.hpp"
@@ -384,11 +386,16 @@ class Worker::Loop {
     if (offer.timeout_ms)
       job.deadline =
           now + milliseconds(std::clamp<std::int64_t>(*offer.timeout_ms, 0, limits::duration_ms_max));
+    const std::optional<trace::Context> context = trace::read_field(job.trace.bytes);
+    const std::string traceparent = trace_of(job, context);
+    job.traceparent = traceparent;
+    if (context) job.tracestate = context->state;
     if (options_.log.wants(LogLevel::debug)) {
       LogLine line(options_.log, LogLevel::debug, "job.started");
       line.field("job", job.id).field("attempt", job.lease.attempt).field("service", job.service);
       line.field("lane", job.lane);
       if (!job.key.empty()) line.field("key", job.key);
+      add_trace(line, job.lease);
     }
     try {
       service.handler->start(job, Completion(sink_, start.lease, start.gate));
@@ -398,6 +405,32 @@ class Worker::Loop {
           .field("service", service.name)
           .field("message", error.what());
     }
+  }
+
+  /// The job's traceparent: that of the call's own span, or as the job brought it.
+  std::string trace_of(const JobCall& job, const std::optional<trace::Context>& context) {
+    std::string traceparent = options_.calls ? options_.calls->began(job)
+                              : context      ? context->parent_text()
+                                             : std::string();
+    if (!traceparent.empty()) traces_[{job.lease.job, job.lease.attempt}] = traceparent.substr(3, 32);
+    return traceparent;
+  }
+
+  /// Says in a line of a call which trace it is part of.
+  void add_trace(LogLine& line, wire::Lease lease) const {
+    if (const auto trace = traces_.find({lease.job, lease.attempt}); trace != traces_.end())
+      line.field("trace", trace->second);
+  }
+
+  void tell_end(const worker::FinishedJob& job, TimePoint now) {
+    if (!options_.calls) return;
+    CallEnd end;
+    if (const auto* report = job.outcome.report.get()) {
+      if (report->error_class) end.failure = report->code;
+      end.usage = report->usage;
+      end.upstream_status = report->upstream_status;
+    }
+    options_.calls->ended(job.lease, end, now);
   }
 
   /// The body of the job being read. A body inside the header is copied, since the header also holds the
@@ -416,12 +449,15 @@ class Worker::Loop {
   void take_finished(TimePoint now) {
     sink_->take(finished_, pieces_);
     for (worker::StreamPiece& piece : pieces_) {
+      if (options_.calls) options_.calls->streams(piece.lease, now);
       session_.chunk(std::move(piece), now, effects_);
       carry_out(now);
     }
     pieces_.clear();
     for (worker::FinishedJob& job : finished_) {
       if (!job.outcome.succeeded()) log_failure(job, now);
+      tell_end(job, now);
+      if (!traces_.empty()) traces_.erase({job.lease.job, job.lease.attempt});
       session_.finish(job.lease, std::move(job.outcome), now, effects_);
       carry_out(now);
     }
@@ -536,6 +572,7 @@ class Worker::Loop {
     line.field("class", name_of(*report.error_class)).field("code", report.code);
     line.field("message", report.message);
     if (!report.detail.empty()) line.field("detail", report.detail);
+    add_trace(line, job.lease);
   }
 
   void report_drops() {
@@ -567,6 +604,9 @@ class Worker::Loop {
   Decoder decoder_;
   Items<wire::WorkerCommand> commands_;
   std::string_view inside_;  ///< body inside the header of message_
+
+  /// The traces of the calls that have one, by job and attempt.
+  std::map<std::pair<std::uint64_t, std::int64_t>, std::string> traces_;
 
   TimePoint next_look_{};  ///< earliest next look at handlers' descriptors
   TimePoint beat_at_{};    ///< of the next on_beat

@@ -36,6 +36,7 @@ struct HttpOptions {
 /// Where a service's jobs go. Kept for as long as the client lives.
 struct HttpTarget {
   std::string url;
+  bool traced = false;  ///< calls carry the headers of W3C Trace Context, where their jobs have a trace
 };
 
 enum class HttpMethod : unsigned char { post, get, del };

@@ -5,17 +5,15 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <lanemq/worker.hpp>
 
+#include "common/url/http_url.hpp"
 #include "worker/handlers/http/http_client.hpp"
 #include "worker/handlers/http/http_credentials.hpp"
 
 namespace lanemq::worker {
-
-/// Why a URL cannot be a target: it must be http or https, with a host and without credentials, which belong
-/// into a header. Empty: it can.
-std::string http_url_problem(const std::string& url);
 
 /// Posts each job's body to a URL and answers with the response's body, byte for byte.
 ///
@@ -42,5 +40,8 @@ class HttpHandler final : public HttpCallHandler {
 std::string header_safe(std::string_view id);
 /// A job's name in a header: its id, or its number where it has none.
 std::string header_name_of(const JobCall& job);
+/// Adds `traceparent` and `tracestate` where the target gets them, and `shared` has no such header.
+void add_trace(const JobCall& job, const HttpTarget& target, const HttpHeaders& shared,
+               std::vector<std::string>& lines);
 
 }  // namespace lanemq::worker

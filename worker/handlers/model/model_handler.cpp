@@ -97,6 +97,7 @@ std::vector<std::string> ModelHandler::header_lines(const JobCall& job, CallMeta
   if (!api_.version_header.empty() && !says_version)
     lines.push_back(std::string(api_.version_header) + ": " + std::string(api_.version));
   lines.push_back("x-client-request-id: " + header_name_of(job));
+  add_trace(job, *target_, shared, lines);
   return lines;
 }
 

@@ -36,6 +36,9 @@ struct JobCall {
   bool stream = false;
   wire::Raw meta, trace;
   wire::Extras extras;  ///< the `x-` fields of the submit
+  /// W3C Trace Context for what the handler itself calls, ready for headers of those names; empty: there is
+  /// no trace. The parent is this call's own span where WorkerOptions::calls makes one, else the job's.
+  std::string_view traceparent{}, tracestate{};
 };
 
 /// Why a job failed.
@@ -152,6 +155,26 @@ struct WorkerBeat {
   std::size_t unacknowledged = 0;  ///< outcomes that the broker has not confirmed
 };
 
+/// How a call ended, for CallWatcher.
+struct CallEnd {
+  std::string_view failure{};  ///< the code; empty: it succeeded
+  std::optional<wire::Usage> usage{};
+  std::optional<int> upstream_status{};
+};
+
+/// Follows the worker's calls, to make spans of them. Called on the thread of Worker::run(); must not block
+/// or throw.
+class CallWatcher {
+ public:
+  virtual ~CallWatcher() = default;
+  /// A call begins. Returns its JobCall::traceparent; empty: it has no trace.
+  virtual std::string began(const JobCall& job) = 0;
+  /// The first piece of a streamed answer has come.
+  virtual void streams(wire::Lease lease, TimePoint now) = 0;
+  /// The call is over; once for each that began.
+  virtual void ended(wire::Lease lease, const CallEnd& end, TimePoint now) = 0;
+};
+
 struct WorkerOptions {
   std::string broker = "tcp://127.0.0.1:5571";  ///< the broker's workers endpoint
   CurveKeys keys;                               ///< for a broker that asks for keys
@@ -168,6 +191,7 @@ struct WorkerOptions {
   /// that blocks, so that a watchdog can be fed here. The callback must not block or throw.
   std::chrono::milliseconds beat_every{0};
   std::function<void(const WorkerBeat&)> on_beat;
+  std::shared_ptr<CallWatcher> calls;  ///< null: nobody follows them
 };
 
 enum class WorkerEnd : unsigned char {
