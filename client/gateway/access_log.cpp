@@ -22,7 +22,7 @@ std::string text_of(const std::optional<std::int64_t>& number) {
 
 }  // namespace
 
-void AccessLog::note(const Answered& answered, Loop::TimePoint now) {
+void AccessLog::note(const Answered& answered, std::string_view trace, Loop::TimePoint now) {
   if (now - second_ >= std::chrono::seconds(1)) {
     second_ = now;
     lines_ = 0;
@@ -47,6 +47,7 @@ void AccessLog::note(const Answered& answered, Loop::TimePoint now) {
               {"ran_ms", text_of(facts.ran)},
               {"input_tokens", text_of(facts.input_tokens)},
               {"output_tokens", text_of(facts.output_tokens)},
+              {"trace", trace},
               {"left_out", std::exchange(left_out_, 0)}});
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "client/gateway/access.hpp"
 #include "client/gateway/http_words.hpp"
@@ -19,7 +20,8 @@ class AccessLog {
   /// `access` outlives it.
   explicit AccessLog(const Access& access) : access_(access) {}
 
-  void note(const Answered& answered, Loop::TimePoint now);
+  /// `trace`: the request's; empty: it has none.
+  void note(const Answered& answered, std::string_view trace, Loop::TimePoint now);
 
  private:
   const Access& access_;

@@ -159,6 +159,7 @@ void Flight::submit_step() {
   job.end_when_limited = has_next && falls_back(*plan_.route, {.code = "limited"});
   job.end_when_spent = has_next && falls_back(*plan_.route, {.code = "upstream_quota"});
   job.meta = plan_.meta;
+  job.trace = plan_.trace;
   job.cost = plan_.cost;
   ++gateway.metrics.jobs;
   if (step.max_wait > milliseconds(0) && step_ + 1 < plan_.steps.size()) {

@@ -28,8 +28,8 @@ struct JobPlan {
   std::string lane{};                            ///< empty: the broker's default
   std::vector<RouteStep> steps{};                ///< at least one; each names its service
   std::shared_ptr<const ModelSettings> route{};  ///< null: there are no fall-backs
-  std::string meta{};
-  std::optional<wire::Cost> cost{};  ///< of the request, as far as known
+  std::string meta{}, trace{};                   ///< as in JobRequest
+  std::optional<wire::Cost> cost{};              ///< of the request, as far as known
   Blob body{};
   std::string path{};  ///< of the request
   bool stream = false;

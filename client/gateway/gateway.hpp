@@ -14,6 +14,7 @@
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/metrics.hpp"
 #include "client/gateway/refusal_log.hpp"
+#include "client/gateway/request_traces.hpp"
 #include "client/gateway/response_owners.hpp"
 #include "client/gateway/settings.hpp"
 #include "client/gateway/stored_references.hpp"
@@ -39,8 +40,9 @@ struct Gateway {
   RefusalLog refusal_log{};
   DiskLog disk_log{};
   ResponseOwners responses{};  ///< stored by upstreams
-  bool leaving = false;        ///< /readyz refuses: draining will follow
-  bool draining = false;       ///< new work is refused
+  RequestTraces traces{""};
+  bool leaving = false;   ///< /readyz refuses: draining will follow
+  bool draining = false;  ///< new work is refused
   /// Whether the broker has been silent for so long that no request should wait for it.
   std::function<bool()> broker_is_away = [] { return false; };
   /// Called repeatedly while the broker is away.

@@ -53,6 +53,8 @@ void Health::add_routes(Router& router) {
   router.add("GET", "/readyz",
              [this](const HttpRequest&, const ResponderPtr& responder) { responder->answer(ready()); });
   router.add("GET", "/metrics", [this](const HttpRequest&, const ResponderPtr& responder) {
+    gateway_.metrics.spans_sent = gateway_.traces.sent();
+    gateway_.metrics.spans_lost = gateway_.traces.lost();
     const BatchFigures batches = batches_ ? batches_->figures() : BatchFigures{};
     HttpAnswer answer =
         text_answer(200, gateway_.metrics.text(server_.counters(), gateway_.broker.counters(),

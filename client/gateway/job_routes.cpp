@@ -305,12 +305,15 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
     ++gateway_.metrics.caller_limits_hit;
     return refuse(*over);
   }
+  const std::optional<trace::Context> at = gateway_.traces.begin(request.headers);
+  if (at) plan->trace = trace::write_field(*at);
   const tl::expected<Flights::Boarded, ApiError> boarded = flights_.board(std::move(*plan));
   if (!boarded) {
     limits_.give_back(caller);
     return refuse(boarded.error());
   }
-  const auto relay = std::make_shared<Relay>(gateway_, limits_, caller, request_id_of(request), responder);
+  const auto relay = std::make_shared<Relay>(gateway_, limits_, caller, request_id_of(request),
+                                             at ? at->parent_text() : "", responder);
   relay->follow(*boarded);
 }
 

@@ -534,6 +534,11 @@ void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& re
       counts ? limits_.spend_estimate(caller, job->tokens_bytes, gateway_.loop.now()) : 0;
   const std::string id = job->request.id.empty() ? "job_" + new_ulid() : job->request.id;
   job->request.id = broker_id(caller, id);
+  if (const std::optional<trace::Context> at = gateway_.traces.begin(request.headers)) {
+    job->request.trace = trace::write_field(*at);
+    responder->tell(
+        {.lane = job->request.lane, .model = job->request.model, .traceparent = at->parent_text()});
+  }
   const Blob body = blob_of(std::move(job->body));
   const bool delayed = job->request.delay.value_or(milliseconds(0)) > milliseconds(0);
   gateway_.broker.leave(

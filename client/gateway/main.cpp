@@ -265,6 +265,7 @@ void check_start(const Settings& settings) {
   if (const auto reason = lanemq::settings::why_not_listen(settings.server.address, settings.server.port))
     throw std::runtime_error("cannot listen on " + settings.server.address + ":" +
                              std::to_string(settings.server.port) + ": " + *reason);
+  if (!settings.otlp.empty()) trace::require_endpoint(settings.otlp);
   if (settings.batches.folder_named) check_state_folder(settings.batches.folder);
 }
 
@@ -292,6 +293,14 @@ ClientOptions options_of_client(const Settings& settings, const ServerOptions& s
           }};
 }
 
+/// Tells log and traces of a request that is over.
+void note_answered(Gateway& gateway, AccessLog& access_log, const Answered& answered) {
+  const std::optional<trace::Context> at = gateway.traces.of(answered);
+  const Loop::TimePoint now = gateway.loop.now();
+  if (gateway.settings.access_log) access_log.note(answered, at ? at->trace_text() : "", now);
+  gateway.traces.note(answered, at, now);
+}
+
 int run(Settings settings, const Reload::Read& read) {
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection shows in its call
   service::Notifier notifier(lanemq::settings::process_environment);
@@ -308,13 +317,15 @@ int run(Settings settings, const Reload::Read& read) {
       [&served_by](const HttpRequest& head) { return refused_at_door(*served_by, head); });
   encrypt(server, settings);
   BrokerDrive drive(server, options_of_client(settings, server_options));
-  Gateway gateway{
-      .settings = settings, .loop = server, .broker = drive.client(), .access = access, .metrics = metrics};
+  Gateway gateway{.settings = settings,
+                  .loop = server,
+                  .broker = drive.client(),
+                  .access = access,
+                  .metrics = metrics,
+                  .traces = RequestTraces(settings.otlp)};
   served_by = &gateway;
   AccessLog access_log(access);
-  server.on_answered([&](const Answered& answered) {
-    if (settings.access_log) access_log.note(answered, server.now());
-  });
+  server.on_answered([&](const Answered& answered) { note_answered(gateway, access_log, answered); });
   Health health(gateway, server);
   health.add_routes(router);
   gateway.broker_is_away = [&health] { return health.broker_is_away(); };

@@ -28,6 +28,7 @@ struct Metrics {
   std::uint64_t replayed = 0;   ///< requests answered by their Idempotency-Key
   std::uint64_t cancelled = 0;  ///< jobs whose callers hung up
   std::uint64_t caller_limits_hit = 0;
+  std::uint64_t spans_sent = 0, spans_lost = 0;
   std::uint64_t unserved = 0;  ///< refused since no worker served them
 
   std::map<std::string, std::uint64_t, std::less<>>

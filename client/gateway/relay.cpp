@@ -25,11 +25,12 @@ std::string ms_text(std::chrono::nanoseconds time) {
 }  // namespace
 
 Relay::Relay(Gateway& gateway, CallerLimits& limits, Caller caller, std::string request_id,
-             ResponderPtr responder)
+             std::string traceparent, ResponderPtr responder)
     : gateway_(gateway),
       limits_(limits),
       caller_(std::move(caller)),
       request_id_(std::move(request_id)),
+      traceparent_(std::move(traceparent)),
       arrived_(gateway.loop.now()),
       responder_(std::move(responder)) {}
 
@@ -76,7 +77,8 @@ void Relay::tell(const std::optional<wire::Usage>& usage) {
   AnswerFacts told{.lane = facts.lane,
                    .model = flight_->plan().steps.front().model,
                    .waited = facts.queued,
-                   .ran = facts.ran};
+                   .ran = facts.ran,
+                   .traceparent = traceparent_};
   if (usage) {
     told.input_tokens = usage->input_tokens;
     told.output_tokens = usage->output_tokens;

@@ -20,8 +20,9 @@ namespace lanemq::gateway {
 /// until the answer's end.
 class Relay final : public FlightWatcher, public std::enable_shared_from_this<Relay> {
  public:
+  /// `traceparent`: where what the request causes stands; empty: nowhere.
   Relay(Gateway& gateway, CallerLimits& limits, Caller caller, std::string request_id,
-        ResponderPtr responder);
+        std::string traceparent, ResponderPtr responder);
   ~Relay() override;
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -48,7 +49,7 @@ class Relay final : public FlightWatcher, public std::enable_shared_from_this<Re
   Gateway& gateway_;
   CallerLimits& limits_;
   const Caller caller_;
-  const std::string request_id_;
+  const std::string request_id_, traceparent_;
   const Loop::TimePoint arrived_;
   ResponderPtr responder_;
   std::shared_ptr<Flight> flight_;

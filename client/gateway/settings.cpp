@@ -246,6 +246,7 @@ const Options<Settings>& option_table() {
                 &Settings::insecure),
       yes_or_no("access_log", "A line of the log for each request (request.answered), 1000 a second at most.",
                 &Settings::access_log),
+      rows::otlp(&Settings::otlp),
       rows::log_level(&Settings::log_level),
       rows::log_format(&Settings::log_format),
       rows::keep_cores(&Settings::keep_cores),

@@ -33,6 +33,7 @@ struct Settings {
   log::Format log_format = log::Format::text;
   bool keep_cores = false;
   bool access_log = false;
+  std::string otlp{};  ///< where spans go; empty: nowhere
   bool insecure = false;
   /// As configured: paths, or `credential:NAME`; and the files that these are. Empty: no TLS.
   std::string tls_certificate{}, tls_key{}, tls_certificate_file{}, tls_key_file{};

@@ -36,6 +36,7 @@ constexpr Fixed kFixed[] = {fixed<&Settings::broker>("broker"),
                                changed.tls_key_file = running.tls_key_file;
                              }},
                             fixed<&Settings::batches>("state and the bounds of files and batches"),
+                            fixed<&Settings::otlp>("otlp"),
                             fixed<&Settings::log_level>("log_level"),
                             fixed<&Settings::log_format>("log_format"),
                             fixed<&Settings::keep_cores>("keep_cores")};

@@ -23,9 +23,12 @@ std::string_view wire_text(const std::string& text) {
 
 /// Why the request cannot be sent: nobody could decode it, so nobody would answer.
 std::optional<ClientError> unsendable(const JobRequest& job) {
-  if (job.meta.empty() || !to_json(job.meta).empty()) return std::nullopt;
+  const auto is_one_value = [](const std::string& text) { return text.empty() || !to_json(text).empty(); };
+  const bool meta_is_good = is_one_value(job.meta);
+  if (meta_is_good && is_one_value(job.trace)) return std::nullopt;
   return ClientError{.code = std::string(name_of(ErrorCode::bad_request)),
-                     .message = "JobRequest::meta is not one msgpack value of at most " +
+                     .message = std::string(meta_is_good ? "JobRequest::trace" : "JobRequest::meta") +
+                                " is not one msgpack value of at most " +
                                 std::to_string(limits::header_bytes_max) + " bytes",
                      .local = true};
 }
@@ -58,6 +61,7 @@ void encode_submit(const JobRequest& job, const Blob& body, std::size_t batch_ma
   if (job.end_when_spent) submit.spent = "end";
   submit.stream = request.kind == RequestKind::stream || (request.kind == RequestKind::leave && job.stream);
   submit.meta = {job.meta};
+  submit.trace = {job.trace};
   if (request.kind == RequestKind::leave) submit.reply = "accepted";
   header.clear();
   if (body.size() > limits::inline_bytes_max) {

@@ -15,6 +15,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+constexpr std::chrono::seconds kAheadKept{1};
+constexpr int kReadings = 3;
 constexpr int kStatusError = 2;  ///< OTLP's STATUS_CODE_ERROR
 
 std::mt19937_64 seeded() {
@@ -24,10 +26,25 @@ std::mt19937_64 seeded() {
   return std::mt19937_64(seed);
 }
 
-std::int64_t since_1970(Steady time) {
-  const nanoseconds before_now = std::chrono::steady_clock::now() - time;
-  const nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
-  return (now - before_now).count();
+/// How far the wall clock is ahead of the steady one. Kept for a moment, so that spans of one job fit
+/// together although each pair of readings is a little apart, and no longer, since the wall clock is set.
+nanoseconds wall_ahead() {
+  struct Reading {
+    Steady at{};
+    nanoseconds ahead{};
+    nanoseconds apart = nanoseconds::max();
+  };
+  thread_local Reading kept;
+  if (kept.apart != nanoseconds::max() && std::chrono::steady_clock::now() - kept.at < kAheadKept)
+    return kept.ahead;
+  kept.apart = nanoseconds::max();
+  for (int i = 0; i < kReadings; ++i) {
+    const Steady before = std::chrono::steady_clock::now();
+    const nanoseconds wall = std::chrono::system_clock::now().time_since_epoch();
+    const nanoseconds apart = std::chrono::steady_clock::now() - before;
+    if (apart < kept.apart) kept = {before, wall - before.time_since_epoch(), apart};
+  }
+  return kept.ahead;
 }
 
 /// Whole numbers of 64 bits are texts in protobuf's JSON.
@@ -83,7 +100,7 @@ void Span::add(std::string_view fact, std::string_view text) {
 }
 
 void Span::set_times(Steady begin, Steady end) {
-  begin_ns = since_1970(begin);
+  begin_ns = (begin.time_since_epoch() + wall_ahead()).count();
   end_ns = begin_ns + nanoseconds(end - begin).count();
 }
 

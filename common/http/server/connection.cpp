@@ -696,8 +696,9 @@ void HttpServer::Core::Connection::dispatch() {
   request_.peer = request.peer;
   request_.secret_hash = request.secret_hash;
   request_.anthropic_prefix = request.anthropic_prefix;
-  if (const std::string* version = request.headers.find("anthropic-version"))
-    request_.headers.add("anthropic-version", *version);
+  for (const auto& [name, value] : request.headers)
+    if (name == "anthropic-version" || name == "traceparent" || name == "tracestate")
+      request_.headers.add(name, value);
   try {
     route_->handler(std::move(request), exchange);
   } catch (const std::exception& error) {

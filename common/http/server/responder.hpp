@@ -19,6 +19,7 @@ struct AnswerFacts {
   std::string lane{}, model{};
   std::optional<std::chrono::milliseconds> waited{}, ran{};
   std::optional<std::int64_t> input_tokens{}, output_tokens{};
+  std::string traceparent{};  ///< where what the request caused stands; empty: nowhere, or not said
 };
 
 /// The way back of a request: one answer, whole or in pieces.

@@ -68,6 +68,9 @@ struct JobRequest {
   bool end_when_spent = false;  ///< fail with `upstream_quota` rather than wait where all keys rest
   /// A msgpack value passed on to the worker; empty: none. docs/handlers.md says what handlers read.
   std::string meta{};
+  /// W3C Trace Context for the worker and the broker's spans, a msgpack map with `traceparent` and perhaps
+  /// `tracestate`; empty: none.
+  std::string trace{};
   bool stream = false;  ///< for leave(): the answer is made in pieces, for follow()
 };
 
