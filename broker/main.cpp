@@ -32,6 +32,7 @@
 #include "common/settings/secret_source.hpp"
 #include "common/settings/start_check.hpp"
 #include "common/signals/signal_set.hpp"
+#include "common/trace/exporter.hpp"
 
 namespace {
 
@@ -279,6 +280,7 @@ void settle_endpoints(Config& config) {
     const char* const folder = std::getenv("RUNTIME_DIRECTORY");
     config.server.admin = lanemq::default_admin_endpoint(folder != nullptr ? folder : "");
   }
+  if (!config.server.otlp.empty()) lanemq::trace::require_endpoint(config.server.otlp);
   check_endpoint(config.server.admin, lanemq::settings::Port::any);
   require_admin_local(config.server.admin);
   require_apart("clients", config.server.clients, "workers", config.server.workers);
@@ -438,6 +440,9 @@ int main(int argc, char** argv) {
       return again;
     });
   } catch (const ConfigError& error) {
+    std::cerr << "lanemq-broker: " << error.what() << "\n";
+    return kExitUsage;
+  } catch (const std::invalid_argument& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitUsage;
   } catch (const lanemq::io::StoreError& error) {

@@ -61,6 +61,7 @@ const settings::Options<Config>& option_table() {
       size("store_backlog_max", {0, kCountMax},
            "Bytes that may wait for the store's disk; beyond them what would wait too is refused.",
            &Config::server, &io::ServerOptions::store_backlog_max),
+      settings::rows::otlp(&Config::server, &io::ServerOptions::otlp),
       settings::rows::log_level(&Config::log_level),
       settings::rows::log_format(&Config::log_format),
       text("secret_key", "source",

@@ -32,8 +32,9 @@ constexpr auto kCatchUpPause = std::chrono::milliseconds(5);
 /// How long the last answers may take to leave.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
 
-core::Options with_store(core::Options options, bool durable) {
+core::Options with_adapters(core::Options options, bool durable, bool traces) {
   options.store_durable = durable;
+  options.tells_waits = traces;
   options.wall_ms -= std::chrono::milliseconds(kTimeAtStart).count();
   return options;
 }
@@ -43,7 +44,7 @@ core::Options with_store(core::Options options, bool durable) {
 Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
                int signals, Configuration configuration, std::uint64_t seed, service::Notifier& notifier)
     : options_(options),
-      broker_(with_store(core_options, store->durable()), seed),
+      broker_(with_adapters(core_options, store->durable(), !options.otlp.empty()), seed),
       store_(std::move(store)),
       sockets_(options_, core_options),
       post_(sockets_, options_, stats_),
@@ -60,6 +61,7 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
               std::move(configuration.edit), core::TimePoint(kTimeAtStart)),
       signals_(signals),
       started_(Clock::now()) {
+  if (!options_.otlp.empty()) spans_ = std::make_unique<WaitSpans>(options_.otlp, started_ - kTimeAtStart);
   restore();
 }
 
@@ -141,6 +143,7 @@ bool Server::turn() {
   commits_.send();
   log_notices(broker_.outbox().notices);
   broker_.outbox().notices.clear();
+  make_spans();
   note_standstill(core::Duration(0));
   stats_.turns.note(now_ - began, now_);
   return read > 0 || !post_.unreachable_workers().empty() || !sockets_.worker_connections.gone().empty() ||
@@ -160,6 +163,15 @@ void Server::look_at_connections() {
   stats_.connections_refused = clients.counts().refused + workers.counts().refused;
   stats_.connections_cut = clients.counts().cut + workers.counts().cut;
   stats_.receiving_bytes = clients.table().receiving_bytes() + workers.table().receiving_bytes();
+}
+
+/// Makes spans of what the core tells of waits.
+void Server::make_spans() {
+  if (!spans_) return;
+  spans_->take(broker_.outbox().waits);
+  broker_.outbox().waits.clear();
+  stats_.spans_sent = spans_->sent();
+  stats_.spans_lost = spans_->lost();
 }
 
 /// Whether the loop still reads what came during a standstill: until then no timer fires, so that no peer

@@ -23,6 +23,7 @@
 #include "broker/io/stats_document.hpp"
 #include "broker/io/store.hpp"
 #include "broker/io/store_watch.hpp"
+#include "broker/io/wait_spans.hpp"
 
 namespace lanemq::io {
 
@@ -75,6 +76,7 @@ class Server {
   void take_disconnected_workers();
   void note_standstill(core::Duration expected);
   void look_at_connections();
+  void make_spans();
   bool catches_up(std::size_t read);
   void take_signals(core::TimePoint now);
   bool over(core::TimePoint now);
@@ -95,6 +97,7 @@ class Server {
   PluginDesk plugins_;
   ConfigDesk config_desk_;
   Intake intake_;
+  std::unique_ptr<WaitSpans> spans_;  ///< null: none are made
   int signals_;
   Clock::time_point started_;
   Clock::time_point polled_{};

@@ -60,7 +60,9 @@ class TurnTimes {
   X(connections_gave_way, "connections that had said nothing, and gave way to others")     \
   X(connections_refused, "connections that came when there were connections_max")          \
   X(connections_cut, "connections that sent without end what is no message")               \
-  X(receiving_bytes, "bytes of messages that are not whole yet, of busy connections, now")
+  X(receiving_bytes, "bytes of messages that are not whole yet, of busy connections, now")       \
+  X(spans_sent, "spans that the collector of `otlp` has taken")                            \
+  X(spans_lost, "spans that found no room, or that the collector did not take")
 // clang-format on
 
 /// Open descriptors of this process. Counting them takes long where there are tens of thousands and the

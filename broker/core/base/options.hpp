@@ -149,6 +149,7 @@ struct Options {
   std::int64_t output_default = 512;  ///< tokens of an answer, of a model nobody has seen
 
   bool store_durable = false;  ///< what is written outlives the broker; else nothing is
+  bool tells_waits = false;    ///< the outbox gets a Wait for each wait of a job with a trace
   std::int64_t wall_ms = 0;    ///< Unix time in ms at the core's time zero; for the ids the broker makes
 };
 

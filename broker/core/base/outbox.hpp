@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 
 #include "broker/core/base/grouping.hpp"
 #include "broker/core/base/identity.hpp"
+#include "broker/core/base/time.hpp"
 #include "broker/core/base/writes.hpp"
 
 namespace lanemq::core {
@@ -60,6 +62,18 @@ struct Notice {
   std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: as the upstream said, and as it counts
 };
 
+/// What a job with a `trace` waited for, for who follows the trace: from its acceptance, or since it went
+/// back to its queue, to its hand-over or end.
+struct Wait {
+  std::string trace;  ///< as its submit said, msgpack
+  std::string job{}, service{}, lane{}, model{};
+  std::int64_t attempt = 0;  ///< that began when the wait was over; 0: none did yet
+  TimePoint since{}, until{};
+  std::optional<TimePoint> budget_since{};  ///< from when on budgets kept it waiting
+  std::string_view end{};  ///< the code it was refused or ended with; empty: it was handed over
+  std::string limiter{};   ///< of a refusal, as its answer says
+};
+
 /// A body, or a result, that the loop is to read from the store.
 struct BodyWanted {
   std::uint64_t number = 0;
@@ -75,10 +89,13 @@ struct BodyWanted {
 /// again, and nothing points into records that may be gone when they are sent.
 class Outbox {
  public:
-  bool empty() const { return sends.empty() && notices.empty() && writes.empty() && reads.empty(); }
+  bool empty() const {
+    return sends.empty() && notices.empty() && waits.empty() && writes.empty() && reads.empty();
+  }
   void clear() {
     clear_sends();
     notices.clear();
+    waits.clear();
     writes.clear();
     reads.clear();
   }
@@ -151,7 +168,8 @@ class Outbox {
 
   std::vector<Send> sends;
   std::vector<Notice> notices;
-  Writes writes;  ///< to be committed before what waits is sent
+  std::vector<Wait> waits;  ///< none without Options::tells_waits
+  Writes writes;            ///< to be committed before what waits is sent
   std::vector<BodyWanted> reads;
   Buffer bytes;
 

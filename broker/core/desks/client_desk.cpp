@@ -10,6 +10,7 @@
 #include "broker/core/life/journal.hpp"
 #include "broker/core/life/results.hpp"
 #include "broker/core/life/streams.hpp"
+#include "broker/core/life/waits.hpp"
 #include "broker/core/scheduler/state.hpp"
 
 namespace lanemq::core {
@@ -46,6 +47,7 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
   Lane& lane = *state_.lane_named(fields.lane);
   if (const auto why = Admission::beyond_key(event, lane)) {
     ++lane.counters.refused;
+    tell_refused(state_, event, *why, now);
     return answers_.refuse(event.from, fields.ref, fields.id, *why);
   }
   const ReplyMode mode = Admission::reply_mode_of(fields);
@@ -69,6 +71,7 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
   Admitted admitted{.lane = &lane, .client = &*client, .connection = &connection};
   if (const auto why = admission_.admit(event, admitted, now)) {
     ++lane.counters.refused;
+    tell_refused(state_, event, *why, now);
     return answers_.refuse(event.from, fields.ref, fields.id, *why);
   }
   life_.accept(event, admitted, mode, now);

@@ -159,6 +159,7 @@ struct Job final : Record {
     std::uint8_t crashes = 0;                         ///< workers that were lost with it
     std::uint8_t missed = 0;                          ///< one of its hand-overs never arrived
     std::uint16_t refused_key = Reservation::kNoKey;  ///< of key_refused: the key, where known
+    std::optional<TimePoint> waits_again_since;       ///< of one whose waits are told: its last requeue
     History history;                                  ///< of its attempts
     std::unique_ptr<AnswerStream> answer;             ///< set where the client asked for a stream
     /// Of a job that is cancelled when it has no client left: its clients.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "broker/core/life/journal.hpp"
+#include "broker/core/life/waits.hpp"
 #include "broker/core/scheduler/state.hpp"
 #include "broker/core/scheduler/upstreams.hpp"
 
@@ -24,11 +25,13 @@ void Handover::start(const Pick& pick, TimePoint now) {
   Flow& flow = job.flow();
   Worker& worker = *state_.workers.find_place(flow.service(), job.lane)->worker;
   if (job.attempt == 0) lane.wait.record(now - job.accepted_at);
+  const std::optional<TimePoint> refused_since = flow.starts(now);
   const std::int64_t cost = dispatcher_.take(job);
   job.state = JobState::running;
   ++lane.running;
   ++job.attempt;
   ++job.attempts;
+  tell_wait(state_, job, refused_since, {}, now);
   Away& away = state_.jobs.go_away(job);
   away.charged = cost;
   away.dispatched_at = now;

@@ -11,6 +11,7 @@
 #include "broker/core/life/journal.hpp"
 #include "broker/core/life/results.hpp"
 #include "broker/core/life/streams.hpp"
+#include "broker/core/life/waits.hpp"
 #include "broker/core/scheduler/state.hpp"
 #include "broker/core/scheduler/upstreams.hpp"
 
@@ -203,6 +204,7 @@ void JobLife::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
                     now);
   --lane.running;
   ++lane.counters.requeued;
+  note_wait_begins(state_, job, now);
   if (due > now) {
     job.state = JobState::delayed;
     job.at_away().due = due;
@@ -287,6 +289,8 @@ void JobLife::leave(Job& job, Terminal& how, TimePoint now) {
     how.ran_ms = to_ms32(ran_for);
     lane.run.record(ran_for);
   } else {
+    tell_wait(state_, job, job.state == JobState::queued ? job.flow().refused_since() : std::nullopt,
+              how.ending != nullptr ? how.ending->code : ErrorCode::internal, now);
     state_.leave_queue(job);
   }
   if (Worker* const worker = job.worker(); worker != nullptr) {

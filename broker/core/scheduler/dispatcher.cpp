@@ -230,6 +230,7 @@ Pick Dispatcher::ask(Flow& flow, As as, TimePoint now) {
     group.saver = &flow;
     wake_at = std::min(wake_at, group.saves_until);
   }
+  flow.refused(now);
   parking_.park(flow, rank, stalls_, short_of, wake_at);
   return {};
 }
@@ -264,6 +265,7 @@ Pick Dispatcher::wait_for_model(Flow& flow, TimePoint until, TimePoint now) {
   stalls_.assign(1, {.budget = line});
   const std::optional<std::size_t> short_of =
       state_.options.lanes[head.lane].share_min > 0 ? std::optional(line) : std::nullopt;
+  flow.refused(now);
   parking_.park(flow, parking_.rank_of(flow, rank_of(head, now)), stalls_, short_of, until);
   return {};
 }

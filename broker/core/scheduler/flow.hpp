@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -112,6 +113,19 @@ class Flow {
   std::int64_t tag_rest = 0;  ///< the rest, less than a unit of tag
   /// Whether it stands in a line, also while it is to be asked again.
   bool in_line() const { return parked_.in != nullptr; }
+  /// A budget refuses its head.
+  void refused(TimePoint now) {
+    if (!parked_.refused_since) parked_.refused_since = now;
+  }
+  /// Its head starts. Returns since when budgets have refused its heads; none: the last ones were not. Those
+  /// that start beside one that had to wait have waited with it. Requires: the head is still in line where it
+  /// was refused.
+  std::optional<TimePoint> starts(TimePoint now) {
+    if (in_line()) parked_.waiter_started_at = now;
+    if (parked_.waiter_started_at != now) parked_.refused_since.reset();
+    return parked_.refused_since;
+  }
+  std::optional<TimePoint> refused_since() const { return parked_.refused_since; }
   /// Whether it stands in line as an owed flow, which saves up.
   bool saves() const { return in_line() && parked_.rank.is_owed(); }
 
@@ -139,6 +153,8 @@ class Flow {
     std::vector<Stall> stalls;
     bool asked = false;                 ///< to be asked again; it keeps its place in line until then
     std::size_t short_of = kNotListed;  ///< the budget that it is short of even as an owed flow
+    /// Since when its heads have been refused; when one that was last started.
+    std::optional<TimePoint> refused_since, waiter_started_at;
   };
 
   void move_back(ClientQueue& queue, std::int64_t cost);
