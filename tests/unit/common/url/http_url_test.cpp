@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/url/http_url.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lanemq {
+namespace {
+
+TEST(HttpUrl, has_a_host_and_no_credentials) {
+  for (const char* good : {"http://a", "https://a.example/v1?x=y", "http://[::1]:80"})
+    EXPECT_EQ(http_url_problem(good), "") << good;
+  for (const char* bad : {"", "a", "a:80", "ftp://a", "http://", "http://u@a", "http://u:p@a", "http:// a"})
+    EXPECT_NE(http_url_problem(bad), "") << bad;
+}
+
+TEST(HttpUrl, of_ones_own_network) {
+  for (const char* own :
+       {"http://127.0.0.1:8000/v1", "http://127.9.9.9", "http://10.0.0.1", "http://172.16.0.1",
+        "http://172.31.255.255", "http://192.168.1.1", "http://169.254.1.1", "http://[::1]:8000",
+        "http://[fd00::1]", "http://[fe80::1]", "http://localhost:8000", "http://vllm:8000/v1", "http://VLLM",
+        "https://gpu.internal", "http://a.b.local", "http://box.lan", "http://x.home.arpa",
+        "http://a.local."})
+    EXPECT_TRUE(is_own_host(own)) << own;
+}
+
+TEST(HttpUrl, of_strangers) {
+  for (const char* strange :
+       {"https://api.openai.com/v1", "https://api.anthropic.com", "http://8.8.8.8", "http://172.32.0.1",
+        "http://172.15.0.1", "http://11.0.0.1", "http://192.169.0.1", "http://[2001:db8::1]",
+        "http://[::ffff:8.8.8.8]", "http://127.0.0.1.example.com", "http://10.example.com",
+        "http://internal.example.com", "http://notlocal.example", "http://localhost.example"})
+    EXPECT_FALSE(is_own_host(strange)) << strange;
+}
+
+}  // namespace
+}  // namespace lanemq
