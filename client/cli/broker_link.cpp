@@ -6,6 +6,7 @@
 #include <lanemq/text.hpp>
 
 #include "client/cli/explanation.hpp"
+#include "common/explanation/explanation.hpp"
 #include "common/settings/peer.hpp"
 #include "common/settings/values.hpp"
 

@@ -2,24 +2,14 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include <lanemq/client.hpp>
 
+#include "common/explanation/explanation.hpp"
+
 namespace lanemq::cli {
 
-/// A job's state in plain words, safe for a terminal.
-struct Explanation {
-  std::string what;  ///< what the job does, and the one thing it waits for
-  std::string help;  ///< what would help; empty: nothing is needed
-};
-
 Explanation explain_status(const JobStatus& status);
-
-/// What helps where the upstream refused the key of the worker.
-inline constexpr std::string_view kKeyHelp =
-    "The key is the worker's: give lanemq-worker the right one and restart it; the upstream's message says "
-    "what is wrong with this one.";
 
 /// A job's status as one line of JSON, with the protocol's names; unset fields are left out.
 std::string status_json(const JobStatus& status);

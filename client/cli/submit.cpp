@@ -17,6 +17,7 @@
 #include "client/cli/meta.hpp"
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/terminal.hpp"
+#include "common/explanation/explanation.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/settings/secret_shapes.hpp"
 

@@ -195,20 +195,6 @@ void hush_signals() {
   static_cast<void>(!::read(signal_bell, &count, sizeof count));
 }
 
-std::string short_duration(std::chrono::milliseconds duration) {
-  const long long ms = duration.count();
-  char text[32];
-  if (ms < 1'000)
-    std::snprintf(text, sizeof text, "%lldms", ms);
-  else if (ms < 60'000)
-    std::snprintf(text, sizeof text, "%lld.%llds", ms / 1'000, ms % 1'000 / 100);
-  else if (ms < 3'600'000)
-    std::snprintf(text, sizeof text, "%lldm%02llds", ms / 60'000, ms / 1'000 % 60);
-  else
-    std::snprintf(text, sizeof text, "%lldh%02lldm", ms / 3'600'000, ms / 60'000 % 60);
-  return text;
-}
-
 std::string grouped(std::uint64_t number) {
   std::string text = std::to_string(number);
   for (std::size_t at = text.size(); at > 3;)

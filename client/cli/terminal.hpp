@@ -53,8 +53,6 @@ int interrupted();
 int signal_descriptor();
 void hush_signals();
 
-/// 950ms, 12.3s, 4m05s, 2h07m.
-std::string short_duration(std::chrono::milliseconds duration);
 /// 1234567 as 1,234,567.
 std::string grouped(std::uint64_t number);
 

@@ -9,6 +9,7 @@
 #include <lanemq/text.hpp>
 
 #include "client/cli/terminal.hpp"
+#include "common/explanation/explanation.hpp"
 #include "common/settings/secret_shapes.hpp"
 
 namespace lanemq::cli {

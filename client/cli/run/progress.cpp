@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "client/cli/terminal.hpp"
+#include "common/explanation/explanation.hpp"
 
 namespace lanemq::cli {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "client/cli/table.hpp"
 #include "client/cli/terminal.hpp"
+#include "common/explanation/explanation.hpp"
 
 namespace lanemq::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include "client/cli/run/retry.hpp"
 #include "client/cli/stats_table.hpp"
 #include "client/cli/terminal.hpp"
+#include "common/explanation/explanation.hpp"
 
 namespace lanemq::cli {
 namespace {
