@@ -72,6 +72,7 @@ bool only_looks(AdminVerb verb) {
     case AdminVerb::dead:
     case AdminVerb::pauses:
     case AdminVerb::config:
+    case AdminVerb::changes:
       return true;
     default:
       return false;  // a verb that nobody has thought of here needs an operator

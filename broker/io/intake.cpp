@@ -159,8 +159,12 @@ void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const B
   if (const auto* submit = std::get_if<wire::Submit>(&request))
     return broker_.handle(core::Submitted{from, submit, body}, now);
   if (const auto* cancel = std::get_if<wire::Cancel>(&request)) {
-    if (peer == core::Peer::admin)
-      log::event(log::Level::info, "admin.cancel", {{"name", cancel->id}, {"by", operator_of(incoming_)}});
+    if (peer == core::Peer::admin) {
+      const std::string who = operator_of(incoming_);
+      log::event(log::Level::info, "admin.cancel", {{"name", cancel->id}, {"by", who}});
+      operator_log_.changes().add(
+          {.verb = "cancel", .what = "job", .name = std::string(cancel->id), .how = {}, .by = who}, now);
+    }
     return broker_.handle(core::CancelAsked{from, cancel}, now);
   }
   if (const auto* query = std::get_if<wire::StatusQuery>(&request))
@@ -183,7 +187,10 @@ void Intake::take_admin_query(const core::Origin& from, const wire::AdminQuery& 
                                  .what = query.what,
                                  .name = query.name.empty() ? query.id : query.name,
                                  .sends = outbox.sends.size(),
-                                 .notices = outbox.notices.size()};
+                                 .notices = outbox.notices.size(),
+                                 .is_change = is_for_loop && !query.dry_run &&
+                                              (info->verb == AdminVerb::reload ||
+                                               (info->verb == AdminVerb::plugin && !query.value.empty()))};
   if (is_for_loop && info->verb == AdminVerb::backup)
     desks_.backups.begin(from, query);
   else if (is_for_loop && info->verb == AdminVerb::reload)
@@ -192,9 +199,11 @@ void Intake::take_admin_query(const core::Origin& from, const wire::AdminQuery& 
     desks_.plugins.asked(from, query, asked.who, outbox);
   else if (is_for_loop && info->verb == AdminVerb::config)
     desks_.config.asked(from, query);
+  else if (is_for_loop && info->verb == AdminVerb::changes)
+    operator_log_.changes().asked(from, query, outbox, now);
   else
     broker_.handle(core::AdminAsked{from, &query, &edit_}, now);
-  operator_log_.told(asked, outbox);
+  operator_log_.told(asked, outbox, now);
 }
 
 /// Returns how many messages it was: each item of a batch counts.

@@ -27,12 +27,25 @@ std::string operator_of(const Incoming& message) {
          std::string(address.substr(pid + 1));
 }
 
-void OperatorLog::told(const Asked& asked, core::Outbox& outbox) {
-  for (std::size_t i = asked.notices; i < outbox.notices.size(); ++i)
-    if (outbox.notices[i].kind == core::Notice::Kind::changed_by_operator) outbox.notices[i].by = asked.who;
+void OperatorLog::told(const Asked& asked, core::Outbox& outbox, core::TimePoint now) {
+  for (std::size_t i = asked.notices; i < outbox.notices.size(); ++i) {
+    core::Notice& notice = outbox.notices[i];
+    if (notice.kind != core::Notice::Kind::changed_by_operator) continue;
+    notice.by = asked.who;
+    changes_.add(
+        {.verb = notice.verb, .what = notice.what, .name = notice.name, .how = notice.how, .by = asked.who},
+        now);
+  }
   if (outbox.sends.size() <= asked.sends) return;
   if (decoder_.decode(outbox.header(outbox.sends.back()), reply_) != nullptr) return;
-  if (const auto* why = std::get_if<wire::ErrorReply>(&reply_)) refused(asked, *why);
+  if (const auto* why = std::get_if<wire::ErrorReply>(&reply_)) return refused(asked, *why);
+  if (asked.is_change)
+    changes_.add({.verb = std::string(asked.verb),
+                  .what = std::string(asked.what),
+                  .name = std::string(asked.name),
+                  .how = {},
+                  .by = asked.who},
+                 now);
 }
 
 void OperatorLog::refused(const Asked& asked, const wire::ErrorReply& why) {

@@ -9,6 +9,7 @@
 #include <lanemq/codec.hpp>
 
 #include "broker/core/base/outbox.hpp"
+#include "broker/io/change_log.hpp"
 #include "broker/io/router.hpp"
 
 namespace lanemq::io {
@@ -28,13 +29,17 @@ class OperatorLog {
     std::string who;
     std::string_view verb, what, name;
     std::size_t sends, notices;  ///< that the outbox had before
+    bool is_change;              ///< the loop's own, of which no notice tells
   };
   /// The core has answered.
-  void told(const Asked& asked, core::Outbox& outbox);
+  void told(const Asked& asked, core::Outbox& outbox, core::TimePoint now);
+  /// What has been changed. `cancel` is no verb: it is added by who sees it.
+  ChangeLog& changes() { return changes_; }
 
  private:
   void refused(const Asked& asked, const wire::ErrorReply& why);
 
+  ChangeLog changes_;
   Decoder decoder_{0};
   wire::ClientReply reply_;
   std::chrono::steady_clock::time_point second_{};

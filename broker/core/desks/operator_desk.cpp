@@ -92,6 +92,7 @@ void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
       return change_lane(event);
     case AdminVerb::backup:
     case AdminVerb::config:
+    case AdminVerb::changes:
     case AdminVerb::reload:
     case AdminVerb::plugin:
       // The loop, which knows the store, the configuration and the plugins, answers these itself.

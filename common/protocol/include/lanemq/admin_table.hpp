@@ -31,6 +31,7 @@ namespace lanemq {
   X(purge, "", "id lane service client model code from limit dry_run", "forget dead jobs")             \
   X(pauses, "", "from limit", "list what is paused")                                                   \
   X(config, "", "from limit", "list the options with their values, and where each was set")            \
+  X(changes, "", "from limit", "list what operators have changed and by whom, the newest first")       \
   X(pause, "what name", "reason dry_run", "hand over no job of a lane, service, client or budget")     \
   X(resume, "what name", "dry_run", "take a pause back, or the drain of a worker")                     \
   X(drain, "name", "dry_run", "hand over no job to a worker, or to all workers of that name")          \
