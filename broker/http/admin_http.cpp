@@ -7,12 +7,15 @@
 #include <lanemq/admin_table.hpp>
 
 #include "broker/http/followers.hpp"
+#include "broker/http/history_feed.hpp"
 #include "broker/http/http_access.hpp"
 #include "broker/http/openapi.hpp"
 #include "broker/http/operator_link.hpp"
+#include "broker/http/page.hpp"
 #include "broker/http/readiness.hpp"
 #include "broker/http/sampler.hpp"
 #include "broker/http/verb_requests.hpp"
+#include "common/explanation/explanation.hpp"
 #include "common/http/server/listen.hpp"
 #include "common/http/server/server.hpp"
 #include "common/log/log.hpp"
@@ -62,6 +65,21 @@ HttpAnswer plain(int status, std::string text) {
           .body = http::blob_of(std::move(text))};
 }
 
+/// What `lanemq explain` says of a job.
+Json explained(const Json& job) {
+  JobNow now{.id = job.value("id", ""),
+             .lane = job.value("lane", ""),
+             .state = job.value("state", ""),
+             .blocked_by = job.value("blocked_by", ""),
+             .worker = job.value("worker", ""),
+             .attempts = job.value("attempts", std::int64_t{0}),
+             .error_code = job.value("code", ""),
+             .error_message = job.value("message", "")};
+  if (job.contains("eta_ms")) now.eta = std::chrono::milliseconds(job.value("eta_ms", std::int64_t{0}));
+  const Explanation explanation = explain(now);
+  return {{"what", explanation.what}, {"help", explanation.help}};
+}
+
 }  // namespace
 
 class AdminHttp::Core {
@@ -80,10 +98,14 @@ class AdminHttp::Core {
     if (now.identity) server_.encrypt(std::move(now.identity));
     add_probes();
     add_looks();
+    add_page();
     for (const AdminInfo& info : admin_table())
       add_verb(info);
     add_cancel();
-    sampler_.on_sample([this](const auto& sample) { followers_.send(*sample); });
+    sampler_.on_sample([this](const auto& sample) {
+      history_.add(sample->at_ms, feed_.values(sample));
+      followers_.send(*sample);
+    });
     const SignalsBlocked meanwhile;
     thread_ = std::thread([this] { serve(); });
   }
@@ -175,8 +197,44 @@ class AdminHttp::Core {
         });
     add("GET", "/v1/jobs/{id*}", Role::viewer,
         [this](const HttpRequest& request, const ResponderPtr& responder, std::string who) {
-          ask(Question{.op = "admin", .fields = {{"do", "job"}, {"id", request.param("id")}}}, responder,
-              std::move(who));
+          link_.ask(
+              {.op = "admin", .fields = {{"do", "job"}, {"id", request.param("id")}}, .who = std::move(who)},
+              [responder](LoopAnswer answer) {
+                if (answer.status == 200) answer.document["explanation"] = explained(answer.document);
+                responder->answer(json_of(answer.status, answer.document));
+              });
+        });
+  }
+
+  /// What people see, and what is asked for it besides verbs. The files hold nothing of the broker: everybody
+  /// may read them.
+  void add_page() {
+    router_.add("GET", "/", [](const HttpRequest& request, const ResponderPtr& responder) {
+      responder->answer(page_answer(*page_file(kFrontPage), request));
+    });
+    router_.add("GET", "/page/{name*}", [](const HttpRequest& request, const ResponderPtr& responder) {
+      const PageFile* const file = page_file(request.param("name"));
+      responder->answer(file != nullptr ? page_answer(*file, request)
+                                        : refused(404, "not_found", "the page has no such file"));
+    });
+    add("GET", "/v1/history", Role::viewer,
+        [this](const HttpRequest& request, const ResponderPtr& responder, const std::string&) {
+          const std::string span = request.query_param("span");
+          if (span != "15m" && span != "24h")
+            return responder->answer(refused(400, "bad_request", "field \"span\" must be 15m or 24h"));
+          HttpAnswer answer = http::json_answer(
+              200, history_.json(span == "15m" ? HistorySpan::quarter_hour : HistorySpan::day,
+                                 request.query_param("prefix")));
+          answer.headers.set("cache-control", "no-store");
+          answer.headers.set("x-content-type-options", "nosniff");
+          responder->answer(std::move(answer));
+        });
+    add("GET", "/v1/me", Role::viewer,
+        [this](const HttpRequest& request, const ResponderPtr& responder, const std::string& who) {
+          const bool may_change = access_.caller_of(request, Role::manager, server_.now()).has_value();
+          responder->answer(json_of(200, {{"who", who},
+                                          {"role", name_of(may_change ? Role::manager : Role::viewer)},
+                                          {"keys", access_.has_keys()}}));
         });
   }
 
@@ -222,6 +280,8 @@ class AdminHttp::Core {
   http::HttpServer server_;
   OperatorLink link_;
   Sampler sampler_;
+  History history_;
+  HistoryFeed feed_;
   const std::string url_;
   std::thread thread_;
 };

@@ -27,6 +27,7 @@ class HttpAccess {
   explicit HttpAccess(const HttpOptions& options) : hosts_(options.hosts) { replace(options.keys); }
 
   void replace(std::vector<HttpKey> keys);
+  bool has_keys() const { return !keys_.empty(); }
 
   /// Why a request is refused by its head, whatever it asks for; none: it is not.
   std::optional<http::HttpAnswer> refused_at_door(const http::HttpRequest& head) const;
