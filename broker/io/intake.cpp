@@ -177,6 +177,13 @@ void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const B
   broker_.handle(core::SeenSaid{from, &std::get<wire::Seen>(request)}, now);
 }
 
+/// Whether a query changes what no notice of the core tells of.
+bool Intake::changes_unnoticed(const AdminInfo& info, const wire::AdminQuery& query) {
+  if (query.dry_run) return false;
+  return info.verb == AdminVerb::reload || info.verb == AdminVerb::redrive || info.verb == AdminVerb::purge ||
+         (info.verb == AdminVerb::plugin && !query.value.empty());
+}
+
 /// The core knows neither files nor disks: the verbs about these are the loop's.
 void Intake::take_admin_query(const core::Origin& from, const wire::AdminQuery& query, core::TimePoint now) {
   const AdminInfo* const info = admin_info(query);
@@ -185,12 +192,12 @@ void Intake::take_admin_query(const core::Origin& from, const wire::AdminQuery& 
   const OperatorLog::Asked asked{.who = operator_of(incoming_),
                                  .verb = query.verb,
                                  .what = query.what,
-                                 .name = query.name.empty() ? query.id : query.name,
+                                 .name = !query.name.empty() ? query.name
+                                         : !query.id.empty() ? query.id
+                                                             : query.code,
                                  .sends = outbox.sends.size(),
                                  .notices = outbox.notices.size(),
-                                 .is_change = is_for_loop && !query.dry_run &&
-                                              (info->verb == AdminVerb::reload ||
-                                               (info->verb == AdminVerb::plugin && !query.value.empty()))};
+                                 .is_change = is_for_loop && changes_unnoticed(*info, query)};
   if (is_for_loop && info->verb == AdminVerb::backup)
     desks_.backups.begin(from, query);
   else if (is_for_loop && info->verb == AdminVerb::reload)

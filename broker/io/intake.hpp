@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include <lanemq/admin_table.hpp>
 #include <lanemq/codec.hpp>
 
 #include "broker/core/broker.hpp"
@@ -60,6 +61,7 @@ class Intake {
   std::string worker_batch_refused(std::size_t maps) const;
   void answer_bad_request(core::Peer peer, const DecodeError& error);
   void answer_forbidden(core::Peer peer, const wire::ClientRequest& request);
+  static bool changes_unnoticed(const AdminInfo& info, const wire::AdminQuery& query);
   void take_admin_query(const core::Origin& from, const wire::AdminQuery& query, core::TimePoint now);
   void answer_refused(const wire::ClientRequest& request, const Authorizer::Refusal& why);
   void answer_unauthorized(std::string_view why);
