@@ -216,7 +216,8 @@ TEST_F(StoreFile, has_records_in_the_form_of_its_version) {
                                 .body_hash = 14,
                                 .lane = "l",
                                 .key = "k",
-                                .chunks = 15},
+                                .chunks = 15,
+                                .ends_limited = true},
               core::History(), 0, state);
   core::Ending ending;
   ending.code = ErrorCode::deadline;
@@ -240,7 +241,7 @@ TEST_F(StoreFile, has_records_in_the_form_of_its_version) {
               &ending, result);
 
   EXPECT_EQ(io::schema_steps().size(), 3u);
-  EXPECT_EQ(hex(state), "dc0013000102030405060708090a0b0c0d0ea16ca16b900f");
+  EXPECT_EQ(hex(state), "dc0014000102030405060708090a0b0c0d0ea16ca16b900f01");
   EXPECT_EQ(hex(result),
             "dc0019a169a16da173a16ca175060102030405090607"
             "08"
