@@ -378,7 +378,7 @@ keys = [{ name = "k1" }, { name = "k2" }]
             "services": ("services --json",), "workers": ("workers --json",), "clients": ("clients --json",), "dead": ("dead --json",),
             "redrive": ("redrive kept",), "purge": ("purge --all --dry-run",), "pauses": ("pauses",), "pause": ("pause lane low",),
             "resume": ("resume lane low",), "drain": ("drain nobody",), "move": ("move waits low",), "backup": ("backup copy.db",),
-            "reload": ("reload",), "plugin": ("plugin",), "check": (f"check --json --gateway http://{self.address} --workers {self.room.broker.workers}",),
+            "reload": ("reload",), "config": ("config --json",), "changes": ("changes --json",), "plugin": ("plugin",), "check": (f"check --json --gateway http://{self.address} --workers {self.room.broker.workers}",),
             "top": ("top --json",), "simulate": (f"simulate --trace {trace}",), "keygen": ("keygen somebody --role client",),
             "completion": ("completion bash",)}
 
