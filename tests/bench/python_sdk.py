@@ -9,16 +9,14 @@ by `Client.map`, the bare loop by one DEALER socket, one message for each job, `
 `--rounds` each, and the medians are compared; a bare loop that makes batches by itself is shown beside them. Exit 1 where
 the package has less than 0.7 of the bare loop's jobs a second.
 """
-import argparse
 import asyncio
 import pathlib
 import statistics
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client/python"))
-import harness  # noqa: E402
+import echo_room  # noqa: E402
 import zmq  # noqa: E402
 from lanemq import AsyncClient, Client  # noqa: E402
 from msgpack import packb, unpackb  # noqa: E402
@@ -93,24 +91,13 @@ def package_asyncio(endpoint, jobs, window):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--window", type=int, default=256)
-    options = parser.parse_args()
-    room = harness.Room()
-    try:
-        room.start_broker(*harness.STEADY)
-        worker = room.start(harness.Process(harness.program("lanemq-worker"), "--broker", room.broker.workers, "--service",
-                                            "echo=echo", "--capacity", "512"))
-        assert worker.line().startswith("ready"), worker.stderr()
-        loops = {"bare": bare, "bare, batches": bare_batches, "package": package, "package, asyncio": package_asyncio}
-        rates = {name: [] for name in loops}
+    options = echo_room.options(__doc__)
+    loops = {"bare": bare, "bare, batches": bare_batches, "package": package, "package, asyncio": package_asyncio}
+    rates = {name: [] for name in loops}
+    with echo_room.echo_room() as room:
         for _ in range(options.rounds):
             for name, loop in loops.items():
                 rates[name].append(loop(room.broker.clients, options.jobs, options.window))
-    finally:
-        room.close()
     medians = {name: statistics.median(each) for name, each in rates.items()}
     for name, each in rates.items():
         print(f"{name:17} {medians[name]:8.0f} jobs/s   {medians[name] / medians['bare']:5.2f} of bare   "
