@@ -2,6 +2,7 @@
 #include "broker/io/connection_table.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace lanemq::io {
@@ -12,7 +13,8 @@ ConnectionTable::Connection* ConnectionTable::find(int descriptor) {
                                                                                     : nullptr;
 }
 
-std::optional<ConnectionTable::Closed> ConnectionTable::accepted(int descriptor, const AddressOwner& owner) {
+std::optional<ConnectionTable::Closed> ConnectionTable::accepted(int descriptor, const AddressOwner& owner,
+                                                                 Sent sent) {
   if (descriptor < 0) return std::nullopt;
   ended(descriptor);  // an end that nobody told of
   const auto index = static_cast<std::size_t>(descriptor);
@@ -21,12 +23,12 @@ std::optional<ConnectionTable::Closed> ConnectionTable::accepted(int descriptor,
   std::optional<Closed> closed;
   const bool of_address = mates.connections >= bounds_.per_address_max;
   if (of_address || size_ >= bounds_.connections_max) {
-    const std::map<std::uint64_t, int>& silent = of_address ? mates.silent : silent_;
+    const Silent& silent = of_address ? mates.silent : silent_;
     if (silent.empty()) {
       if (mates.connections == 0) owners_.erase(owner);
       return Closed{.descriptor = descriptor, .is_new = true, .of_address = of_address};
     }
-    closed = Closed{.descriptor = silent.begin()->second, .is_new = false, .of_address = of_address};
+    closed = Closed{.descriptor = gives_way(silent, sent), .is_new = false, .of_address = of_address};
   }
   Connection& connection = connections_[index];
   connection = {};
@@ -35,10 +37,28 @@ std::optional<ConnectionTable::Closed> ConnectionTable::accepted(int descriptor,
   connection.order = ++order_;
   ++mates.connections;
   ++size_;
-  mates.silent.emplace(connection.order, descriptor);
-  silent_.emplace(connection.order, descriptor);
+  connection.place = silent_.size();
+  silent_.push_back(descriptor);
+  connection.place_of_owner = mates.silent.size();
+  mates.silent.push_back(descriptor);
   if (closed) ended(closed->descriptor);
   return closed;
+}
+
+/// One of the silent, of which there are some.
+int ConnectionTable::gives_way(const Silent& silent, Sent sent) {
+  const auto drawn = [&](std::size_t i) {
+    if (silent.size() <= kCandidates) return silent[i];
+    return silent[std::uniform_int_distribution<std::size_t>(0, silent.size() - 1)(draw_)];
+  };
+  std::optional<std::tuple<std::uint64_t, std::uint64_t, int>> least;  // sent, order, descriptor
+  for (std::size_t i = 0; i < std::min(silent.size(), kCandidates); ++i) {
+    const int descriptor = drawn(i);
+    const std::tuple candidate(sent(descriptor), connections_[static_cast<std::size_t>(descriptor)].order,
+                               descriptor);
+    if (!least || candidate < *least) least = candidate;
+  }
+  return std::get<int>(*least);
 }
 
 void ConnectionTable::ended(int descriptor) {
@@ -58,8 +78,16 @@ void ConnectionTable::forget(Connection& connection) {
 
 void ConnectionTable::speaks(Connection& connection) {
   connection.silent = false;
-  silent_.erase(connection.order);
-  owners_.find(connection.owner)->second.silent.erase(connection.order);
+  leave(silent_, &Connection::place, connection.place);
+  leave(owners_.find(connection.owner)->second.silent, &Connection::place_of_owner,
+        connection.place_of_owner);
+}
+
+/// The last one takes the place of the one that leaves.
+void ConnectionTable::leave(Silent& silent, std::size_t Connection::*place, std::size_t at) {
+  connections_[static_cast<std::size_t>(silent.back())].*place = at;
+  silent[at] = silent.back();
+  silent.pop_back();
 }
 
 void ConnectionTable::heard(int descriptor, std::uint64_t bytes) {

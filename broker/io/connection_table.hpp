@@ -5,11 +5,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/functional/function_ref.h>
 
 namespace lanemq::io {
 
@@ -40,9 +41,13 @@ class ConnectionTable {
     bool is_new = false;
     bool of_address = false;  ///< the bound was that of its address
   };
-  /// A connection was accepted. Where there are as many as there may be, the oldest that has said nothing
-  /// gives way, or else the new one: the caller closes it, and the table knows it no more.
-  std::optional<Closed> accepted(int descriptor, const AddressOwner& owner);
+  /// How many bytes a connection has sent, read or not.
+  using Sent = absl::FunctionRef<std::uint64_t(int descriptor)>;
+  /// A connection was accepted. Where there are as many as there may be, one that has said nothing gives way,
+  /// or else the new one: the caller closes it, and the table knows it no more. Of kCandidates that have said
+  /// nothing, drawn at random, the one goes that has sent least, and the oldest of those. In order of age
+  /// alone everybody would go after places / rate, and nobody whose handshake takes longer would get in.
+  std::optional<Closed> accepted(int descriptor, const AddressOwner& owner, Sent sent);
   /// The connection has ended.
   void ended(int descriptor);
 
@@ -65,6 +70,8 @@ class ConnectionTable {
  private:
   /// Of a connection: less is not counted. It is what libzmq says by itself, the handshake and heartbeats.
   static constexpr std::uint64_t kUncounted = 64 << 10;
+  /// Each costs a system call where a place is wanted.
+  static constexpr std::size_t kCandidates = 8;
 
   struct Connection {
     bool open = false;
@@ -72,16 +79,21 @@ class ConnectionTable {
     bool heard = false;  // since the last look
     bool quiet = false;  // at the last look no message had come since the one before
     AddressOwner owner{};
-    std::uint64_t order = 0;  // of its acceptance
-    std::uint64_t whole = 0;  // bytes of whole messages
-    std::uint64_t held = 0;   // bytes that are none; 0 up to kUncounted
+    std::uint64_t order = 0;                    // of its acceptance
+    std::size_t place = 0, place_of_owner = 0;  // in the lists of the silent
+    std::uint64_t whole = 0;                    // bytes of whole messages
+    std::uint64_t held = 0;                     // bytes that are none; 0 up to kUncounted
   };
+  /// Descriptors of those that have said nothing, in no order.
+  using Silent = std::vector<int>;
   struct Owner {
     std::size_t connections = 0;
-    std::map<std::uint64_t, int> silent;  // by order
+    Silent silent;
   };
 
   Connection* find(int descriptor);
+  int gives_way(const Silent& silent, Sent sent);
+  void leave(Silent& silent, std::size_t Connection::*place, std::size_t at);
   void forget(Connection& connection);
   void speaks(Connection& connection);
   void count_held(Connection& connection, std::uint64_t held);
@@ -89,7 +101,8 @@ class ConnectionTable {
   ConnectionBounds bounds_;
   std::vector<Connection> connections_;  // by descriptor: the system gives the lowest
   absl::flat_hash_map<AddressOwner, Owner> owners_;
-  std::map<std::uint64_t, int> silent_;  // by order
+  Silent silent_;
+  std::minstd_rand draw_;
   std::size_t size_ = 0;
   std::uint64_t order_ = 0, receiving_bytes_ = 0;
 };

@@ -69,6 +69,13 @@ std::optional<std::uint64_t> received_by(int descriptor) {
   return received - std::min(received, static_cast<std::uint64_t>(std::max(waiting, 0)));
 }
 
+/// Bytes that have come on a connection, read or not.
+std::uint64_t sent_by(int descriptor) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+}
+
 }  // namespace
 
 Connections::Connections(zmq::context_t& context, zmq::socket_t& socket, std::string door,
@@ -95,7 +102,7 @@ void Connections::read() {
 }
 
 void Connections::accepted(int descriptor) {
-  const auto closed = table_.accepted(descriptor, owner_of(peer_of(descriptor)));
+  const auto closed = table_.accepted(descriptor, owner_of(peer_of(descriptor)), sent_by);
   if (!closed) return;
   ++(closed->is_new ? counts_.refused : counts_.gave_way);
   if (may_tell())

@@ -270,6 +270,7 @@ class Quiet(harness.Case):
         self.ask(client)
         if noisy:
             noisy.start()
+            self.addCleanup(stopping.set)  # else this program would wait for it without end
         end = time.monotonic() + seconds
         while time.monotonic() < end or (noisy and acts.value < acts_min and time.monotonic() < end + harness.PATIENCE + acts_min / 500):
             times.append(self.ask(client))
