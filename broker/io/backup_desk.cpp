@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "broker/core/desks/document_answer.hpp"
 #include "common/log/log.hpp"
 
 namespace lanemq::io {
@@ -40,12 +41,8 @@ void BackupDesk::answer_ended() {
     return refuse(asked, ended->error());
   }
   log::event(log::Level::info, "store.backed_up", {{"path", asked.path}});
-  Buffer document;
-  DocumentWriter(document).map(1).text("path").text(asked.path);
-  wire::AdminReply reply;
-  reply.document = {document.view()};
-  reply.ref = {asked.ref};
-  broker_.outbox().add(core::Peer::admin, asked.address, asked.envelope, reply);
+  const core::Origin to{.address = asked.address, .envelope = asked.envelope, .peer = core::Peer::admin};
+  core::answer(broker_.outbox(), to, asked.ref, core::DocumentMap().text("path", asked.path));
 }
 
 }  // namespace lanemq::io

@@ -3,7 +3,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "broker/core/desks/document_page.hpp"
+#include "broker/core/desks/document_answer.hpp"
 
 namespace lanemq::io {
 
@@ -22,25 +22,15 @@ void ChangeLog::add(const Change& change, core::TimePoint now) {
 void ChangeLog::asked(const core::Origin& from, const wire::AdminQuery& query, core::Outbox& outbox,
                       core::TimePoint now) const {
   core::DocumentPage rows(query.limit);
-  auto next = static_cast<std::size_t>(query.from);
-  for (; next < entries_.size() && !rows.full(); ++next) {
-    const Entry& entry = entries_[next];
+  const auto next = core::fill_page(rows, query.from, entries_, [&](const Entry& entry) {
     core::DocumentMap row;
     row.integer("number", static_cast<std::int64_t>(entry.number)).text("verb", entry.change.verb);
     row.text_if_any("what", entry.change.what).text_if_any("name", entry.change.name);
     row.text_if_any("how", entry.change.how).text_if_any("by", entry.change.by);
     row.integer("ago_ms", core::to_ms(now - entry.at));
-    rows.add(row);
-  }
-  core::DocumentMap document;
-  document.rows("changes", rows);
-  if (next < entries_.size()) document.integer("next", static_cast<std::int64_t>(next));
-  Buffer bytes;
-  document.write_to(bytes);
-  wire::AdminReply reply;
-  reply.document = {bytes.view()};
-  reply.ref = query.ref;
-  outbox.add(from.peer, from.address, from.envelope, reply);
+    return row;
+  });
+  core::answer(outbox, from, query.ref.bytes, core::list("changes", rows, next));
 }
 
 }  // namespace lanemq::io

@@ -3,7 +3,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "broker/core/desks/document_page.hpp"
+#include "broker/core/desks/document_answer.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -23,18 +23,8 @@ core::DocumentMap row_of(const ShownOption& option) {
 void ConfigDesk::asked(const core::Origin& from, const wire::AdminQuery& query) {
   const std::vector<ShownOption> options = show_(broker_.options());
   core::DocumentPage rows(query.limit);
-  auto next = static_cast<std::size_t>(query.from);
-  for (; next < options.size() && !rows.full(); ++next)
-    rows.add(row_of(options[next]));
-  core::DocumentMap document;
-  document.rows("config", rows);
-  if (next < options.size()) document.integer("next", static_cast<std::int64_t>(next));
-  Buffer bytes;
-  document.write_to(bytes);
-  wire::AdminReply reply;
-  reply.document = {bytes.view()};
-  reply.ref = query.ref;
-  broker_.outbox().add(from.peer, from.address, from.envelope, reply);
+  const auto next = core::fill_page(rows, query.from, options, row_of);
+  core::answer(broker_.outbox(), from, query.ref.bytes, core::list("config", rows, next));
 }
 
 }  // namespace lanemq::io

@@ -180,8 +180,7 @@ void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const B
 /// Whether a query changes what no notice of the core tells of.
 bool Intake::changes_unnoticed(const AdminInfo& info, const wire::AdminQuery& query) {
   if (query.dry_run) return false;
-  return info.verb == AdminVerb::reload || info.verb == AdminVerb::redrive || info.verb == AdminVerb::purge ||
-         (info.verb == AdminVerb::plugin && !query.value.empty());
+  return info.verb == AdminVerb::reload || (info.verb == AdminVerb::plugin && !query.value.empty());
 }
 
 /// The core knows neither files nor disks: the verbs about these are the loop's.

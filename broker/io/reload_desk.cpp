@@ -3,7 +3,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "broker/core/desks/document_page.hpp"
+#include "broker/core/desks/document_answer.hpp"
 #include "common/log/log.hpp"
 
 namespace lanemq::io {
@@ -72,12 +72,7 @@ void ReloadDesk::asked(const core::Origin& from, const wire::AdminQuery& query, 
   if (query.dry_run) document.flag("dry_run", true);
   if (!query.dry_run)
     log::event(log::Level::info, "admin.reload", {{"changes", reloaded->changes.size()}, {"by", who}});
-  Buffer bytes;
-  document.write_to(bytes);
-  wire::AdminReply reply;
-  reply.document = {bytes.view()};
-  reply.ref = query.ref;
-  broker_.outbox().add(from.peer, from.address, from.envelope, reply);
+  core::answer(broker_.outbox(), from, query.ref.bytes, document);
 }
 
 }  // namespace lanemq::io

@@ -471,6 +471,10 @@ class Commands(harness.Case):
         self.assertIn("no dead job has id", errors)
         self.assertEqual(json.loads(self.does("purge", "--all", "--json"))["purged"], 1)
         self.assertEqual(self.does("dead"), "no dead\n")
+        log = self.room.broker.stderr()
+        self.assertRegex(log, r'admin\.redrive what=dead name="" how="redriven 2, model n" by=127\.0\.0\.1')
+        self.assertRegex(log, r'admin\.purge what=dead name="" how="purged 1" by=127\.0\.0\.1')
+        self.assertEqual(log.count("admin.redrive") + log.count("admin.purge"), 2)  # neither what was tried nor what was refused
 
     def test_more_dead_jobs_than_one_answer_has_are_each_counted_once(self):
         client, count = self.room.client(), 230  # an answer covers 100

@@ -3,15 +3,6 @@
 
 namespace lanemq::core {
 
-void reply(State& state, const AdminAsked& to, const DocumentMap& document) {
-  state.scratch.clear();
-  document.write_to(state.scratch);
-  wire::AdminReply reply;
-  reply.document.bytes = state.scratch.view();
-  reply.ref = to.fields->ref;
-  state.outbox.add(to.from.peer, to.from.address, to.from.envelope, reply);
-}
-
 bool is_meant(const State& state, const KeptResult& result, const wire::AdminQuery& filter) {
   return (filter.id.empty() || filter.id == result.id()) &&
          passes(filter.lane, state.lanes[result.lane]->options().name) &&

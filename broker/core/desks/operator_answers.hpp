@@ -10,7 +10,7 @@
 
 #include "broker/core/base/event.hpp"
 #include "broker/core/base/refusal.hpp"
-#include "broker/core/desks/document_page.hpp"
+#include "broker/core/desks/document_answer.hpp"
 #include "broker/core/jobs/kept_result.hpp"
 #include "broker/core/scheduler/state.hpp"
 
@@ -31,7 +31,9 @@ inline bool passes(std::string_view wanted, std::string_view name) {
   return wanted.empty() || glob_match(wanted, name);
 }
 
-void reply(State& state, const AdminAsked& to, const DocumentMap& document);
+inline void reply(State& state, const AdminAsked& to, const DocumentMap& document) {
+  answer(state.outbox, to.from, to.fields->ref.bytes, document);
+}
 
 /// Whether the filter passes this dead job.
 bool is_meant(const State& state, const KeptResult& result, const wire::AdminQuery& filter);

@@ -236,6 +236,20 @@ void OperatorDesk::note_change(const AdminAsked& event, std::string_view what, s
                                    .how = std::move(how)});
 }
 
+/// Tells how many dead jobs an operator handled, and by which filter he chose them.
+void OperatorDesk::note_dead_change(const AdminAsked& event, std::string_view done, std::int64_t jobs) {
+  const wire::AdminQuery& fields = *event.fields;
+  std::string how = std::string(done) + " " + std::to_string(jobs);
+  const std::pair<std::string_view, std::string_view> filters[] = {{"lane", fields.lane},
+                                                                   {"service", fields.service},
+                                                                   {"client", fields.client},
+                                                                   {"model", fields.model},
+                                                                   {"code", fields.code}};
+  for (const auto& [filter, value] : filters)
+    if (!value.empty()) how.append(", ").append(filter).append(" ").append(value);
+  note_change(event, "dead", fields.id, std::move(how));
+}
+
 /// Drains the worker of that session, or all of that name, or ends their draining: they get jobs again.
 void OperatorDesk::drain_workers(const AdminAsked& event, bool drain) {
   const wire::AdminQuery& fields = *event.fields;
@@ -403,6 +417,7 @@ void OperatorDesk::redrive_dead(const AdminAsked& event, TimePoint now) {
   if (next) document.integer("next", static_cast<std::int64_t>(*next));
   if (fields.dry_run) document.flag("dry_run", true);
   reply(state_, event, document);
+  if (!fields.dry_run && taken > 0) note_dead_change(event, "redriven", taken);
 }
 
 void OperatorDesk::purge_dead(const AdminAsked& event) {
@@ -423,6 +438,7 @@ void OperatorDesk::purge_dead(const AdminAsked& event) {
   if (next) document.integer("next", static_cast<std::int64_t>(*next));
   if (fields.dry_run) document.flag("dry_run", true);
   reply(state_, event, document);
+  if (!fields.dry_run && taken > 0) note_dead_change(event, "purged", taken);
 }
 
 // ---- settings -----------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ class OperatorDesk {
   void change_limit(const AdminAsked& event, TimePoint now);
   void change_lane(const AdminAsked& event);
   void note_change(const AdminAsked& event, std::string_view what, std::string_view name, std::string how);
+  void note_dead_change(const AdminAsked& event, std::string_view done, std::int64_t jobs);
 
   State& state_;
   Terms& terms_;

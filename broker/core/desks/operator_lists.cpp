@@ -47,27 +47,6 @@ std::string_view name_of(ReplyMode mode) {
   return "both";
 }
 
-/// Lists the entries of a `Map` from the `from`-th on, in the order of their names.
-template <class Map, class Row>
-std::optional<std::size_t> fill_page(DocumentPage& page, std::int64_t from, const Map& all, Row row) {
-  auto at = static_cast<std::size_t>(from);
-  if (at >= all.size()) return std::nullopt;
-  for (auto entry = std::next(all.begin(), static_cast<std::ptrdiff_t>(at)); entry != all.end();
-       ++entry, ++at) {
-    if (page.full()) return at;
-    page.add(row(*entry));
-  }
-  return std::nullopt;
-}
-
-/// The answer with one page of a list.
-DocumentMap list(std::string_view name, const DocumentPage& page, std::optional<std::size_t> next) {
-  DocumentMap document;
-  document.rows(name, page);
-  if (next) document.integer("next", signed_of(*next));
-  return document;
-}
-
 LaneIndex lane_of(const Record& record) {
   return record.is_result ? record.result()->lane : record.job()->lane;
 }

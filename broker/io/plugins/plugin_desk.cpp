@@ -7,7 +7,7 @@
 #include <lanemq/codec.hpp>
 #include <lanemq/text.hpp>
 
-#include "broker/core/desks/document_page.hpp"
+#include "broker/core/desks/document_answer.hpp"
 #include "common/log/log.hpp"
 
 namespace lanemq::io {
@@ -81,12 +81,7 @@ void PluginDesk::asked(const core::Origin& from, const wire::AdminQuery& query, 
   core::DocumentMap document;
   document.rows("plugin", rows);
   if (query.dry_run) document.flag("dry_run", true);
-  Buffer bytes;
-  document.write_to(bytes);
-  wire::AdminReply reply;
-  reply.document = {bytes.view()};
-  reply.ref = query.ref;
-  outbox.add(from.peer, from.address, from.envelope, reply);
+  core::answer(outbox, from, query.ref.bytes, document);
 }
 
 }  // namespace lanemq::io
