@@ -1,29 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """The broker's HTTP for operators: what it serves, whom it refuses, and that neither strangers nor readers hold the broker up."""
 
+import contextlib
 import hashlib
 import http.client
 import json
 import os
+import pathlib
+import shutil
 import signal
 import socket
+import ssl
 import tempfile
 import time
 import unittest
 from urllib.parse import urlsplit
 
 import harness
+from test_tls import make_certificate
 
 SECRETS = {"viewer": "a-viewer-of-the-tests", "operator": "an-operator-of-the-tests"}
 
 
 class Http:
-    def __init__(self, url):
-        self.at = urlsplit(url)
+    """At an http:// or https:// address; `certificate` is then the one that is trusted."""
+
+    def __init__(self, url, certificate=None):
+        self.at, self.certificate = urlsplit(url), certificate
+
+    def connection(self):
+        if self.at.scheme == "http":
+            return http.client.HTTPConnection(self.at.hostname, self.at.port, timeout=harness.PATIENCE)
+        trust = ssl.create_default_context(cafile=self.certificate)
+        return http.client.HTTPSConnection(self.at.hostname, self.at.port, timeout=harness.PATIENCE, context=trust)
 
     def ask(self, method, path, body=None, **headers):
         """Status, header and body."""
-        connection = http.client.HTTPConnection(self.at.hostname, self.at.port, timeout=harness.PATIENCE)
+        connection = self.connection()
         try:
             if isinstance(body, dict):
                 body = json.dumps(body)
@@ -275,8 +288,11 @@ class Keys(harness.Case):
         self.addCleanup(self.folder.cleanup)
         self.file = os.path.join(self.folder.name, "broker.toml")
         self.write("viewer", "operator")
+        self.http = self.begin()
+
+    def begin(self):
         self.room.start_broker("--config", self.file, "--http", "127.0.0.1:0", *harness.STEADY)
-        self.http = Http(self.room.broker.http)
+        return Http(self.room.broker.http)
 
     def write(self, *roles, ends=""):
         with open(self.file, "w") as file:
@@ -311,6 +327,45 @@ class Keys(harness.Case):
         self.write("viewer", ends='not_after = "2020-01-01"\n')
         self.room.broker.signal(signal.SIGHUP)
         harness.wait_until(lambda: self.http.ask("GET", "/v1/stats", **self.key("viewer"))[0] == 401, "the key is over")
+
+
+class Encrypted(Keys):
+    """The same by HTTPS, at an address that other machines reach."""
+
+    def begin(self):
+        self.certificate, key = make_certificate(self.folder.name, "served")
+        self.room.start_broker("--config", self.file, "--http", "0.0.0.0:0", "--http-tls-certificate", self.certificate,
+                               "--http-tls-key", key, *harness.STEADY)
+        self.assertTrue(self.room.broker.http.startswith("https://"), self.room.broker.http)
+        return Http(self.room.broker.http.replace("0.0.0.0", "127.0.0.1"), self.certificate)
+
+    def test_http_in_the_clear_is_told_so(self):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.http.at.port, timeout=harness.PATIENCE)) as clear:
+            clear.request("GET", "/v1/stats", headers=self.key("viewer"))
+            answer = clear.getresponse()
+            self.assertEqual(answer.status, 400)
+            self.assertIn(b"https", answer.read())
+
+    def test_a_reload_takes_a_new_certificate_and_keeps_the_old_one_where_it_is_none(self):
+        old = pathlib.Path(self.certificate).read_text()
+        new, _ = make_certificate(self.folder.name, "served")  # over it, and its key
+        self.http.certificate = new
+        self.room.broker.signal(signal.SIGHUP)
+        harness.wait_until(lambda: self.trusts(), "the new certificate")
+        self.assertNotEqual(pathlib.Path(new).read_text(), old)
+        good = os.path.join(self.folder.name, "good.crt")
+        shutil.copy(new, good)
+        pathlib.Path(new).write_text("no certificate")
+        self.room.broker.signal(signal.SIGHUP)
+        harness.wait_until(lambda: "reload_failed" in self.room.broker.stderr(), "the refusal")
+        self.http.certificate = good
+        self.http.get("/v1/stats", **self.key("viewer"))
+
+    def trusts(self):
+        try:
+            return self.http.ask("GET", "/healthz")[0] == 200
+        except ssl.SSLError:
+            return False
 
 
 class Starts(unittest.TestCase):

@@ -11,6 +11,7 @@ each of their keys, and what repeats a key must come back with `[secret]` in its
 
 import base64
 import contextlib
+import hashlib
 import http.client
 import http.server
 import json
@@ -35,6 +36,10 @@ DIGITS = "0123456789abcdefABCDEF"
 def planted(kind):
     """Shaped as keys of APIs are: long, and like nothing else."""
     return f"sk-{kind}-{DIGITS}{len(kind):02}"
+
+
+def sha256(secret):
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def forms(secret):
@@ -157,7 +162,7 @@ class Running(harness.Case):
     log_format = "text"
     KINDS = ("openai", "anthropic", "pooled-variable", "pooled-file", "header-credential", "proxy-password", "caller-variable",
              "caller-file", "caller-credential", "caller-hashed", "wrong-bearer", "wrong-x-api-key", "wrong-basic", "wrong-query",
-             "wrong-cookie", "wrong-body", "misplaced-reload")
+             "wrong-cookie", "wrong-body", "wrong-operator", "operator", "misplaced-reload")
 
     def setUp(self):
         super().setUp()
@@ -259,10 +264,14 @@ breaker = false
 name = "raw"
 match = { service = "raw" }
 keys = [{ name = "k1" }, { name = "k2" }]
-""".replace("keys.d", self.path("keys.d"))
+[[http_key]]
+name = "operator"
+sha256 = "SHA256"
+role = "operator"
+""".replace("keys.d", self.path("keys.d")).replace("SHA256", sha256(self.secrets["operator"]))
         path = self.write("broker.toml", self.broker_file)
-        command = ("--config", path, "--store", f"sqlite:{self.path('jobs.db')}", "--log-level", "debug", "--log-format",
-                   self.log_format)
+        command = ("--config", path, "--store", f"sqlite:{self.path('jobs.db')}", "--http", "127.0.0.1:0", "--log-level",
+                   "debug", "--log-format", self.log_format)
         environment = {**self.environment, "OWN": self.secrets["curve-broker"]}
         broker = self.room.start_broker(*command, env=environment)
         broker.command, broker.environment = (harness.program("lanemq-broker"), *command), environment
@@ -393,6 +402,21 @@ keys = [{ name = "k1" }, { name = "k2" }]
             yield f"lanemq {name}", self.lanemq(*words.split(), *body)
             yield f"lanemq {name} --help", self.lanemq(name, "--help")
 
+    def answers_to_operators(self):
+        """The broker's HTTP, to whom it knows and to whom not."""
+        address = urllib.parse.urlsplit(self.room.broker.http).netloc
+        for kind in ("operator", "wrong-operator"):
+            headers = {"authorization": f"Bearer {self.secrets[kind]}", "content-type": "application/json"}
+            for method, path in (*(("GET", f"/v1/{what}") for what in ("stats", "config", "changes", "workers", "dead", "openapi.json")),
+                                 ("GET", "/"), ("GET", f"/v1/jobs?client={self.secrets['wrong-operator']}&bad=1"),
+                                 ("POST", "/v1/reload"), ("POST", "/v1/pause")):
+                with contextlib.closing(http.client.HTTPConnection(address, timeout=harness.PATIENCE)) as connection:
+                    connection.request(method, path, "{}" if method == "POST" else None, headers)
+                    answer = connection.getresponse()
+                    text = answer.read().decode(errors="replace")
+                    self.assertEqual(answer.status == 401, kind == "wrong-operator" and path != "/", (kind, path, text))
+                    yield f"http {path.partition('?')[0]} {kind}", f"{answer.status} {answer.getheaders()} {text}"
+
     def said_by_a_reload(self):
         """What reloads say: of what changed, and of mistakes with a secret in the wrong place."""
         wrong = self.secrets["misplaced-reload"]
@@ -413,8 +437,7 @@ keys = [{ name = "k1" }, { name = "k2" }]
                       f'[[model]]\nname = "x"\nkey = "{wrong}"\n'):
             self.write("gateway.toml", self.keys + extra)
             self.signal(self.gateway, "config.reload_failed")
-        hashed = subprocess.run(["sha256sum"], input=self.secrets["caller-hashed"].encode(), capture_output=True, check=True).stdout
-        self.write("gateway.toml", self.keys + f'[[key]]\nname = "hashed"\nsha256 = "{hashed.split()[0].decode()}"\n')
+        self.write("gateway.toml", self.keys + f'[[key]]\nname = "hashed"\nsha256 = "{sha256(self.secrets["caller-hashed"])}"\n')
         self.signal(self.gateway, "config.reloaded")
         yield "files of a new key", self.ask("GET", "/v1/files", **self.as_caller("caller-hashed"))
         self.assertEqual(self.status, 200)
@@ -458,8 +481,8 @@ keys = [{ name = "k1" }, { name = "k2" }]
     def test_nobody_finds_a_planted_secret(self):
         places = {}
         for source in (self.answers_to_callers, self.answers_to_strangers, self.answers_on_the_wire, self.batches,
-                       self.said_by_the_command_line, self.said_by_a_reload, self.answers_on_the_wire, self.seen_of_the_processes,
-                       self.left_in_files):
+                       self.said_by_the_command_line, self.answers_to_operators, self.said_by_a_reload, self.answers_on_the_wire,
+                       self.seen_of_the_processes, self.left_in_files):
             for where, text in source():
                 places[where] = places.get(where, "") + text
         # Bodies and queries of requests are the callers' own: they go to the upstream, and are on disk where jobs are.
