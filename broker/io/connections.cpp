@@ -19,9 +19,6 @@
 namespace lanemq::io {
 namespace {
 
-/// Lines about connections of one socket: a stranger must not fill the log.
-constexpr auto kTellEvery = std::chrono::seconds(1);
-
 /// The peer's end of a connection; family AF_UNSPEC: it has ended, or the system does not tell.
 sockaddr_storage peer_of(int descriptor) {
   sockaddr_storage address{};
@@ -105,12 +102,12 @@ void Connections::accepted(int descriptor) {
   const auto closed = table_.accepted(descriptor, owner_of(peer_of(descriptor)), sent_by);
   if (!closed) return;
   ++(closed->is_new ? counts_.refused : counts_.gave_way);
-  if (may_tell())
+  if (lines_.may_write(Clock::now()))
     log::event(log::Level::warning, "connection.refused",
                {{"door", door_},
                 {"address", text_of(peer_of(closed->descriptor))},
                 {"bound", closed->of_address ? "connections_per_address_max" : "connections_max"},
-                {"left_out", std::exchange(left_out_, 0)}});
+                {"left_out", lines_.take_left_out()}});
   ::shutdown(closed->descriptor, SHUT_RDWR);
 }
 
@@ -140,25 +137,14 @@ void Connections::look(Clock::time_point now) {
 /// Ends a connection that sends too much that is no message.
 void Connections::cut(int descriptor) {
   ++counts_.cut;
-  if (may_tell())
+  if (lines_.may_write(Clock::now()))
     log::event(log::Level::warning, "connection.cut",
                {{"door", door_},
                 {"address", text_of(peer_of(descriptor))},
                 {"bytes", received_by(descriptor).value_or(0)},
-                {"left_out", std::exchange(left_out_, 0)}});
+                {"left_out", lines_.take_left_out()}});
   table_.ended(descriptor);
   ::shutdown(descriptor, SHUT_RDWR);
-}
-
-/// Whether a line may be written now.
-bool Connections::may_tell() {
-  const Clock::time_point now = Clock::now();
-  if (now - told_at_ < kTellEvery) {
-    ++left_out_;
-    return false;
-  }
-  told_at_ = now;
-  return true;
 }
 
 }  // namespace lanemq::io

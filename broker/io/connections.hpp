@@ -11,6 +11,7 @@
 #include <zmq.hpp>
 
 #include "broker/io/connection_table.hpp"
+#include "common/log/line_limit.hpp"
 #include "common/zmq/monitor.hpp"
 
 namespace lanemq::io {
@@ -61,12 +62,13 @@ class Connections {
   /// The last addresses of one descriptor: several where a message is read after its connection ended and
   /// another got the descriptor.
   static constexpr std::size_t kAddressesMax = 8;
+  /// In the log, about connections of one socket.
+  static constexpr std::uint64_t kLinesPerSecond = 1;
   /// Looked at in one turn of the loop.
   static constexpr int kLookedAtMax = 512;
 
   void accepted(int descriptor);
   void ended(int descriptor);
-  bool may_tell();
   void cut(int descriptor);
 
   socket::Monitor monitor_;
@@ -75,9 +77,9 @@ class Connections {
   ConnectionCounts counts_;
   absl::flat_hash_map<int, std::vector<std::string>> watched_;  // by descriptor
   std::vector<std::string> gone_;
-  Clock::time_point looked_at_{}, told_at_{};
+  Clock::time_point looked_at_{};
   int looked_up_to_ = -1;
-  std::uint64_t left_out_ = 0;
+  log::LineLimit lines_{kLinesPerSecond};
 };
 
 }  // namespace lanemq::io

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/operator_log.hpp"
 
-#include <utility>
+#include <chrono>
 #include <variant>
 
 #include <lanemq/text.hpp>
@@ -49,15 +49,7 @@ void OperatorLog::told(const Asked& asked, core::Outbox& outbox, core::TimePoint
 }
 
 void OperatorLog::refused(const Asked& asked, const wire::ErrorReply& why) {
-  const auto now = std::chrono::steady_clock::now();
-  if (now - second_ >= std::chrono::seconds(1)) {
-    second_ = now;
-    lines_ = 0;
-  }
-  if (++lines_ > kLinesPerSecond) {
-    ++left_out_;
-    return;
-  }
+  if (!lines_.may_write(std::chrono::steady_clock::now())) return;
   log::event(log::Level::warning, "operator.refused",
              {{"verb", printable(asked.verb, 64)},
               {"what", printable(asked.what, 128)},
@@ -65,7 +57,7 @@ void OperatorLog::refused(const Asked& asked, const wire::ErrorReply& why) {
               {"code", why.code},
               {"reason", why.message},
               {"by", asked.who},
-              {"left_out", std::exchange(left_out_, 0)}});
+              {"left_out", lines_.take_left_out()}});
 }
 
 }  // namespace lanemq::io

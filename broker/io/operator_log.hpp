@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,6 +10,7 @@
 #include "broker/core/base/outbox.hpp"
 #include "broker/io/change_log.hpp"
 #include "broker/io/router.hpp"
+#include "common/log/line_limit.hpp"
 
 namespace lanemq::io {
 
@@ -22,7 +22,7 @@ std::string operator_of(const Incoming& message);
 /// refused a line, kLinesPerSecond at most. Not thread-safe; belongs to the loop.
 class OperatorLog {
  public:
-  static constexpr int kLinesPerSecond = 10;
+  static constexpr std::uint64_t kLinesPerSecond = 10;
 
   /// What an operator asked for, just before the core hears of it. Views need to last until told().
   struct Asked {
@@ -42,8 +42,7 @@ class OperatorLog {
   ChangeLog changes_;
   Decoder decoder_{0};
   wire::ClientReply reply_;
-  std::chrono::steady_clock::time_point second_{};
-  int lines_ = 0, left_out_ = 0;
+  log::LineLimit lines_{kLinesPerSecond};
 };
 
 }  // namespace lanemq::io

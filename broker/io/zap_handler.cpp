@@ -26,8 +26,6 @@ constexpr std::size_t kKeyBytes = 32;
 /// The frames of a request: version, request id, domain, address, identity, mechanism, credentials.
 constexpr std::size_t kVersion = 0, kRequestId = 1, kDomain = 2, kAddress = 3, kMechanism = 5,
                       kCredentials = 6, kFrames = 7;
-/// Lines about refused keys in a second: a stranger must not fill the log.
-constexpr int kLinesPerSecond = 5;
 
 std::string text_of(const zmq::message_t& key) {
   std::array<char, kCurveKeyChars + 1> text{};
@@ -64,19 +62,13 @@ void ZapHandler::serve() {
 /// Writes who was refused.
 void ZapHandler::log_refusal(std::string_view door, std::string_view address, const std::string& key,
                              const std::string& why) {
-  const auto now = std::chrono::steady_clock::now();
-  if (now - second_ >= std::chrono::seconds(1)) {
-    second_ = now;
-    lines_ = 0;
-  }
-  if (++lines_ > kLinesPerSecond) {
-    ++left_out_;
-    return;
-  }
-  log::event(
-      log::Level::warning, "peer.key_refused",
-      {{"door", door}, {"address", address}, {"public_key", key}, {"reason", why}, {"left_out", left_out_}});
-  left_out_ = 0;
+  if (!lines_.may_write(std::chrono::steady_clock::now())) return;
+  log::event(log::Level::warning, "peer.key_refused",
+             {{"door", door},
+              {"address", address},
+              {"public_key", key},
+              {"reason", why},
+              {"left_out", lines_.take_left_out()}});
 }
 
 void ZapHandler::answer() {

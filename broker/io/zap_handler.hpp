@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include <zmq.hpp>
+
+#include "common/log/line_limit.hpp"
 
 namespace lanemq::io {
 
@@ -16,6 +18,8 @@ class KeyRing;
 /// whose key opens the door is called by it in each of its messages, any other one is refused.
 class ZapHandler {
  public:
+  static constexpr std::uint64_t kLinesPerSecond = 5;  ///< in the log, about refused keys
+
   /// To be made before a socket of the context binds that asks for keys. `keys` and `context` outlive it.
   /// Throws zmq::error_t where the context has such a handler.
   ZapHandler(zmq::context_t& context, const KeyRing& keys);
@@ -31,9 +35,8 @@ class ZapHandler {
 
   const KeyRing& keys_;
   zmq::socket_t requests_;
-  int stop_;                                        // an eventfd
-  std::chrono::steady_clock::time_point second_{};  // of the lines about refused keys
-  int lines_ = 0, left_out_ = 0;
+  int stop_;  // an eventfd
+  log::LineLimit lines_{kLinesPerSecond};
   std::thread thread_;
 };
 

@@ -2,7 +2,6 @@
 #include "client/gateway/access_log.hpp"
 
 #include <optional>
-#include <utility>
 
 #include <lanemq/text.hpp>
 
@@ -23,14 +22,7 @@ std::string text_of(const std::optional<std::int64_t>& number) {
 }  // namespace
 
 void AccessLog::note(const Answered& answered, std::string_view trace, Loop::TimePoint now) {
-  if (now - second_ >= std::chrono::seconds(1)) {
-    second_ = now;
-    lines_ = 0;
-  }
-  if (++lines_ > kLinesPerSecond) {
-    ++left_out_;
-    return;
-  }
+  if (!lines_.may_write(now)) return;
   const AnswerFacts& facts = answered.facts;
   log::event(log::Level::info, "request.answered",
              {{"id", answered.request_id},
@@ -48,7 +40,7 @@ void AccessLog::note(const Answered& answered, std::string_view trace, Loop::Tim
               {"input_tokens", text_of(facts.input_tokens)},
               {"output_tokens", text_of(facts.output_tokens)},
               {"trace", trace},
-              {"left_out", std::exchange(left_out_, 0)}});
+              {"left_out", lines_.take_left_out()}});
 }
 
 }  // namespace lanemq::gateway

@@ -9,6 +9,7 @@
 #include "client/gateway/http_words.hpp"
 #include "common/http/server/loop.hpp"
 #include "common/http/server/server.hpp"
+#include "common/log/line_limit.hpp"
 
 namespace lanemq::gateway {
 
@@ -25,8 +26,7 @@ class AccessLog {
 
  private:
   const Access& access_;
-  Loop::TimePoint second_{};
-  std::uint64_t lines_ = 0, left_out_ = 0;
+  log::LineLimit lines_{kLinesPerSecond};
 };
 
 }  // namespace lanemq::gateway
