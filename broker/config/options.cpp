@@ -157,8 +157,7 @@ const settings::Options<Config>& option_table() {
       size("backlog_bytes_max", {0, kCountMax}, "The same for all clients together.", &Config::server,
            &io::ServerOptions::backlog_bytes_max),
       count("connections_max", "connections", {1, kCountMax},
-            "Of clients at once, and as many of workers; for one more the oldest is closed that has said "
-            "nothing, "
+            "Of clients at once, and as many of workers; for one more, one is closed that has said nothing, "
             "else the new one. Fewer where descriptors are.",
             &Config::server, &io::ServerOptions::connections_max),
       count("connections_per_address_max", "connections", {0, kCountMax},

@@ -182,7 +182,7 @@ class Pool(Exec):
             job = json.loads(line)
             if job["op"] != "job": continue
             if job["body"] == "die": os._exit(1)
-            if job["body"] == "hang": time.sleep(1000)
+            if job["body"] == "hang": say("chunk", job, body="begun"); time.sleep(1000)
             if job.get("stream"): [say("chunk", job, body=word) for word in job["body"].split()]
             say("result", job, body="" if job.get("stream") else job["body"], usage={"output_tokens": 7})
     """)
@@ -212,8 +212,8 @@ class Pool(Exec):
 
     def test_a_cancelled_job_does_not_keep_its_process(self):
         worker = self.pool('grace = "50ms"')
-        self.client.submit("p", b"hang", id="h")
-        harness.wait_until(lambda: self.client.status("h")["state"] == "running", "the start")
+        self.client.submit("p", b"hang", id="h", stream=True)
+        self.client.get("chunk")  # it has begun in its process
         self.client.send("cancel", {"id": "h"})
         harness.wait_until(lambda: "exec.process_ended" in worker.stderr(), "the process's end")
         self.assertEqual({self.client.get().op for _ in range(2)}, {"status", "error"})
