@@ -193,7 +193,7 @@ export class Client {
   async close() {
     this.#engine.stop(true);
     await this.#engine.untilIdle(CLOSE_TIMEOUT);
-    this.#engine.end();
+    await this.#engine.end();
   }
 
   /** `await using client = new Client()`, where the language has it. */

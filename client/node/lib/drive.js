@@ -29,6 +29,7 @@ const FRAME_SLACK_BYTES = 1024 * 1024;
 const LONGEST_SLEEP = 60_000;
 const STILL_MS = 500; // later than it was to be: the program computed
 const OPEN_TRIES_MAX = 64;
+const NOBODY = "tcp://127.0.0.1:9"; // the port for what is thrown away; whether somebody is there does not matter
 const LAST_LINGER_MS = 500; // of a process that ends with something under way
 const OUT_OF_DESCRIPTORS = new Set(["EMFILE", "ENFILE", "ENOMEM"]);
 
@@ -71,6 +72,19 @@ function openSocket(peer, bodyBytesMax) {
   }
 }
 
+/**
+ * Until libzmq's input and output thread has ended what it is in the midst of. It tells the socket that a connection is over before it
+ * gives back the messages that are left of it; the first event of a connection that begins later comes behind that.
+ */
+async function inputOutputTurn() {
+  const socket = new Dealer({ linger: 0 });
+  const events = socket.events;
+  socket.connect(NOBODY);
+  await events.receive();
+  socket.close();
+  while ((await events.receive()).type !== "end");
+}
+
 /** Runs a session on this thread's loop. Whoever has told the session something calls `wake()`. */
 export class Driver {
   #peer;
@@ -89,6 +103,8 @@ export class Driver {
   #due = Infinity;
   #silent = false; // told
   #ended = false;
+  /** For each socket that is not all gone. @type {Set<Promise<void>>} */
+  #watches = new Set();
   /** What ended it, where it was no end(): a mistake of this package. @type {unknown} */
   fault = undefined;
 
@@ -134,8 +150,20 @@ export class Driver {
    * @param {number} lingerMs
    */
   async leave(lingerMs) {
-    await Promise.race([this.#sent, new Promise((resolve) => setTimeout(resolve, lingerMs))]);
+    let timer;
+    await Promise.race([this.#sent, new Promise((resolve) => (timer = setTimeout(resolve, lingerMs)))]);
+    clearTimeout(timer);
     this.end(lingerMs);
+  }
+
+  /**
+   * Until libzmq holds nothing of its sockets any more; requires that it is ended. A thread that ends earlier corrupts the process's
+   * heap: libzmq gives back the messages it drops to the binding of the thread that sent them, which is gone then.
+   * @returns {Promise<void>}
+   */
+  async gone() {
+    await Promise.all(this.#watches);
+    await inputOutputTurn();
   }
 
   /**
@@ -198,11 +226,13 @@ export class Driver {
 
   /** @param {Dealer} socket */
   #serve(socket) {
-    for (const reads of [this.#receive(socket), this.#watch(socket)]) {
-      reads.catch((error) => {
-        if (!socket.closed) this.#fail(error);
-      });
-    }
+    /** @param {unknown} error */
+    const failed = (error) => {
+      if (!socket.closed) this.#fail(error);
+    };
+    this.#receive(socket).catch(failed);
+    const watch = this.#watch(socket).catch(failed).finally(() => this.#watches.delete(watch));
+    this.#watches.add(watch);
   }
 
   /** @param {Dealer} socket */
@@ -220,13 +250,14 @@ export class Driver {
     }
   }
 
-  /** @param {Dealer} socket */
+  /** Until all that the socket held is freed, some time after it was closed. @param {Dealer} socket */
   async #watch(socket) {
     const events = socket.events;
     const { endpoint, brokerKey } = this.#peer;
-    while (!socket.closed) {
+    for (;;) {
       const event = await events.receive();
-      if (socket !== this.#socket || this.#ended) return;
+      if (event.type === "end") return;
+      if (socket !== this.#socket || this.#ended) continue;
       if (event.type === "handshake") this.#session.connected();
       else if (event.type === "disconnect") this.#session.disconnected(now());
       else if (event.type === "handshake:error:auth") {

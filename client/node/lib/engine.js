@@ -131,9 +131,14 @@ export class Engine {
     this.#driver.sendAtOnce();
   }
 
+  /**
+   * Ends the connection. Fulfilled when nothing of it is left, after LINGER_MS and a little more at the latest.
+   * @returns {Promise<void>}
+   */
   end() {
     busy.delete(this);
     this.#driver.end(LINGER_MS);
+    return this.#driver.gone();
   }
 
   /** @param {number} size */

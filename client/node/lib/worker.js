@@ -42,6 +42,7 @@ const DRAIN_TIMEOUT_MS = 10_000;
 const CODE_CHARS_MAX = 100;
 /** Pieces of one job whose chunk() was not awaited, beyond a full window. */
 const PIECES_WAITING_MAX = 64;
+const GONE_WITHIN_MS = 5000; // of a process that ends while its worker serves
 
 /** The broker refuses this worker, and would refuse it again: it names a lane that is not there, for example. */
 export class WorkerRefusedError extends LaneMQError {}
@@ -308,6 +309,8 @@ export class Worker {
   #calls = new Map();
   /** @type {Thread | undefined} */
   #thread;
+  /** Of the thread's socket: see ThreadData. */
+  #gone = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   /** @type {Order[]} Those of a turn; bounded by the capacity and the windows. */
   #orders = [];
   #stopping = false;
@@ -370,13 +373,15 @@ export class Worker {
   start() {
     if (this.#thread) throw new Error("a worker runs once; make another one");
     /** @type {import("./worker_thread.js").ThreadData} */
-    const workerData = { peer: this.#peer, offer: this.#offer, cancelled: this.#cancelled };
+    const workerData = { peer: this.#peer, offer: this.#offer, cancelled: this.#cancelled, gone: this.#gone };
     this.#thread = new Thread(new URL("./worker_thread.js", import.meta.url), { workerData, name: "lanemq-worker" });
     this.#thread.on("message", (/** @type {Told[]} */ told) => told.forEach((each) => this.#hear(each)));
     this.#thread.on("error", (error) => {
       this.#refusal ??= `the worker's thread failed: ${error.message}`;
     });
+    serving.add(this);
     this.#thread.on("exit", () => {
+      serving.delete(this);
       this.#cancelAll();
       this.#over.set();
     });
@@ -407,6 +412,12 @@ export class Worker {
     await this.#over.promise;
     if (this.#refusal !== undefined) throw new WorkerRefusedError(this.#refusal, { local: true });
     return this.#finished;
+  }
+
+  /** @internal Has the thread end. Returns what blocks until its socket is gone: in a process's last turn nothing can be awaited. */
+  endAtOnce() {
+    this.#thread?.postMessage([/** @type {Order} */ ({ what: "end" })]);
+    return () => Atomics.wait(this.#gone, 0, 0, GONE_WITHIN_MS);
   }
 
   /** @param {Order} order */
@@ -487,6 +498,18 @@ export class Worker {
     for (const { call } of this.#calls.values()) call.cancel();
   }
 }
+
+/**
+ * Workers whose threads run.
+ * @type {Set<Worker>}
+ */
+const serving = new Set();
+
+// The program ends, by exit() or by an error, and Node takes down the threads: not before their sockets are all gone (see Driver.gone).
+process.on("exit", () => {
+  const waits = [...serving].map((worker) => worker.endAtOnce());
+  for (const wait of waits) wait();
+});
 
 /** A promise that is fulfilled once, from outside. */
 class Signal {

@@ -14,11 +14,12 @@ import { BODY_BYTES_MAX } from "./wire.js";
  * @property {import("./worker_session.js").Offer} offer
  * @property {Int32Array} cancelled A place for each job that runs, which is 1 when it is cancelled: of shared memory, so that a
  *   handler that computes sees it.
+ * @property {Int32Array} gone One place of shared memory, which is 1 when the thread's socket is all gone.
  */
 /**
  * @typedef {{ what: "piece", lease: Lease, body: Uint8Array }
  *   | { what: "finish", lease: Lease, place: number, outcome: import("./worker_session.js").Outcome }
- *   | { what: "drain", timeoutMs: number } | { what: "leave" }} Order
+ *   | { what: "drain", timeoutMs: number } | { what: "leave" } | { what: "end" }} Order
  */
 /**
  * @typedef {(import("./worker_session.js").Effect & { place?: number }) | { what: "log", level: import("./drive.js").Level, message: string }
@@ -28,7 +29,7 @@ import { BODY_BYTES_MAX } from "./wire.js";
 const FAREWELL_MS = 1000; // for the goodbye to leave
 
 const port = /** @type {import("node:worker_threads").MessagePort} */ (parentPort);
-const { peer, offer, cancelled } = /** @type {ThreadData} */ (workerData);
+const { peer, offer, cancelled, gone } = /** @type {ThreadData} */ (workerData);
 const session = new WorkerSession(offer, now());
 const places = [...cancelled.keys()].reverse(); // the free ones
 /** @type {Map<string, number>} The place of each job that runs. */
@@ -52,7 +53,8 @@ function obey(order) {
     places.push(order.place);
     session.finish(order.lease, order.outcome, now());
   } else if (order.what === "drain") session.drain(now() + order.timeoutMs, now());
-  else session.leave();
+  else if (order.what === "leave") session.leave();
+  else end();
 }
 
 function afterTurn() {
@@ -76,6 +78,16 @@ function afterTurn() {
   if (driver.fault !== undefined) told.push({ what: "failed", message: `the worker's thread failed: ${driver.fault}` });
   if (told.length > 0) port.postMessage(told);
   told = [];
-  if (left) driver.leave(FAREWELL_MS).then(() => port.close());
-  else if (driver.ended) port.close();
+  if (left) driver.leave(FAREWELL_MS).then(end);
+  else if (driver.ended) end();
+}
+
+/** Ends the thread, not before its socket is all gone. */
+function end() {
+  driver.end(0); // for the order of that name; else it has ended
+  driver.gone().then(() => {
+    Atomics.store(gone, 0, 1);
+    Atomics.notify(gone, 0);
+    port.close();
+  });
 }

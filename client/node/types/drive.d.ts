@@ -28,6 +28,12 @@ export class Driver {
      */
     leave(lingerMs: number): Promise<void>;
     /**
+     * Until libzmq holds nothing of its sockets any more; requires that it is ended. A thread that ends earlier corrupts the process's
+     * heap: libzmq gives back the messages it drops to the binding of the thread that sent them, which is gone then.
+     * @returns {Promise<void>}
+     */
+    gone(): Promise<void>;
+    /**
      * Ends it; messages that were sent have `lingerMs` to leave.
      * @param {number} lingerMs
      */

@@ -56,7 +56,11 @@ export class Engine {
     untilIdle(timeoutMs: number): Promise<void>;
     /** Has messages leave at once: this is the process's last turn. */
     sendAtOnce(): void;
-    end(): void;
+    /**
+     * Ends the connection. Fulfilled when nothing of it is left, after LINGER_MS and a little more at the latest.
+     * @returns {Promise<void>}
+     */
+    end(): Promise<void>;
     #private;
 }
 export function control(kind: import("./session.js").Kind, id: string, parts?: import("./session.js").RequestParts): Request;

@@ -167,6 +167,8 @@ export class Worker {
      * @returns {Promise<boolean>}
      */
     wait(): Promise<boolean>;
+    /** @internal Has the thread end. Returns what blocks until its socket is gone: in a process's last turn nothing can be awaited. */
+    endAtOnce(): () => "ok" | "not-equal" | "timed-out";
     #private;
 }
 export type Body = import("./types.js").Body;

@@ -7,6 +7,10 @@ export type ThreadData = {
      * handler that computes sees it.
      */
     cancelled: Int32Array;
+    /**
+     * One place of shared memory, which is 1 when the thread's socket is all gone.
+     */
+    gone: Int32Array;
 };
 export type Order = {
     what: "piece";
@@ -22,6 +26,8 @@ export type Order = {
     timeoutMs: number;
 } | {
     what: "leave";
+} | {
+    what: "end";
 };
 export type Told = (import("./worker_session.js").Effect & {
     place?: number;

@@ -4,7 +4,7 @@ import { strict as assert } from "node:assert";
 import { test } from "node:test";
 
 import * as lanemq from "../../../client/node/lib/index.js";
-import { CANCELLED_WITHIN, PATIENCE, STEADY, all, held, proxy, room, texts, until } from "./support.mjs";
+import { CANCELLED_WITHIN, PATIENCE, STEADY, all, held, listener, proxy, room, texts, until } from "./support.mjs";
 
 const QUICK = ["--set", "heartbeat=100ms"];
 
@@ -242,6 +242,47 @@ test("a worker whose endpoint is none says so", async (t) => {
   const here = await room(t);
   const worker = await here.serve({ s: () => "" }, { broker: "nowhere", welcome: false, log: () => {} });
   await assert.rejects(worker.wait(), /no endpoint/);
+});
+
+// A message of more than 128 bytes waits in each socket. Node takes down the threads while libzmq still gives such messages back.
+for (const [name, end, code] of [
+  ["exit()", "process.exit(7)", 7], ["an error", "throw new Error('a mistake')", 1],
+  ["leaving", "process.exitCode = 7; workers.forEach((worker) => worker.leave())", 7],
+]) {
+  test(`a program ends by ${name} while its workers have no broker`, async (t) => {
+    const here = await room(t);
+    const silent = await listener(here);
+    const program = here.script(`
+      import { Worker } from "lanemq";
+      let waiting = 4;
+      const log = (level, message) => message.includes("connecting again") && --waiting === 0 && setImmediate(() => { ${end} });
+      const options = { broker: process.argv[2], log };
+      const workers = Array.from({ length: waiting }, () => new Worker({ [process.argv[3]]: () => "" }, options));
+      workers.forEach((worker) => worker.start());
+    `, silent, "s".repeat(128));
+    assert.equal(await program.wait(), code, program.errors);
+  });
+}
+
+test("a thread that has closed its client may end at once", async (t) => {
+  const here = await room(t);
+  const silent = await listener(here);
+  const program = here.script(`
+    import { Worker as Thread, isMainThread } from "node:worker_threads";
+    import { Client } from "lanemq";
+    const ended = (thread) => new Promise((resolve) => thread.on("exit", resolve));
+    if (isMainThread) {
+      const here = new URL(import.meta.url);
+      await Promise.all(Array.from({ length: 4 }, () => ended(new Thread(here, { argv: process.argv.slice(2) }))));
+      await new Promise((resolve) => setTimeout(resolve, 1000)); // what libzmq still has of them comes now
+      process.exit(7);
+    }
+    const client = new Client({ broker: process.argv[2], log() {} });
+    client.submit("s", "x".repeat(1000)).catch(() => {});
+    await client.close();
+    process.exit();
+  `, silent);
+  assert.equal(await program.wait(), 7, program.errors);
 });
 
 // ---- connections

@@ -171,6 +171,18 @@ export function held() {
   return Object.assign(handler, { came, cancelled, go });
 }
 
+/** An endpoint where somebody takes connections and says nothing. */
+export async function listener(room) {
+  const open = new Set();
+  const server = createServer((socket) => open.add(socket.on("error", () => {})));
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  room.after(() => {
+    server.close();
+    open.forEach((one) => one.destroy());
+  });
+  return `tcp://127.0.0.1:${server.address().port}`;
+}
+
 /** Passes bytes on until it is told to cut all connections. */
 export async function proxy(room, endpoint) {
   const [host, port] = endpoint.slice("tcp://".length).split(":");
