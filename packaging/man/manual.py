@@ -18,6 +18,8 @@ from help import commands, footer, rows, said  # noqa: E402
 
 # A literal block goes no further than this column.
 CONFIG_COLUMNS = 76
+# Nor does text go much further than this one.
+TEXT_COLUMNS = 72
 
 
 def plain(text):
@@ -75,12 +77,33 @@ def page(name):
     return re.sub(r"@([a-z-]+(?: [a-z-]+)?)@", part, (HERE / f"{name}.scd").read_text())
 
 
+def short_lines(roff):
+    """The same with the title in capitals and text in lines of up to TEXT_COLUMNS, which is how roff is written."""
+    as_it_stands, lines = False, []
+    for line in roff.splitlines():
+        if line in (".nf", ".fi"):
+            as_it_stands = line == ".nf"
+        if line.startswith(".TH "):
+            line = re.sub('"[^"]*"', lambda title: title[0].upper(), line, count=1)
+        if as_it_stands or line.startswith((".", "'")):
+            lines.append(line)
+            continue
+        lines.append("")
+        for word in re.split(r"(?<!\\) ", line):
+            # No line ends with a sentence: roff would set two spaces. None begins with what is a request.
+            if len(lines[-1].encode()) + len(word.encode()) >= TEXT_COLUMNS and lines[-1][-1:] not in ".!?)" and word[:1] not in (".", "'", ""):
+                lines.append(word)
+            else:
+                lines[-1] += (" " if lines[-1] else "") + word
+    return "\n".join(lines) + "\n"
+
+
 def manual(text):
     """The page as man reads it, without the paragraphs that scdoc begins and leaves empty."""
     roff = subprocess.run(["scdoc"], input=text, stdout=subprocess.PIPE, check=True, text=True).stdout
     while (fewer := re.sub(r"^\.P\n(?=\.)|(?<=\n)(\.S[HS] .*\n)\.P\n", r"\1", roff, flags=re.MULTILINE)) != roff:
         roff = fewer
-    return re.sub(r"^\.RE\n(?!\.)", ".RE\n.P\n", roff, flags=re.MULTILINE)
+    return short_lines(re.sub(r"^\.RE\n(?!\.)", ".RE\n.P\n", roff, flags=re.MULTILINE))
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ class Texts(Tree):
         path = os.path.join(self.folder, name)
         with gzip.open(self.found(name + ".gz")) as packed, open(path, "wb") as file:
             file.write(packed.read())
-        self.assertEqual(done("mandoc", "-T", "lint", "-W", "warning", path), "")
+        self.assertEqual(done("mandoc", "-T", "lint", "-W", "style", path), "")
         shown = done("mandoc", "-T", "utf8", "-O", "width=200", path)
         shown = re.sub(".\b", "", shown).replace("‐", "-")
         self.assertEqual([word for word in words if word not in shown], [])
