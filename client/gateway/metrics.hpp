@@ -12,6 +12,7 @@
 
 #include "client/gateway/http_words.hpp"
 #include "common/http/server/server.hpp"
+#include "common/metrics/families.hpp"
 
 namespace lanemq::gateway {
 
@@ -41,13 +42,12 @@ struct Metrics {
                    const BatchFigures* batches) const;
 
  private:
-  void add_requests(const ServerCounters& server, std::string& out) const;
+  void add_requests(const ServerCounters& server, metrics::Families& families) const;
 
   static constexpr std::array<double, 14> kBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                   0.25,  0.5,    1,     2.5,  10,    60,   600};
   std::array<std::uint64_t, kBounds.size() + 1> durations_{};
   double duration_sum_ = 0;
-  std::uint64_t duration_count_ = 0;
 };
 
 }  // namespace lanemq::gateway

@@ -60,7 +60,7 @@ class Neighbours(GatewayCase):
         self.quiet_model = "gpt-apart" if name == "large_answers" else "gpt-quiet"
         before = self.quiet_while(None, SETTINGS.seconds / 2)
         during = self.quiet_while(getattr(self, "do_" + name), SETTINGS.seconds)
-        turn = self.metric("lanemq_gateway_loop_longest_turn_ms", source=OPERATOR)
+        turn = self.metric("lanemq_gateway_loop_longest_turn_seconds", source=OPERATOR) * 1000
         print(f"{name:23} {self.acts.value:6} acts, {len(during.times):6} requests, p99 {during.p99():7.1f} ms; alone {before.p99():7.1f} ms; "
               f"longest turn {turn:5.1f} ms", file=sys.stderr)
         self.assertEqual((before.failures, during.failures), ([], []))
