@@ -27,7 +27,10 @@ void CommitQueue::commit(core::TimePoint now) {
     notes_at_ = now;
     watched = broker_.write_notes();
   }
-  if (!writes.empty()) ticket_ = store_.submit(writes);
+  if (!writes.empty()) {
+    ticket_ = store_.submit(writes);
+    clock_.submitted(ticket_, now);
+  }
   if (notes) notes_ticket_ = ticket_;
   if (watched) watched_notes_ = ticket_;
 }
@@ -38,7 +41,8 @@ void CommitQueue::commit_last(core::TimePoint now) {
   commit(now);
 }
 
-void CommitQueue::take_committed() {
+void CommitQueue::take_committed(core::TimePoint now) {
+  clock_.committed(store_.committed(), now);
   if (!watched_notes_ || store_.committed() < *watched_notes_) return;
   watched_notes_.reset();
   broker_.notes_saved();

@@ -48,7 +48,7 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       store_(std::move(store)),
       sockets_(options_, core_options),
       post_(sockets_, options_, stats_),
-      commits_(broker_, *store_, post_),
+      commits_(broker_, *store_, post_, stats_.commits),
       bodies_(broker_, *store_),
       store_watch_(broker_, *store_, commits_, options_.store_backlog_max),
       backups_(broker_, *store_),
@@ -162,6 +162,7 @@ void Server::look_at_connections() {
   stats_.connections_gave_way = clients.counts().gave_way + workers.counts().gave_way;
   stats_.connections_refused = clients.counts().refused + workers.counts().refused;
   stats_.connections_cut = clients.counts().cut + workers.counts().cut;
+  if (sockets_.key_check) stats_.keys_refused = sockets_.key_check->refused();
   stats_.receiving_bytes = clients.table().receiving_bytes() + workers.table().receiving_bytes();
 }
 
@@ -273,7 +274,7 @@ void Server::read_store(core::TimePoint now) {
     service_watch_.stopping(core::Duration::zero());
     return;
   }
-  commits_.take_committed();
+  commits_.take_committed(now);
   bodies_.take(now);
   backups_.answer_ended();
 }

@@ -13,6 +13,7 @@
 #include <lanemq/version.hpp>
 
 #include "broker/core/desks/quota_document.hpp"
+#include "broker/core/desks/times_document.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -74,9 +75,9 @@ void write_lane(DocumentWriter& out, const core::Lane& lane, core::Duration olde
   out.text("bytes").integer(signed_of(lane.bytes));
   out.text("oldest_ms").integer(core::to_ms(oldest));
   out.text("wait_ms");
-  write_histogram(out, lane.wait);
+  write_histogram(out, lane.wait.all());
   out.text("run_ms");
-  write_histogram(out, lane.run);
+  write_histogram(out, lane.run.all());
 }
 
 void write_workers(DocumentWriter& out, const core::Broker& broker) {
@@ -149,7 +150,7 @@ class LimitsPage {
   }
 
  private:
-  static constexpr std::size_t kEntriesMax = 48, kBytesMax = 4000;
+  static constexpr std::size_t kEntriesMax = 48, kBytesMax = 3700;
 
   template <class Describe, class Room>
   void add(std::size_t place, std::string_view name, Describe describe, Room room) {
@@ -278,7 +279,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   DocumentWriter out(buffer);
   const core::TimePoint now = around.now;
   const LimitsPage page(broker.budgets(), from, now);
-  out.map(page.more() ? 19 : 18);
+  out.map(page.more() ? 20 : 19);
   out.text("version").text(kVersion);
   out.text("state").text(transport.draining ? "draining" : "ready");
   out.text("uptime_ms").integer(core::to_ms(around.uptime));
@@ -304,9 +305,15 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   out.text("ids_good_ms").integer(core::to_ms(broker.ids_good_for(now)));
   out.text("counters");
   write_counters(out, broker.stats(), transport);
-  out.text("turn_ms").map(2);
-  out.text("max").number(ms_of(transport.turns.longest()));
-  out.text("last_minute").number(ms_of(transport.turns.longest_of_last_minute(now)));
+  core::DocumentMap turns;
+  core::add_times(turns, transport.turns.times(), now);
+  turns.number("last_minute", ms_of(transport.turns.longest_of_last_minute(now)));
+  out.text("turn_ms");
+  turns.write_to(buffer);
+  core::DocumentMap commits;
+  core::add_times(commits, transport.commits, now);
+  out.text("commit_ms");
+  commits.write_to(buffer);
   out.text("memory_bytes").integer(signed_of(broker.memory_bytes()));
   out.text("memory_max").integer(signed_of(broker.options().memory_max));
   out.text("resident_bytes").integer(signed_of(resident_bytes()));

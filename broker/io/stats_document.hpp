@@ -9,21 +9,22 @@
 
 #include <lanemq/codec.hpp>
 
+#include "broker/core/base/times.hpp"
 #include "broker/core/broker.hpp"
 #include "broker/io/store.hpp"
 
 namespace lanemq::io {
 
-/// The longest turn of the loop: of all time, and of the last minute.
+/// How long the turns of the loop take, and the longest of the last minute.
 class TurnTimes {
  public:
   void note(core::Duration turn, core::TimePoint now) {
+    times_.record(turn, now);
     if (now >= next_) move_on(now);
     if (turn <= parts_[at_]) return;
     parts_[at_] = turn;
-    if (turn > longest_) longest_ = turn;
   }
-  core::Duration longest() const { return longest_; }
+  core::Times& times() { return times_; }
   core::Duration longest_of_last_minute(core::TimePoint now) {
     if (now >= next_) move_on(now);
     return *std::max_element(parts_.begin(), parts_.end());
@@ -40,7 +41,7 @@ class TurnTimes {
     if (now >= next_) next_ = now + kPart;
   }
 
-  core::Duration longest_{};
+  core::Times times_;
   std::array<core::Duration, 7> parts_{};  ///< the longest of the last 10 s, of those before, ...
   std::size_t at_ = 0;
   core::TimePoint next_{};
@@ -60,6 +61,7 @@ class TurnTimes {
   X(connections_gave_way, "connections that had said nothing, and gave way to others")     \
   X(connections_refused, "connections that came when there were connections_max")          \
   X(connections_cut, "connections that sent without end what is no message")               \
+  X(keys_refused, "connections that were refused for their keys")                          \
   X(receiving_bytes, "bytes of messages that are not whole yet, of busy connections, now")       \
   X(spans_sent, "spans that the collector of `otlp` has taken")                            \
   X(spans_lost, "spans that found no room, or that the collector did not take")
@@ -82,6 +84,7 @@ struct TransportStats {
 #undef LANEMQ_COUNTER
   bool draining = false;  ///< it is about to stop
   TurnTimes turns;
+  core::Times commits;  ///< from a turn's writes to when the loop finds them on disk; one at a time is timed
   Descriptors descriptors;
 };
 

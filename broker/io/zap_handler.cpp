@@ -62,6 +62,7 @@ void ZapHandler::serve() {
 /// Writes who was refused.
 void ZapHandler::log_refusal(std::string_view door, std::string_view address, const std::string& key,
                              const std::string& why) {
+  refused_.fetch_add(1, std::memory_order_relaxed);
   if (!lines_.may_write(std::chrono::steady_clock::now())) return;
   log::event(log::Level::warning, "peer.key_refused",
              {{"door", door},

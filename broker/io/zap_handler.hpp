@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ class ZapHandler {
   ZapHandler(const ZapHandler&) = delete;
   ZapHandler& operator=(const ZapHandler&) = delete;
 
+  /// Connections that were refused for their keys, since the start. Thread-safe.
+  std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+
  private:
   void serve();
   void answer();
@@ -37,6 +41,7 @@ class ZapHandler {
   zmq::socket_t requests_;
   int stop_;  // an eventfd
   log::LineLimit lines_{kLinesPerSecond};
+  std::atomic<std::uint64_t> refused_{0};
   std::thread thread_;
 };
 

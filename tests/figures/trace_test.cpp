@@ -3,13 +3,16 @@
 // is a trace of real ones, else one that is drawn like the Azure conversation trace.
 #include "tests/figures/trace.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include "broker/core/base/times.hpp"
 #include "client/cli/simulate/trace_file.hpp"
 #include "tests/figures/stage.hpp"
 
@@ -164,6 +167,49 @@ TEST(Figures, an_hour_of_chat_that_is_nearly_all_in_a_higher_lane_leaves_batch_i
       "(share_min 2 %%)",
       100 * batch / all, 100 * least);
   EXPECT_GE(batch / all, 0.95 * 0.02);
+}
+
+/// The waits of the critical lane and of batch together reach over five orders of magnitude. Each window is
+/// compared with the values that it says it has: since a tenth of a minute, or a minute, began.
+TEST(Figures, the_last_minutes_of_an_hour_of_chat_have_percentiles_within_5_percent) {
+  using Window = core::RecentTimes::Window;
+  const Trace trace(50);
+  const auto times = std::make_unique<core::RecentTimes>();
+  std::vector<std::pair<Duration, Duration>> waits;  // when each ended, and how long it was
+  double worst = 0;
+  int windows = 0;
+  Duration next = minutes(1);
+  const auto compare = [&](Window window, Duration since, Duration now) {
+    std::vector<Duration> held;
+    for (const auto& [at, wait] : waits)
+      if (at >= since) held.push_back(wait);
+    const core::RecentTimes::Summary summary = times->over(window, TimePoint(now));
+    ASSERT_EQ(summary.count, held.size());
+    if (held.empty()) return;
+    std::sort(held.begin(), held.end());
+    for (const auto& [q, said] : {std::pair(0.50, summary.p50), std::pair(0.99, summary.p99)}) {
+      const Duration exact = held[static_cast<std::size_t>(q * static_cast<double>(held.size() - 1))];
+      const auto off = static_cast<double>(std::abs((said - exact).count()));
+      EXPECT_LE(off, 0.05 * static_cast<double>(exact.count())) << "of " << held.size() << " at " << q;
+      if (exact.count() > 0) worst = std::max(worst, off / static_cast<double>(exact.count()));
+    }
+    ++windows;
+  };
+
+  whatif::simulate(half_of(trace.requests()), trace.requests(), {.places = 1000},
+                   [&](std::size_t number, Duration at) {
+                     for (; next <= at; next += seconds(37)) {
+                       const auto slot = next / seconds(10), minute = next / minutes(1);
+                       compare(Window::minute, seconds(10) * (slot - 6), next);
+                       compare(Window::ten_minutes, minutes(1) * (minute - 10) - seconds(10), next);
+                     }
+                     const Duration wait = at - trace.requests()[number].at;
+                     times->record(wait, TimePoint(at));
+                     waits.emplace_back(at, wait);
+                   });
+
+  say("chat trace at 2 x: percentiles of %d windows are off by %.2f %% at most", windows, 100 * worst);
+  EXPECT_GE(windows, 100);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
   }
   Lane& lane = *state_.lane_named(fields.lane);
   if (const auto why = Admission::beyond_key(event, lane)) {
-    ++lane.counters.refused;
+    lane.count_refused(why->code);
     tell_refused(state_, event, *why, now);
     return answers_.refuse(event.from, fields.ref, fields.id, *why);
   }
@@ -63,14 +63,14 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
          {}});
   }
   if (const auto why = fields.id.empty() ? std::nullopt : results_.ran_before(fields.id, now)) {
-    ++lane.counters.refused;
+    lane.count_refused(why->code);
     return answers_.refuse(event.from, fields.ref, fields.id, *why);
   }
   const ClientHold client(state_.clients, fields.client.empty() ? state_.connections.client_of(connection)
                                                                 : state_.clients.named(fields.client));
   Admitted admitted{.lane = &lane, .client = &*client, .connection = &connection};
   if (const auto why = admission_.admit(event, admitted, now)) {
-    ++lane.counters.refused;
+    lane.count_refused(why->code);
     tell_refused(state_, event, *why, now);
     return answers_.refuse(event.from, fields.ref, fields.id, *why);
   }

@@ -61,7 +61,7 @@ void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
     case AdminVerb::job:
       return lists_.show_job(event, now);
     case AdminVerb::lanes:
-      return lists_.list_lanes(event);
+      return lists_.list_lanes(event, now);
     case AdminVerb::services:
       return lists_.list_services(event, now);
     case AdminVerb::workers:

@@ -9,6 +9,8 @@
 
 #include "broker/core/desks/operator_answers.hpp"
 #include "broker/core/desks/quota_document.hpp"
+#include "broker/core/desks/times_document.hpp"
+#include "broker/core/desks/workers_wanted.hpp"
 #include "broker/core/life/answers.hpp"
 #include "broker/core/life/results.hpp"
 #include "broker/core/scheduler/dispatcher.hpp"
@@ -113,7 +115,24 @@ void OperatorLists::list_jobs(const AdminAsked& event, TimePoint now) {
         list("jobs", page, place < state_.jobs.places() ? std::optional(place) : std::nullopt));
 }
 
-void OperatorLists::list_lanes(const AdminAsked& event) {
+namespace {
+
+/// What became of submits and jobs, and how long they took.
+void add_lane_figures(DocumentMap& row, Lane& lane, TimePoint now) {
+  DocumentMap refused;
+  for (const auto& [code, count] : lane.counters.refused_by)
+    refused.integer(name_of(code), signed_of(count));
+  if (!lane.counters.refused_by.empty()) row.map("refused", refused);
+  for (const auto& [name, times] : {std::pair("wait_ms", &lane.wait), std::pair("run_ms", &lane.run)}) {
+    DocumentMap figures;
+    add_times(figures, *times, now);
+    row.map(name, figures);
+  }
+}
+
+}  // namespace
+
+void OperatorLists::list_lanes(const AdminAsked& event, TimePoint now) {
   DocumentPage page(event.fields->limit);
   const auto next = fill_page(page, event.fields->from, state_.lanes, [&](const std::unique_ptr<Lane>& lane) {
     const LaneOptions& options = lane->options();
@@ -130,6 +149,7 @@ void OperatorLists::list_lanes(const AdminAsked& event) {
     if (options.boost_after.count() > 0) row.integer("boost_after_ms", to_ms(options.boost_after));
     if (options.is_default) row.flag("default", true);
     if (lane->paused) row.flag("paused", true);
+    add_lane_figures(row, *lane, now);
     return row;
   });
   reply(state_, event, list("lanes", page, next));
@@ -141,8 +161,10 @@ void OperatorLists::list_services(const AdminAsked& event, TimePoint now) {
     const Service& service = *entry.second;
     DocumentMap row;
     row.text("name", service.name).integer("queued", signed_of(service.queued));
-    row.integer("workers", signed_of(service.workers));
+    row.integer("running", signed_of(service.running));
+    row.integer("workers", signed_of(service.workers)).integer("places", signed_of(service.places));
     row.integer("free_places", signed_of(service.free_places));
+    row.integer("workers_wanted", signed_of(workers_wanted(service, state_.budgets, now)));
     if (!service.breaker.closed()) row.text("breaker", name_of(service.breaker.state()));
     DocumentMap failed;
     for (const Service::FailedModel& one : service.failed_models)

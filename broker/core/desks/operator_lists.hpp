@@ -28,7 +28,7 @@ class OperatorLists {
 
   void list_jobs(const AdminAsked& event, TimePoint now);
   void show_job(const AdminAsked& event, TimePoint now);
-  void list_lanes(const AdminAsked& event);
+  void list_lanes(const AdminAsked& event, TimePoint now);
   void list_services(const AdminAsked& event, TimePoint now);
   void list_workers(const AdminAsked& event, TimePoint now);
   void list_clients(const AdminAsked& event);

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "broker/core/base/histogram.hpp"
+#include <lanemq/error_table.hpp>
+
 #include "broker/core/base/options.hpp"
+#include "broker/core/base/times.hpp"
 #include "broker/core/jobs/job.hpp"
 #include "broker/core/scheduler/flow_group.hpp"
 
@@ -20,7 +23,8 @@ class Terms;
 /// Counters of a lane, since the start.
 struct LaneCounters {
   std::uint64_t accepted = 0, succeeded = 0, failed = 0, refused = 0, requeued = 0, duplicates = 0;
-  std::uint64_t restored = 0;  ///< accepted before a restart, and restored
+  std::map<ErrorCode, std::uint64_t> refused_by;  ///< `refused` by what the clients were told
+  std::uint64_t restored = 0;                     ///< accepted before a restart, and restored
 };
 
 /// One priority lane: its flows, its bounds and its figures.
@@ -66,7 +70,11 @@ class Lane {
   bool bodies_held = false;   ///< jobs whose bodies only the store has are not handed over now
   bool disk_stalled = false;  ///< durable jobs are not handed over until the store's disk goes on
   LaneCounters counters;
-  Histogram wait, run;
+  void count_refused(ErrorCode why) {
+    ++counters.refused;
+    ++counters.refused_by[why];
+  }
+  Times wait, run;
   /// Counts a job that is done, for leaving_per_second.
   void count_leaving(TimePoint now);
   double leaving_per_second = 0;  ///< over the last whole second, for retry_after of a full lane

@@ -124,6 +124,7 @@ void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneM
   if (worker.listed) unlist(worker);
   for (const auto& place : worker.places) {
     Service& service = *place->service;
+    service.places -= worker.capacity;
     if (--service.workers == 0 && service.queued > 0) list_unserved(service);
     release(service);
   }
@@ -131,6 +132,7 @@ void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneM
   worker.lanes = lanes;
   worker.capacity = capacity;
   for (Service* service : services) {
+    service->places += capacity;
     if (service->workers++ == 0 && service->queued > 0) unserved_.remove(*service);
     use(*service);
     auto place = std::make_unique<Place>();
@@ -176,6 +178,7 @@ void Workers::take_place(Worker& worker, Job& job) {
   worker.leases.push_back(away);
   away.worker = &worker;
   away.reserved_place = worker.reserved();
+  ++job.flow().service().running;
   if (!away.reserved_place) ++job.flow().service().running_general[job.lane];
   if (!worker.available()) return update(worker);
   // Moves the worker to the end of its services' lists: the next job goes to another one.
@@ -192,6 +195,7 @@ void Workers::free_place(Job& job) {
   worker.leases.remove(away);
   --worker.running;
   away.worker = nullptr;
+  --job.flow().service().running;
   if (!away.reserved_place) --job.flow().service().running_general[job.lane];
   if (worker.listed)
     change_free(worker, 1);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,7 +57,9 @@ class Service {
   std::size_t free_places = 0;                  ///< of all its workers
   std::size_t free_general = 0;                 ///< of workers for all lanes
   std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at workers for all lanes, by lane
+  std::size_t running = 0;                                 ///< jobs that hold a place of a worker
   std::size_t workers = 0;                                 ///< workers that offer it
+  std::size_t places = 0;                                  ///< of all these workers, taken or free
   std::size_t queued = 0;                                  ///< jobs of all lanes; kept by Workers
   ListHook<Service> unserved_hook;                         ///< listed while it has queued jobs and no worker
   std::uint32_t unserved_looks = 0;  ///< how often Unserved has found it listed since; kept by it
@@ -70,6 +73,11 @@ class Service {
   /// Notes the cost of a job whose tokens are counted.
   void note_cost(std::int64_t cost) {
     sum_of_late_ += sum_of_late_ == 0 ? cost * kOfLate : cost - usual_cost();
+  }
+  /// About the mean of how long recent jobs ran; none: none has.
+  std::optional<Duration> usual_run() const { return usual_run_; }
+  void note_run(Duration ran_for) {
+    usual_run_ = usual_run_ ? *usual_run_ + (ran_for - *usual_run_) / kOfLate : ran_for;
   }
   RetryBudget retries;
   CircuitBreaker breaker;
@@ -105,6 +113,7 @@ class Service {
  private:
   static constexpr std::int64_t kOfLate = 16;  ///< jobs over which the mean moves
   std::int64_t sum_of_late_ = 0;
+  std::optional<Duration> usual_run_;
 };
 
 /// A breaker or bar that keeps jobs from an upstream, for reports. Views.

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "broker/core/base/time.hpp"
+#include "broker/core/budgets/budgets.hpp"
+#include "broker/core/scheduler/workers.hpp"
+
+namespace lanemq::core {
+
+/// Flows of a service that are looked at, the higher lanes first; the jobs of further ones want nothing.
+inline constexpr std::size_t kFlowsWanting = 256;
+
+/// How many workers the service's jobs could keep busy: those that run, and those that wait as far as their
+/// budgets can feed them, each with a place of its own. More workers would wait for the budgets as well.
+///
+/// A budget feeds as many jobs at once as its concurrency allows, and as its rates give in the time that one
+/// runs (before one has run: as may start now); nothing while its upstream or an operator pauses it. Jobs
+/// that other services have of a shared budget count as running ones do, those that wait there do not. A
+/// worker has as many places as the service's workers have on average; while there is none, one is wanted,
+/// which tells.
+std::size_t workers_wanted(const Service& service, Budgets& budgets, TimePoint now);
+
+}  // namespace lanemq::core
