@@ -4,6 +4,8 @@
 #include <chrono>
 #include <string>
 
+#include "broker/http/figures.hpp"
+
 namespace lanemq::admin {
 namespace {
 
@@ -14,10 +16,6 @@ const Json& member(const Json& object, const std::string& name) {
   if (!object.is_object()) return kNothing;
   const auto at = object.find(name);
   return at == object.end() ? kNothing : *at;
-}
-
-double number(const Json& value) {
-  return value.is_number() ? value.get<double>() : 0;
 }
 
 double share(const Json& used, const Json& of) {
@@ -70,7 +68,8 @@ void add_lanes(const Sample& sample, const Sample* before, Values& values) {
     const std::string prefix = "lane." + name + ".";
     values.push_back({prefix + "queued", number(member(lane, "queued"))});
     values.push_back({prefix + "oldest_ms", number(member(lane, "oldest_ms"))});
-    values.push_back({prefix + "wait_p99_ms", number(member(member(lane, "wait_ms"), "p99"))});
+    values.push_back(
+        {prefix + "wait_p99_ms", number(member(member(member(lane, "wait_ms"), "minute"), "p99"))});
     if (seconds <= 0) continue;
     const Json& earlier = member(member(before->stats, "lanes"), name);
     if (!earlier.is_object()) continue;

@@ -19,7 +19,9 @@ struct Sample {
   std::uint64_t number = 0;  ///< from 1, in the order of their times
   std::int64_t at_ms = 0;    ///< since 1970
   http::Loop::TimePoint at{};
-  Json stats{};  ///< docs/protocol.md, with the budgets and keys of all pages
+  /// docs/protocol.md, with the budgets and keys of all pages, and with what the verb `lanes` says of each
+  /// lane; its `refused`, by code, is `refused_by` here.
+  Json stats{};
 };
 
 /// Asks the loop for its statistics once a second, whoever looks: all that look share them. Belongs to the
@@ -28,7 +30,7 @@ class Sampler {
  public:
   using Take = std::function<void(const std::shared_ptr<const Sample>& sample)>;
   static constexpr std::chrono::milliseconds kEvery{1'000};
-  /// Pages of budgets that one sample has; further budgets are left out of it.
+  /// Pages of budgets, and of lanes, that one sample has; what is on further ones is left out of it.
   static constexpr int kPagesMax = 16;
 
   Sampler(OperatorLink& link, http::Loop& loop);
@@ -45,6 +47,8 @@ class Sampler {
   void look();
   void ask(std::int64_t from, int page);
   void add(LoopAnswer answer, int page);
+  void ask_lanes(std::int64_t from, int page);
+  void add_lanes(LoopAnswer answer, int page);
   void publish();
 
   OperatorLink& link_;

@@ -27,7 +27,7 @@ constexpr std::size_t kIdsShown = 10;
 
 struct Column {
   const char* title;
-  const char* field;
+  const char* field;  ///< or the way to it, with dots
 };
 
 struct Table {
@@ -52,6 +52,10 @@ const std::vector<Table>& verb_table() {
         {"queued", "queued"},
         {"delayed", "delayed"},
         {"running", "running"},
+        {"wait p50 1m", "wait_ms.minute.p50"},
+        {"wait p99 1m", "wait_ms.minute.p99"},
+        {"wait p99 10m", "wait_ms.ten_minutes.p99"},
+        {"run p50 1m", "run_ms.minute.p50"},
         {"depth_max", "depth_max"},
         {"timeout", "timeout_ms"},
         {"reserve", "reserve"},
@@ -61,7 +65,9 @@ const std::vector<Table>& verb_table() {
       {"services",
        {{"SERVICE", "name"},
         {"queued", "queued"},
+        {"running", "running"},
         {"workers", "workers"},
+        {"wanted", "workers_wanted"},
         {"free places", "free_places"},
         {"breaker", "breaker"},
         {"paused", "paused"}}},
@@ -156,6 +162,21 @@ std::string shown(std::string_view name, const Document& value) {
   return number < 0 ? std::to_string(number) : grouped(static_cast<std::uint64_t>(number));
 }
 
+/// What a row shows in a column. A percentile of nothing is nothing.
+std::string cell(const Column& column, const Document& row) {
+  std::string_view way = column.field;
+  const Document* here = &row;
+  for (std::size_t dot = way.find('.'); dot != std::string_view::npos; dot = way.find('.')) {
+    here = &part(*here, way.substr(0, dot));
+    way.remove_prefix(dot + 1);
+  }
+  const bool is_duration = here != &row;
+  const Document& value = part(*here, way);
+  if (!is_duration) return shown(way, value);
+  if (!value.is_number() || number_of(*here, "count") == 0) return "-";
+  return short_duration(std::chrono::milliseconds(value.get<std::int64_t>()));
+}
+
 std::vector<TableRow> rows_of(const Table& table, const Document& list) {
   std::vector<TableRow> rows(1);
   for (const Column& column : table.columns)
@@ -163,7 +184,7 @@ std::vector<TableRow> rows_of(const Table& table, const Document& list) {
   for (const Document& entry : list) {
     TableRow& row = rows.emplace_back();
     for (const Column& column : table.columns)
-      row.push_back(shown(column.field, part(entry, column.field)));
+      row.push_back(cell(column, entry));
   }
   // Leaves out columns that no row fills.
   for (std::size_t i = table.columns.size(); i-- > 1 && rows.size() > 1;)

@@ -24,8 +24,9 @@ export function now_view(room) {
         same: (lane) => (recent[lane.name] ?? []).join() },
       { head: 'Oldest', number: true, cell: (lane) => (lane.queued ? duration(lane.oldest_ms) : '–') },
       { head: 'Running', number: true, cell: (lane) => count(lane.running), ...figure('running') },
-      { head: 'Wait p50', number: true, cell: (lane) => duration_or_none(lane, 'p50') },
-      { head: 'Wait p99', number: true, cell: (lane) => duration_or_none(lane, 'p99') },
+      { head: 'Wait p50', number: true, cell: (lane) => wait_of(lane, 'minute', 'p50') },
+      { head: 'Wait p99', number: true, cell: (lane) => wait_of(lane, 'minute', 'p99') },
+      { head: 'p99, 10 min', number: true, cell: (lane) => wait_of(lane, 'ten_minutes', 'p99') },
       { head: 'Done /s', number: true, cell: (lane) => rate(lane.per_second.succeeded), figure: (lane) => `lanes.${lane.name}.succeeded`, value: (lane) => lane.succeeded },
       { head: 'Failed /s', number: true, cell: (lane) => hot(lane.per_second.failed), figure: (lane) => `lanes.${lane.name}.failed`, value: (lane) => lane.failed },
       { head: 'Refused /s', number: true, cell: (lane) => hot(lane.per_second.refused), figure: (lane) => `lanes.${lane.name}.refused`, value: (lane) => lane.refused },
@@ -62,7 +63,7 @@ export function now_view(room) {
 
   view.element = h('div', { class: 'view' },
     h('div', { class: 'tiles' }, Object.values(tiles).map((tile) => tile.element)),
-    h('section', { class: 'panel' }, h('header', null, h('h2', null, 'Lanes'), h('p', { class: 'note' }, 'Rates are of the last 10 seconds, waits since the broker’s start.')), table.element),
+    h('section', { class: 'panel' }, h('header', null, h('h2', null, 'Lanes'), h('p', { class: 'note' }, 'Rates are of the last 10 seconds, waits of the last minute, and of the last ten.')), table.element),
     h('section', { class: 'panel' }, h('header', null, h('h2', null, 'Over time'), spans),
       h('div', { class: 'charts' }, Object.values(charts).map((chart) => chart.element))));
 
@@ -100,8 +101,9 @@ export function now_view(room) {
   return view;
 }
 
-function duration_or_none(lane, part) {
-  return lane.wait_ms.max > 0 ? duration(lane.wait_ms[part]) : '–';
+function wait_of(lane, window, part) {
+  const of = lane.wait_ms[window];
+  return of.count > 0 ? duration(of[part]) : '–';
 }
 
 function hot(value) {
