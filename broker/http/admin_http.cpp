@@ -9,16 +9,19 @@
 #include "broker/http/followers.hpp"
 #include "broker/http/history_feed.hpp"
 #include "broker/http/http_access.hpp"
+#include "broker/http/metrics.hpp"
 #include "broker/http/openapi.hpp"
 #include "broker/http/operator_link.hpp"
 #include "broker/http/page.hpp"
 #include "broker/http/readiness.hpp"
 #include "broker/http/sampler.hpp"
+#include "broker/http/scrapes.hpp"
 #include "broker/http/verb_requests.hpp"
 #include "common/explanation/explanation.hpp"
 #include "common/http/server/listen.hpp"
 #include "common/http/server/server.hpp"
 #include "common/log/log.hpp"
+#include "common/metrics/families.hpp"
 #include "common/signals/signals_blocked.hpp"
 
 namespace lanemq::admin {
@@ -94,9 +97,11 @@ class AdminHttp::Core {
             [this](const HttpRequest& head) { return access_.refused_at_door(head); }),
         link_(context, operators, server_),
         sampler_(link_, server_),
+        scrapes_(link_, server_),
         url_(http::url_of(now.identity ? "https" : "http", options.server.address, server_.port())) {
     if (now.identity) server_.encrypt(std::move(now.identity));
     add_probes();
+    add_metrics();
     add_looks();
     add_page();
     for (const AdminInfo& info : admin_table())
@@ -169,6 +174,23 @@ class AdminHttp::Core {
       const Verdict verdict = readiness(last ? &last->stats : nullptr, sampler_.age());
       responder->answer(plain(verdict.good ? 200 : 503, verdict.text));
     });
+  }
+
+  void add_metrics() {
+    add("GET", "/metrics", Role::viewer,
+        [this](const HttpRequest&, const ResponderPtr& responder, const std::string&) {
+          // Old figures would look like a broker that goes on.
+          if (Verdict alive = health(sampler_.age()); !alive.good)
+            return responder->answer(refused(503, "unavailable", alive.text));
+          scrapes_.ask([this, responder](const Scrapes::Rows& services) {
+            const auto& last = sampler_.last();
+            if (!services || !last)
+              return responder->answer(refused(503, "unavailable", "the loop has not answered yet"));
+            HttpAnswer answer = plain(200, metrics_text(last->stats, *services));
+            answer.headers.set("content-type", metrics::Families::kContentType);
+            responder->answer(std::move(answer));
+          });
+        });
   }
 
   void add_looks() {
@@ -280,6 +302,7 @@ class AdminHttp::Core {
   http::HttpServer server_;
   OperatorLink link_;
   Sampler sampler_;
+  Scrapes scrapes_;
   History history_;
   HistoryFeed feed_;
   const std::string url_;

@@ -121,6 +121,7 @@ Json openapi() {
   Json paths = Json::object();
   paths["/healthz"]["get"] = simple("whether the broker's loop answers", text, "text/plain");
   paths["/readyz"]["get"] = simple("whether the broker takes work, and why not", text, "text/plain");
+  paths["/metrics"]["get"] = simple("metrics for Prometheus", text, "text/plain");
   paths["/v1/openapi.json"]["get"] = simple("this description", {{"type", "object"}});
   Json stats =
       simple("the broker's statistics", {{"type", "object"}, {"required", {"version", "lanes", "counters"}}});
