@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
     zmq_msg_init(&frame);
     if (zmq_msg_recv(&frame, client, 0) >= 0) return show(client, &frame);
     zmq_close(client);  // Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+    fprintf(stderr, "no answer yet\n");
   }
   fprintf(stderr, "no answer\n");
   return 3;

@@ -23,7 +23,9 @@ int main(int argc, char** argv) {
   auto answer =
       client.submit({.service = argc > 2 ? argv[2] : "echo"}, std::string(argc > 3 ? argv[3] : "hello"));
   while (answer.wait_for(1s) != std::future_status::ready) {
-    if (Clock::now() < client.counters().heard.value_or(begun) + 20s) continue;
+    const auto silent = Clock::now() - client.counters().heard.value_or(begun);
+    if (silent >= 2s) std::cerr << "no answer yet\n";
+    if (silent < 20s) continue;
     std::cerr << "no answer\n";
     return 3;
   }

@@ -27,6 +27,7 @@ func main() {
 			return
 		}
 		client.close() // Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+		fmt.Fprintln(os.Stderr, "no answer yet")
 	}
 	fmt.Fprintln(os.Stderr, "no answer")
 	os.Exit(3)

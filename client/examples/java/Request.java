@@ -16,7 +16,10 @@ final class Request {
       try (Lmq1 client = new Lmq1(ZMQ.REQ, endpoint, 0)) {
         client.say("submit", submit, text.getBytes(StandardCharsets.UTF_8));
         Lmq1.Message answer = client.hear(2000);
-        if (answer == null) continue; // Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+        if (answer == null) { // Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+          System.err.println("no answer yet");
+          continue;
+        }
         if (answer.op().equals("error")) {
           System.err.println(answer.error());
           System.exit(1);

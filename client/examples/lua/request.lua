@@ -18,6 +18,7 @@ for _ = 1, 10 do
     os.exit(0)
   end
   client:close() -- Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+  io.stderr:write("no answer yet\n")
 end
 io.stderr:write("no answer\n")
 os.exit(3)

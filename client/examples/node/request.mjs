@@ -21,6 +21,7 @@ async function ask() {
     return await client.receive();
   } catch (error) {
     if (error.code !== "EAGAIN") throw error;
+    console.error("no answer yet");
     return undefined; // Silence: ask again by a new socket. The id is the same, so the work is not done twice.
   } finally {
     client.close();

@@ -34,6 +34,7 @@ for (1 .. 10) {
         exit 0;
     }
     # Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+    say STDERR "no answer yet";
 }
 say STDERR "no answer";
 exit 3;

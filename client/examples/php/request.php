@@ -27,6 +27,7 @@ for ($attempt = 0; $attempt < 10; ++$attempt) {
         exit(0);
     }
     unset($client); // Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+    fwrite(STDERR, "no answer yet\n");
 }
 fwrite(STDERR, "no answer\n");
 exit(3);

@@ -28,5 +28,6 @@ for attempt in range(10):
         print((inside or rest or [b""])[0].decode())
         sys.exit()
     client.close()  # Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+    print("no answer yet", file=sys.stderr, flush=True)
 print("no answer", file=sys.stderr)
 sys.exit(3)

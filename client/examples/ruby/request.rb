@@ -25,6 +25,7 @@ context = ZMQ::Context.new
     exit
   end
   client.close # Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+  warn "no answer yet"
 end
 warn "no answer"
 exit 3

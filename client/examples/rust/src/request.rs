@@ -29,6 +29,7 @@ fn main() -> io::Result<()> {
             return Ok(());
         }
         // Silence: ask again by a new socket. The id is the same, so the work is not done twice.
+        eprintln!("no answer yet");
     }
     eprintln!("no answer");
     exit(3);
