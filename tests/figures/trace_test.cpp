@@ -172,18 +172,18 @@ TEST(Figures, an_hour_of_chat_that_is_nearly_all_in_a_higher_lane_leaves_batch_i
 /// The waits of the critical lane and of batch together reach over five orders of magnitude. Each window is
 /// compared with the values that it says it has: since a tenth of a minute, or a minute, began.
 TEST(Figures, the_last_minutes_of_an_hour_of_chat_have_percentiles_within_5_percent) {
-  using Window = core::RecentTimes::Window;
+  using Windows = core::RecentTimes::Windows;
   const Trace trace(50);
   const auto times = std::make_unique<core::RecentTimes>();
   std::vector<std::pair<Duration, Duration>> waits;  // when each ended, and how long it was
   double worst = 0;
   int windows = 0;
   Duration next = minutes(1);
-  const auto compare = [&](Window window, Duration since, Duration now) {
+  const auto compare = [&](core::RecentTimes::Summary Windows::*window, Duration since, Duration now) {
     std::vector<Duration> held;
     for (const auto& [at, wait] : waits)
       if (at >= since) held.push_back(wait);
-    const core::RecentTimes::Summary summary = times->over(window, TimePoint(now));
+    const core::RecentTimes::Summary summary = times->over(TimePoint(now)).*window;
     ASSERT_EQ(summary.count, held.size());
     if (held.empty()) return;
     std::sort(held.begin(), held.end());
@@ -200,8 +200,8 @@ TEST(Figures, the_last_minutes_of_an_hour_of_chat_have_percentiles_within_5_perc
                    [&](std::size_t number, Duration at) {
                      for (; next <= at; next += seconds(37)) {
                        const auto slot = next / seconds(10), minute = next / minutes(1);
-                       compare(Window::minute, seconds(10) * (slot - 6), next);
-                       compare(Window::ten_minutes, minutes(1) * (minute - 10) - seconds(10), next);
+                       compare(&Windows::minute, seconds(10) * (slot - 6), next);
+                       compare(&Windows::ten_minutes, minutes(1) * (minute - 10) - seconds(10), next);
                      }
                      const Duration wait = at - trace.requests()[number].at;
                      times->record(wait, TimePoint(at));

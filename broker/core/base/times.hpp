@@ -22,34 +22,34 @@ namespace lanemq::core {
 /// or an eighth. 42 KiB.
 class RecentTimes {
  public:
-  enum class Window : unsigned char { minute, ten_minutes };
-
   /// What a window holds.
   struct Summary {
     std::uint64_t count = 0;
     Duration p50{}, p99{};
   };
+  struct Windows {
+    Summary minute, ten_minutes;
+  };
 
   /// Requires: `now` does not go back.
   void record(Duration value, TimePoint now) {
     if (now >= slot_ends_) move_on(now);
-    ++slots_[slot_][bucket(static_cast<std::uint64_t>(std::max<Duration::rep>(value.count(), 0)))];
+    Slot& slot = slots_[slot_];
+    ++slot.counts[bucket(static_cast<std::uint64_t>(std::max<Duration::rep>(value.count(), 0)))];
+    ++slot.total;
   }
 
-  Summary over(Window window, TimePoint now) {
+  Windows over(TimePoint now) {
     if (now >= slot_ends_) move_on(now);
-    Counts sum{};
-    for (const Counts& counts : slots_)
-      add(counts, sum);
-    if (window == Window::ten_minutes)
-      for (const Counts& counts : minutes_)
-        add(counts, sum);
-    Summary summary;
-    for (const std::uint32_t count : sum)
-      summary.count += count;
-    summary.p50 = quantile(sum, summary.count, 0.50);
-    summary.p99 = quantile(sum, summary.count, 0.99);
-    return summary;
+    Windows windows;
+    Slot sum;
+    for (const Slot& slot : slots_)
+      add(slot, sum);
+    windows.minute = summary_of(sum);
+    for (const Slot& minute : minutes_)
+      add(minute, sum);
+    windows.ten_minutes = summary_of(sum);
+    return windows;
   }
 
  private:
@@ -60,7 +60,11 @@ class RecentTimes {
   static constexpr Duration kSlot = std::chrono::seconds(10);
   static constexpr std::size_t kSlotsPerMinute = 6;
 
-  using Counts = std::array<std::uint32_t, kOctaves * kSubBuckets>;
+  /// Values by bucket.
+  struct Slot {
+    std::array<std::uint32_t, kOctaves * kSubBuckets> counts{};
+    std::uint64_t total = 0;
+  };
 
   static std::size_t bucket(std::uint64_t us) {
     if (us < kSubBuckets) return us;
@@ -76,20 +80,25 @@ class RecentTimes {
     return Duration(static_cast<std::int64_t>(low + ((std::uint64_t{1} << (octave - 1)) - 1) / 2));
   }
 
-  static void add(const Counts& counts, Counts& sum) {
-    for (std::size_t i = 0; i < counts.size(); ++i)
-      sum[i] += counts[i];
+  /// Nothing is added of what is empty: most slots of most lanes are.
+  static void add(const Slot& slot, Slot& sum) {
+    if (slot.total == 0) return;
+    for (std::size_t i = 0; i < slot.counts.size(); ++i)
+      sum.counts[i] += slot.counts[i];
+    sum.total += slot.total;
   }
 
-  /// The value that a share of `q` does not exceed: that of the same rank as
-  /// Histogram::quantile().
-  static Duration quantile(const Counts& counts, std::uint64_t total, double q) {
-    if (total == 0) return {};
-    const auto rank = static_cast<std::uint64_t>(q * static_cast<double>(total - 1)) + 1;
+  /// The value that a share of `q` does not exceed: that of the same rank as Histogram::quantile().
+  static Duration quantile(const Slot& slot, double q) {
+    if (slot.total == 0) return {};
+    const auto rank = static_cast<std::uint64_t>(q * static_cast<double>(slot.total - 1)) + 1;
     std::uint64_t seen = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i)
-      if ((seen += counts[i]) >= rank) return value_of(i);
+    for (std::size_t i = 0; i < slot.counts.size(); ++i)
+      if ((seen += slot.counts[i]) >= rank) return value_of(i);
     return {};
+  }
+  static Summary summary_of(const Slot& slot) {
+    return {.count = slot.total, .p50 = quantile(slot, 0.50), .p99 = quantile(slot, 0.99)};
   }
 
   /// Begins the slots that are due. One that leaves the minute goes into the
@@ -106,16 +115,16 @@ class RecentTimes {
       slot_ = (slot_ + 1) % kSlots;
       if (left_ == 0) {
         minute_ = (minute_ + 1) % kMinutes;
-        minutes_[minute_].fill(0);
+        minutes_[minute_] = {};
       }
       left_ = (left_ + 1) % kSlotsPerMinute;
       add(slots_[slot_], minutes_[minute_]);
-      slots_[slot_].fill(0);
+      slots_[slot_] = {};
     }
   }
 
-  std::array<Counts, kSlots> slots_{};
-  std::array<Counts, kMinutes> minutes_{};
+  std::array<Slot, kSlots> slots_{};
+  std::array<Slot, kMinutes> minutes_{};
   std::size_t slot_ = 0, minute_ = 0;
   std::size_t left_ = 0;  ///< slots that the present minute of minutes_ has
   TimePoint slot_ends_{};
@@ -133,7 +142,7 @@ class Times {
 
   const Histogram& all() const { return all_; }
   Duration sum() const { return sum_; }
-  RecentTimes::Summary over(RecentTimes::Window window, TimePoint now) { return recent_.over(window, now); }
+  RecentTimes::Windows over(TimePoint now) { return recent_.over(now); }
 
  private:
   Histogram all_;

@@ -18,12 +18,12 @@ void add_times(DocumentMap& map, Times& times, TimePoint now) {
   map.integer("count", static_cast<std::int64_t>(all.count())).number("sum", in_ms(times.sum()));
   map.number("p50", in_ms(all.quantile(0.50))).number("p99", in_ms(all.quantile(0.99)));
   map.number("max", in_ms(all.max()));
-  for (const auto& [name, window] : {std::pair("minute", RecentTimes::Window::minute),
-                                     std::pair("ten_minutes", RecentTimes::Window::ten_minutes)}) {
-    const RecentTimes::Summary recent = times.over(window, now);
+  const RecentTimes::Windows windows = times.over(now);
+  for (const auto& [name, recent] :
+       {std::pair("minute", &windows.minute), std::pair("ten_minutes", &windows.ten_minutes)}) {
     DocumentMap figures;
-    figures.integer("count", static_cast<std::int64_t>(recent.count));
-    figures.number("p50", in_ms(recent.p50)).number("p99", in_ms(recent.p99));
+    figures.integer("count", static_cast<std::int64_t>(recent->count));
+    figures.number("p50", in_ms(recent->p50)).number("p99", in_ms(recent->p99));
     map.map(name, figures);
   }
 }

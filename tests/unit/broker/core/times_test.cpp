@@ -13,7 +13,7 @@
 namespace lanemq::core {
 namespace {
 
-using Window = RecentTimes::Window;
+using Windows = RecentTimes::Windows;
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
@@ -32,19 +32,19 @@ double exact_quantile(const std::vector<std::pair<TimePoint, std::int64_t>>& all
 
 TEST(RecentTimes, an_empty_one_says_nothing) {
   const auto times = std::make_unique<RecentTimes>();
-  EXPECT_EQ(times->over(Window::ten_minutes, kBegin).count, 0u);
-  EXPECT_EQ(times->over(Window::minute, kBegin).p99, Duration::zero());
+  EXPECT_EQ(times->over(kBegin).ten_minutes.count, 0u);
+  EXPECT_EQ(times->over(kBegin).minute.p99, Duration::zero());
 }
 
 TEST(RecentTimes, forgets_what_is_older_than_its_window) {
   const auto times = std::make_unique<RecentTimes>();
   times->record(milliseconds(5), kBegin);
 
-  EXPECT_EQ(times->over(Window::minute, kBegin + seconds(59)).count, 1u);
-  EXPECT_EQ(times->over(Window::minute, kBegin + seconds(70)).count, 0u);
-  EXPECT_EQ(times->over(Window::ten_minutes, kBegin + seconds(70)).count, 1u);
-  EXPECT_EQ(times->over(Window::ten_minutes, kBegin + minutes(10)).count, 1u);
-  EXPECT_EQ(times->over(Window::ten_minutes, kBegin + minutes(11) + seconds(10)).count, 0u);
+  EXPECT_EQ(times->over(kBegin + seconds(59)).minute.count, 1u);
+  EXPECT_EQ(times->over(kBegin + seconds(70)).minute.count, 0u);
+  EXPECT_EQ(times->over(kBegin + seconds(70)).ten_minutes.count, 1u);
+  EXPECT_EQ(times->over(kBegin + minutes(10)).ten_minutes.count, 1u);
+  EXPECT_EQ(times->over(kBegin + minutes(11) + seconds(10)).ten_minutes.count, 0u);
 }
 
 TEST(RecentTimes, forgets_all_after_a_long_silence) {
@@ -52,15 +52,15 @@ TEST(RecentTimes, forgets_all_after_a_long_silence) {
   times->record(milliseconds(5), kBegin);
   times->record(milliseconds(7), kBegin + hours(5));
 
-  EXPECT_EQ(times->over(Window::ten_minutes, kBegin + hours(5)).count, 1u);
+  EXPECT_EQ(times->over(kBegin + hours(5)).ten_minutes.count, 1u);
 }
 
 TEST(RecentTimes, takes_what_is_out_of_its_range) {
   const auto times = std::make_unique<RecentTimes>();
   times->record(Duration(-5), kBegin);
   times->record(hours(24 * 3650), kBegin);
-  EXPECT_EQ(times->over(Window::minute, kBegin).count, 2u);
-  EXPECT_EQ(times->over(Window::minute, kBegin).p50, Duration::zero());
+  EXPECT_EQ(times->over(kBegin).minute.count, 2u);
+  EXPECT_EQ(times->over(kBegin).minute.p50, Duration::zero());
 }
 
 /// Waits as queues have them: over five orders of magnitude, and drifting.
@@ -77,9 +77,9 @@ TEST(RecentTimes, percentiles_are_within_5_percent_of_exact_ones) {
     times->record(Duration(all.back().second), now);
   }
 
-  for (const auto& [window, length] : {std::pair(Window::minute, Duration(seconds(60))),
-                                       std::pair(Window::ten_minutes, Duration(minutes(10)))}) {
-    const RecentTimes::Summary summary = times->over(window, now);
+  for (const auto& [window, length] : {std::pair(&Windows::minute, Duration(seconds(60))),
+                                       std::pair(&Windows::ten_minutes, Duration(minutes(10)))}) {
+    const RecentTimes::Summary summary = times->over(now).*window;
     // A window begins with a slot: at its length before now, or a slot earlier,
     // so one of these is what it holds.
     double best50 = 1, best99 = 1;
