@@ -53,24 +53,21 @@ std::string text_of(const sockaddr_storage& address) {
   return text[0] != '\0' ? text.data() : "local";
 }
 
-/// Bytes that this process has read of a TCP connection; none: it is none, or has ended. Those that wait in
-/// the kernel are left out: it bounds them, and after a standstill they are whole messages.
-std::optional<std::uint64_t> received_by(int descriptor) {
+/// Bytes that have come on a TCP connection, read or not; none: it is none, or has ended.
+std::optional<std::uint64_t> sent_by(int descriptor) {
   tcp_info info{};
   socklen_t size = sizeof info;
-  int waiting = 0;
-  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
-      ::ioctl(descriptor, SIOCINQ, &waiting) != 0)
-    return std::nullopt;
-  const std::uint64_t received = info.tcpi_bytes_received;
-  return received - std::min(received, static_cast<std::uint64_t>(std::max(waiting, 0)));
+  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  return info.tcpi_bytes_received;
 }
 
-/// Bytes that have come on a connection, read or not.
-std::uint64_t sent_by(int descriptor) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  return ::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+/// Those of them that this process has read. What waits in the kernel is left out: it bounds that, and after
+/// a standstill it is whole messages.
+std::optional<std::uint64_t> received_by(int descriptor) {
+  const std::optional<std::uint64_t> sent = sent_by(descriptor);
+  int waiting = 0;
+  if (!sent || ::ioctl(descriptor, SIOCINQ, &waiting) != 0) return std::nullopt;
+  return *sent - std::min(*sent, static_cast<std::uint64_t>(std::max(waiting, 0)));
 }
 
 }  // namespace
@@ -99,7 +96,8 @@ void Connections::read() {
 }
 
 void Connections::accepted(int descriptor) {
-  const auto closed = table_.accepted(descriptor, owner_of(peer_of(descriptor)), sent_by);
+  const auto closed = table_.accepted(descriptor, owner_of(peer_of(descriptor)),
+                                      [](int silent) { return sent_by(silent).value_or(0); });
   if (!closed) return;
   ++(closed->is_new ? counts_.refused : counts_.gave_way);
   if (lines_.may_write(Clock::now()))

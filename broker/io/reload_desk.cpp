@@ -62,13 +62,10 @@ void ReloadDesk::asked(const core::Origin& from, const wire::AdminQuery& query, 
     return broker_.outbox().add(from.peer, from.address, from.envelope, reply);
   }
   core::DocumentPage rows(static_cast<std::int64_t>(kChangesTold));
-  std::size_t shown = 0;
-  for (; shown < reloaded->changes.size() && !rows.full(); ++shown)
-    rows.add(row_of(reloaded->changes[shown]));
+  const auto next = core::fill_page(rows, 0, reloaded->changes, row_of);
   core::DocumentMap document;
   document.rows("reload", rows).flag("changed", !reloaded->changes.empty());
-  if (shown < reloaded->changes.size())
-    document.integer("more", static_cast<std::int64_t>(reloaded->changes.size() - shown));
+  if (next) document.integer("more", static_cast<std::int64_t>(reloaded->changes.size() - *next));
   if (query.dry_run) document.flag("dry_run", true);
   if (!query.dry_run)
     log::event(log::Level::info, "admin.reload", {{"changes", reloaded->changes.size()}, {"by", who}});
