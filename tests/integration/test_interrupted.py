@@ -91,6 +91,20 @@ class Interrupted(harness.Case):
             harness.release(self.upstream, model)
 
 
+class Named(Interrupted):
+    def test_jobs_go_under_the_name_that_is_stated(self):
+        self.write(["one", "two"])
+        bench = ("bench", "--service", "chat", "-n", "2", "--window", "2")
+        for command in (self.run_command(), bench):
+            with self.subTest(command=command[0]):
+                started = self.start(*command, "--client", "nightly")
+                harness.wait_until(lambda: len(self.jobs()) == 2, "both jobs wait")
+                self.assertEqual([job["client"] for job in self.jobs()], ["nightly", "nightly"])
+                started.signal(signal.SIGINT)
+                started.wait()
+                self.when_over()
+
+
 class Once(Interrupted):
     QUICK, SLOW = [f"quick-{n}" for n in range(5)], [f"slow-{n}+hold" for n in range(12)]
 
