@@ -34,11 +34,10 @@ class Stage(harness.Case):
         worker = self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers,
                                                  "--service", "echo=echo", "--capacity", "256"))
         self.assertTrue(worker.line().startswith("ready"), worker.stderr())
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
         self.gateway = self.room.start(harness.Process(
             harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0", "--hosts", "*",
-            "--openai-service", "echo", "--state", os.path.join(folder.name, "state")))
+            "--openai-service", "echo", "--state", os.path.join(folder, "state")))
         line = self.gateway.line()
         self.assertTrue(line.startswith("ready http://"), line + self.gateway.stderr())
         host, port = line.removeprefix("ready http://").split(":")

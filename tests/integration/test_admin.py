@@ -34,9 +34,7 @@ class Endpoint(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def test_a_socket_file_is_for_owner_and_group(self):
         path = os.path.join(self.folder, "admin.sock")
@@ -219,9 +217,8 @@ class Reload(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "broker.toml")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.path = os.path.join(folder, "broker.toml")
         self.write('jobs_max = 100\n[[budget]]\nname = "api"\nlimits = { concurrency = 2 }\nkeys = [{ name = "k1" }]\n')
         self.room.start_broker("--config", self.path, *harness.STEADY)
         self.operator = self.room.operator()

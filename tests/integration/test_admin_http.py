@@ -285,9 +285,8 @@ class Keys(harness.Case):
 
     def setUp(self):
         super().setUp()
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.file = os.path.join(self.folder.name, "broker.toml")
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.file = os.path.join(self.folder, "broker.toml")
         self.write("viewer", "operator")
         self.http = self.begin()
 
@@ -334,7 +333,7 @@ class Encrypted(Keys):
     """The same by HTTPS, at an address that other machines reach."""
 
     def begin(self):
-        self.certificate, key = make_certificate(self.folder.name, "served")
+        self.certificate, key = make_certificate(self.folder, "served")
         self.room.start_broker("--config", self.file, "--http", "0.0.0.0:0", "--http-tls-certificate", self.certificate,
                                "--http-tls-key", key, *harness.STEADY)
         self.assertTrue(self.room.broker.http.startswith("https://"), self.room.broker.http)
@@ -349,12 +348,12 @@ class Encrypted(Keys):
 
     def test_a_reload_takes_a_new_certificate_and_keeps_the_old_one_where_it_is_none(self):
         old = pathlib.Path(self.certificate).read_text()
-        new, _ = make_certificate(self.folder.name, "served")  # over it, and its key
+        new, _ = make_certificate(self.folder, "served")  # over it, and its key
         self.http.certificate = new
         self.room.broker.signal(signal.SIGHUP)
         harness.wait_until(lambda: self.trusts(), "the new certificate")
         self.assertNotEqual(pathlib.Path(new).read_text(), old)
-        good = os.path.join(self.folder.name, "good.crt")
+        good = os.path.join(self.folder, "good.crt")
         shutil.copy(new, good)
         pathlib.Path(new).write_text("no certificate")
         self.room.broker.signal(signal.SIGHUP)

@@ -275,10 +275,9 @@ class Stats(harness.Case):
 
     def test_have_every_field_that_the_page_lists(self):
         # Only a store on a disk tells of its room.
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
         self.room.broker.stop()
-        self.room.start_broker(*self.arguments, "--store", f"sqlite:{folder.name}/store.db")
+        self.room.start_broker(*self.arguments, "--store", f"sqlite:{folder}/store.db")
         worker, client = self.room.worker(), self.room.client()
         of_budget = self.room.worker(name="x", services=["x"])
         client.submit(service="x", model="paused", timeout_ms=3_600_000)

@@ -24,9 +24,7 @@ def run(program, *arguments):
 
 class Check(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)

@@ -25,9 +25,7 @@ class DurableCase(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory(prefix="lanemq-durable-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lanemq-durable-"))
         self.store = os.path.join(self.folder, "lanemq.db")
         self.endpoints = harness.fixed_endpoints()
         self.start()

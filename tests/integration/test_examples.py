@@ -149,10 +149,9 @@ class Language(harness.Case):
 
     def use_disk(self):
         """A broker that keeps its jobs, and is found at the same place when it is back."""
-        store = tempfile.TemporaryDirectory()
-        self.addCleanup(store.cleanup)
+        store = self.enterContext(tempfile.TemporaryDirectory())
         self.room.broker.kill()
-        self.on_disk, self.endpoints = (*harness.QUICK, "--store", f"sqlite:{store.name}/jobs.db"), harness.fixed_endpoints()
+        self.on_disk, self.endpoints = (*harness.QUICK, "--store", f"sqlite:{store}/jobs.db"), harness.fixed_endpoints()
         self.room.start_broker(*self.on_disk, **self.endpoints)
 
     # ---- clients

@@ -59,9 +59,8 @@ class GatewayCase(harness.Case):
         # twice is what these tests look for.
         self.arguments = ("--set", "heartbeat=10s", *(word for setting in self.settings for word in ("--set", setting)))
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder, self.log = folder.name, os.path.join(folder.name, "upstream.log")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.folder, self.log = folder, os.path.join(folder, "upstream.log")
         upstream = self.room.start(harness.Process(harness.program("lanemq-upstream"), "--latency-ms", "1", "--log", self.log,
                                                    "--keys", UPSTREAM_KEY))
         self.upstream = self.ready(upstream)
@@ -72,7 +71,7 @@ class GatewayCase(harness.Case):
             "--service", f"openai=openai:{self.upstream}/v1", "--service", f"anthropic=anthropic:{self.upstream}", *self.services,
             env=secrets))
         self.assertTrue(worker.line().startswith("ready"), worker.stderr())
-        path = os.path.join(folder.name, "gateway.toml")
+        path = os.path.join(folder, "gateway.toml")
         with open(path, "w") as file:
             file.write(self.config)
         self.gateway = self.room.start(harness.Process(

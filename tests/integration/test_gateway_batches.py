@@ -343,9 +343,8 @@ class DurableLane(BatchCase):
     settings = ("lane.batch.durable=true", "heartbeat=2s")
 
     def setUp(self):
-        store = tempfile.TemporaryDirectory()
-        self.addCleanup(store.cleanup)
-        self.kept = {"store": f"sqlite:{store.name}/jobs.db", **harness.fixed_endpoints()}
+        store = self.enterContext(tempfile.TemporaryDirectory())
+        self.kept = {"store": f"sqlite:{store}/jobs.db", **harness.fixed_endpoints()}
         start = harness.Room.start_broker
         with mock.patch.object(harness.Room, "start_broker", lambda room, *arguments: start(room, *arguments, **self.kept)):
             super().setUp()

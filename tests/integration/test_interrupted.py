@@ -35,9 +35,7 @@ def body(model):
 class Interrupted(harness.Case):
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.file, self.out, self.log = (os.path.join(self.folder, name) for name in ("in.jsonl", "out.jsonl", "log"))
         self.upstream = shared_limit.start_upstream(self.room, "--latency-ms", "5..40", "--log", self.log)
 

@@ -73,9 +73,7 @@ class Keys(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.broker = KeyBroker(self.room.context)
         self.addCleanup(self.broker.socket.close)
 

@@ -19,12 +19,11 @@ class MemoryCase(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory(prefix="lanemq-memory-")
-        self.addCleanup(folder.cleanup)
-        self.stall = os.path.join(folder.name, "stall")
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lanemq-memory-"))
+        self.stall = os.path.join(folder, "stall")
         bounds = {"memory_max": self.MEMORY_MAX, "store_backlog_max": self.BACKLOG_MAX, "body_bytes_max": self.BODY_MAX}
         settings = {"heartbeat": f"{harness.HEARTBEAT_MS}ms", **{name: f"{bound}B" for name, bound in bounds.items()}}
-        self.room.start_broker("--store", f"sqlite:{folder.name}/lanemq.db",
+        self.room.start_broker("--store", f"sqlite:{folder}/lanemq.db",
                                *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")),
                                binary="lanemq-broker-failing", env={**os.environ, "LANEMQ_TEST_DISK_STALLS": self.stall})
 

@@ -50,9 +50,8 @@ class MetricsCase(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.file = os.path.join(folder.name, "broker.toml")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.file = os.path.join(folder, "broker.toml")
         with open(self.file, "w") as file:
             file.write(self.config)
         self.start()
@@ -225,9 +224,7 @@ default = true
         self.ports = {name: free_port() for name in ("broker", "prometheus", "alertmanager")}
         self.endpoints = harness.fixed_endpoints()
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         with open(os.path.join(MONITORING, "prometheus.yml")) as file:
             config = file.read()
         for old, new in (("5573", self.ports["broker"]), ("9093", self.ports["alertmanager"])):

@@ -149,9 +149,7 @@ class Mistakes(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def serve_http(self):
         server = HttpServer()

@@ -23,9 +23,8 @@ def events(stream):
 class ModelHandlers(harness.Case):
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.log = os.path.join(folder.name, "calls")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.log = os.path.join(folder, "calls")
         self.upstream = self.room.start(harness.Process(
             harness.program("lanemq-upstream"), "--latency-ms", "1", "--log", self.log,
             "--keys", ",".join(f"{name[:-8].lower()}={secret}" for name, secret in KEYS.items())))

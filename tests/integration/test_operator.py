@@ -19,9 +19,7 @@ def lanemq(*arguments, **options):
 
 class Simulate(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)

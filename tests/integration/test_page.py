@@ -28,17 +28,16 @@ class Page(harness.Case):
         self.endpoints = harness.fixed_endpoints()
         super().setUp()
         self.room.start_broker(*harness.Case.arguments, **self.endpoints)
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         broker = self.room.broker
         for name, text in programs_on_the_page().items():
             for default, endpoint in (("5570", broker.clients), ("5571", broker.workers)):
                 text = text.replace(f"tcp://127.0.0.1:{default}", endpoint)
-            with open(os.path.join(self.folder.name, name), "w") as file:
+            with open(os.path.join(self.folder, name), "w") as file:
                 file.write(text)
 
     def run_program(self, name, jobs=""):
-        path = os.path.join(self.folder.name, name)
+        path = os.path.join(self.folder, name)
         with tempfile.TemporaryFile() as read:
             read.write(jobs.encode())
             read.seek(0)
@@ -49,7 +48,7 @@ class Page(harness.Case):
             return (sys.executable,)
         if not os.path.isdir(NODE_MODULES):
             self.fail(f"{NODE_MODULES} is missing: run `npm ci --ignore-scripts` in {os.path.dirname(NODE_MODULES)}")
-        modules = os.path.join(self.folder.name, "node_modules")
+        modules = os.path.join(self.folder, "node_modules")
         if not os.path.exists(modules):
             os.symlink(NODE_MODULES, modules)
         return (shutil.which("node") or "node",)

@@ -149,11 +149,10 @@ class Reference(unittest.TestCase):
 class Commands(unittest.TestCase):
     def follow(self, page):
         """Does what a page says, from its first line to its last, and returns the desk at which it did so."""
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
         for part in ("client", "scripts", "worker"):
-            os.symlink(os.path.join(ROOT, part), os.path.join(folder.name, part))
-        desk = typed.Desk(self, folder.name)
+            os.symlink(os.path.join(ROOT, part), os.path.join(folder, part))
+        desk = typed.Desk(self, folder)
         for what in in_order(page):
             if isinstance(what, str):
                 desk.interrupt(what)
@@ -161,7 +160,7 @@ class Commands(unittest.TestCase):
                 self.assertIn(what.name, NOT_RUN, f"{what}: NOT_RUN does not say why")
                 self.not_run.add(what.name)
             elif what.mark == "file":
-                with open(os.path.join(folder.name, what.name), "w") as file:
+                with open(os.path.join(folder, what.name), "w") as file:
                     file.write(desk.there(what.text))
             elif what.language == "console":
                 self.type(desk, what)

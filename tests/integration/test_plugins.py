@@ -27,9 +27,8 @@ class Plugins(harness.Case):
     def start(self, *services, config="", ready=True):
         arguments = [word for service in services for word in ("--service", service)]
         if config:
-            folder = tempfile.TemporaryDirectory()
-            self.addCleanup(folder.cleanup)
-            path = os.path.join(folder.name, "worker.toml")
+            folder = self.enterContext(tempfile.TemporaryDirectory())
+            path = os.path.join(folder, "worker.toml")
             with open(path, "w") as file:
                 file.write(config)
             arguments += ["--config", path]
@@ -141,9 +140,8 @@ file = "{os.path.join(PLUGINS, 'judge')}.so"
 """
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "broker.toml")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.path = os.path.join(folder, "broker.toml")
         with open(self.path, "w") as file:
             file.write(self.config)
         self.arguments = (*harness.Case.arguments, "--config", self.path)

@@ -34,9 +34,8 @@ class Pools(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "broker.toml")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.path = os.path.join(folder, "broker.toml")
         self.done = 0
 
     def configure(self, *keys, concurrency=4, in_flight=100):
@@ -237,9 +236,8 @@ class FallBacks(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        paths = {name: os.path.join(folder.name, name) for name in ("broker.toml", "gateway.toml")}
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        paths = {name: os.path.join(folder, name) for name in ("broker.toml", "gateway.toml")}
         for name, text in (("broker.toml", FALL_BACKS), ("gateway.toml", ROUTES)):
             with open(paths[name], "w") as out:
                 out.write(text)

@@ -116,11 +116,10 @@ class RunFile(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.file, self.out = os.path.join(folder.name, "in.jsonl"), os.path.join(folder.name, "out.jsonl")
-        self.base = shared_limit.start_upstream(self.room, "--latency-ms", "5..30", "--log", os.path.join(folder.name, "log"))
-        self.log = os.path.join(folder.name, "log")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.file, self.out = os.path.join(folder, "in.jsonl"), os.path.join(folder, "out.jsonl")
+        self.base = shared_limit.start_upstream(self.room, "--latency-ms", "5..30", "--log", os.path.join(folder, "log"))
+        self.log = os.path.join(folder, "log")
 
     def write(self, count):
         with open(self.file, "w") as out:

@@ -50,9 +50,8 @@ class SdkCase(harness.Case):
 
     def script(self, text, *arguments):
         """A program that uses the package, in a process of its own."""
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        path = os.path.join(folder.name, "program.py")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        path = os.path.join(folder, "program.py")
         with open(path, "w") as file:
             file.write(textwrap.dedent(text))
         environment = {**os.environ, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1",
@@ -679,9 +678,8 @@ class RestartCase(SdkCase):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder, self.endpoints = folder.name, harness.fixed_endpoints()
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.folder, self.endpoints = folder, harness.fixed_endpoints()
         self.start()
 
     def start(self):
@@ -816,9 +814,7 @@ class Keys(SdkCase):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         keygen = lambda *words: subprocess.run([harness.program("lanemq"), "keygen", *words], cwd=self.folder, check=True,
                                                capture_output=True, text=True).stdout
         self.broker_key = keygen("--broker").strip()

@@ -56,9 +56,7 @@ class Sdk(unittest.TestCase):
     def setUp(self):
         self.room = harness.Room()
         self.addCleanup(self.room.close)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.log = os.path.join(self.folder, "calls.jsonl")
 
     def serve(self, name, *arguments, **options):

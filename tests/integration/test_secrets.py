@@ -166,9 +166,7 @@ class Running(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.secrets = {kind: planted(kind) for kind in self.KINDS}
         self.control = planted("control")
         self.curve = {}
@@ -605,9 +603,7 @@ class Memory(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         os.chmod(self.folder, 0o777)
         # The folder of the build may be closed to that user.
         for name in ("lanemq-broker", "lanemq-worker", "lanemq-gateway"):

@@ -31,9 +31,8 @@ class Lesson:
 
 class Serve(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.home = folder.name
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.home = folder
         self.desk = typed.Desk(self, self.home)
 
     def start(self, *arguments, **environment):

@@ -81,9 +81,7 @@ class ServiceCase(harness.Case):
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory(prefix="lanemq-service-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lanemq-service-"))
 
     def manager(self, abstract=False):
         manager = Manager(tempfile.mkdtemp(dir=self.folder), abstract)
@@ -319,9 +317,8 @@ class Units(unittest.TestCase):
 
     def setUp(self):
         self.assertTrue(shutil.which("systemd-analyze"), "systemd-analyze is missing: apt-get install systemd")
-        folder = tempfile.TemporaryDirectory(prefix="lanemq-units-")
-        self.addCleanup(folder.cleanup)
-        self.folder, self.texts = folder.name, {}
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lanemq-units-"))
+        self.folder, self.texts = folder, {}
         for unit in sorted(self.UNITS.glob("*.service")):
             self.texts[unit.name] = unit.read_text()
             name = unit.name.replace("@", "@openai")  # of a template an instance is read

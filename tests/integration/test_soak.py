@@ -112,9 +112,8 @@ class Readings(unittest.TestCase):
 class Account(unittest.TestCase):
     def setUp(self):
         self.book = Book()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "calls.jsonl")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.path = os.path.join(folder, "calls.jsonl")
 
     def check(self, *calls):
         with open(self.path, "w") as file:

@@ -310,15 +310,14 @@ class Deaths(StreamCase):
 
     def setUp(self):
         super().setUp()
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.endpoints = harness.fixed_endpoints()
 
     def start_broker(self, store):
         return self.room.start_broker("--store", store, *harness.STEADY, **self.endpoints)
 
     def test_a_durable_stream_goes_on_when_the_broker_is_killed_and_comes_back(self):
-        store = f"sqlite:{os.path.join(self.folder.name, 'lanemq.db')}"
+        store = f"sqlite:{os.path.join(self.folder, 'lanemq.db')}"
         self.start_broker(store)
         self.start_worker("echo=echo:5ms")
         everything = b"".join(lines(400))

@@ -40,10 +40,9 @@ class TlsCase(test_gateway.GatewayCase):
     kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
 
     def setUp(self):
-        made = tempfile.TemporaryDirectory()
-        self.addCleanup(made.cleanup)
-        self.certificates = made.name
-        self.certificate, self.key = make_certificate(made.name, "one", kind=self.kind)
+        made = self.enterContext(tempfile.TemporaryDirectory())
+        self.certificates = made
+        self.certificate, self.key = make_certificate(made, "one", kind=self.kind)
         self.flags = (*type(self).flags, "--tls-certificate", self.certificate, "--tls-key", self.key)
         super().setUp()
 
@@ -349,9 +348,7 @@ class Strangers(TlsCase):
 
 class Starting(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.certificate, self.key = make_certificate(self.folder, "one")
         with open(os.path.join(self.folder, "gateway.toml"), "w") as file:
             file.write(KEYS)
