@@ -117,4 +117,40 @@ void OperatorLink::give_up() {
                          "the broker's loop has not answered in time; what was asked for may still happen")});
 }
 
+namespace {
+
+/// One question on its way through its pages.
+struct Asking : std::enable_shared_from_this<Asking> {
+  Asking(OperatorLink& to, Question asked, std::function<void(Json)> taker, std::function<void(bool)> ender)
+      : link(to), question(std::move(asked)), take(std::move(taker)), end(std::move(ender)) {}
+
+  void ask(std::int64_t from) {
+    Question page = question;
+    if (from > 0) page.fields.emplace_back("from", from);
+    link.ask(page, [self = shared_from_this()](LoopAnswer answer) { self->add(std::move(answer)); });
+  }
+
+  void add(LoopAnswer answer) {
+    if (answer.status != 200) return end(false);
+    const auto next = answer.document.value("next", std::int64_t{0});
+    answer.document.erase("next");
+    take(std::move(answer.document));
+    if (next > 0 && ++taken < kPagesMax) return ask(next);
+    end(true);
+  }
+
+  OperatorLink& link;
+  const Question question;
+  const std::function<void(Json)> take;
+  const std::function<void(bool)> end;
+  int taken = 0;
+};
+
+}  // namespace
+
+void ask_pages(OperatorLink& link, Question question, std::function<void(Json page)> take,
+               std::function<void(bool whole)> end) {
+  std::make_shared<Asking>(link, std::move(question), std::move(take), std::move(end))->ask(0);
+}
+
 }  // namespace lanemq::admin

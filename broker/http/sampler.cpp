@@ -6,7 +6,6 @@
 namespace lanemq::admin {
 namespace {
 
-constexpr const char* kNext = "next";
 constexpr const char* kLanes = "lanes";
 
 std::int64_t wall_ms() {
@@ -15,8 +14,13 @@ std::int64_t wall_ms() {
       .count();
 }
 
-/// Adds the budgets and keys of a later page; the keys of one budget may be on several.
-void add_page(Json& whole, const Json& page) {
+/// Takes the first page whole, and the budgets and keys of a later one; the keys of one budget may be on
+/// several.
+void add_page(Json& whole, Json page) {
+  if (whole.is_null()) {
+    whole = std::move(page);
+    return;
+  }
   whole["budgets"].update(page.at("budgets"));
   for (const auto& [budget, keys] : page.at("keys").items())
     whole["keys"][budget].update(keys);
@@ -45,47 +49,32 @@ std::chrono::milliseconds Sampler::age() const {
 
 void Sampler::look() {
   timer_->after(kEvery, [this] { look(); });
-  if (!std::exchange(asking_, true)) ask(0, 1);
+  if (!std::exchange(asking_, true)) ask_statistics();
 }
 
-void Sampler::ask(std::int64_t from, int page) {
-  Question question{.op = "stats", .who = "http"};
-  if (from > 0) question.fields.emplace_back("from", from);
-  link_.ask(question, [this, page](LoopAnswer answer) { add(std::move(answer), page); });
+void Sampler::ask_statistics() {
+  growing_ = Json();
+  ask_pages(
+      link_, {.op = "stats", .who = "http"}, [this](Json page) { add_page(growing_, std::move(page)); },
+      [this](bool whole) {
+        asking_ = whole;
+        if (whole) ask_lanes();
+      });
 }
 
-void Sampler::add(LoopAnswer answer, int page) {
-  if (answer.status != 200) {
-    asking_ = false;
-    return;
-  }
-  const auto next = answer.document.value(kNext, std::int64_t{0});
-  answer.document.erase(kNext);
-  if (page == 1)
-    growing_ = std::move(answer.document);
-  else
-    add_page(growing_, answer.document);
-  if (next > 0 && page < kPagesMax) return ask(next, page + 1);
-  ask_lanes(0, 1);
-}
-
-void Sampler::ask_lanes(std::int64_t from, int page) {
-  Question question{.op = "admin", .fields = {{"do", kLanes}}, .who = "http"};
-  if (from > 0) question.fields.emplace_back("from", from);
-  link_.ask(question, [this, page](LoopAnswer answer) { add_lanes(std::move(answer), page); });
-}
-
-void Sampler::add_lanes(LoopAnswer answer, int page) {
-  asking_ = answer.status == 200;
-  if (!asking_) return;
-  for (Json& row : answer.document[kLanes]) {
-    Json& lane = growing_[kLanes][row.value("name", std::string())];
-    add_row(lane, std::move(row));
-  }
-  const auto next = answer.document.value(kNext, std::int64_t{0});
-  if (next > 0 && page < kPagesMax) return ask_lanes(next, page + 1);
-  asking_ = false;
-  publish();
+void Sampler::ask_lanes() {
+  ask_pages(
+      link_, {.op = "admin", .fields = {{"do", kLanes}}, .who = "http"},
+      [this](Json page) {
+        for (Json& row : page[kLanes]) {
+          Json& lane = growing_[kLanes][row.value("name", std::string())];
+          add_row(lane, std::move(row));
+        }
+      },
+      [this](bool whole) {
+        asking_ = false;
+        if (whole) publish();
+      });
 }
 
 void Sampler::publish() {

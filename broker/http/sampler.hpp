@@ -24,14 +24,13 @@ struct Sample {
   Json stats{};
 };
 
-/// Asks the loop for its statistics once a second, whoever looks: all that look share them. Belongs to the
+/// Asks the loop for its statistics once a second, whoever looks: all that look share them. A sample has
+/// kPagesMax pages of budgets, and of lanes. Belongs to the
 /// thread of `loop`.
 class Sampler {
  public:
   using Take = std::function<void(const std::shared_ptr<const Sample>& sample)>;
   static constexpr std::chrono::milliseconds kEvery{1'000};
-  /// Pages of budgets, and of lanes, that one sample has; what is on further ones is left out of it.
-  static constexpr int kPagesMax = 16;
 
   Sampler(OperatorLink& link, http::Loop& loop);
 
@@ -45,10 +44,8 @@ class Sampler {
 
  private:
   void look();
-  void ask(std::int64_t from, int page);
-  void add(LoopAnswer answer, int page);
-  void ask_lanes(std::int64_t from, int page);
-  void add_lanes(LoopAnswer answer, int page);
+  void ask_statistics();
+  void ask_lanes();
   void publish();
 
   OperatorLink& link_;

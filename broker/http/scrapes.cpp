@@ -10,23 +10,17 @@ void Scrapes::ask(Then then) {
   waiting_.push_back(std::move(then));
   if (waiting_.size() > 1) return;
   growing_.clear();
-  ask_page(0, 1);
-}
-
-void Scrapes::ask_page(std::int64_t from, int page) {
-  Question question{.op = "admin", .fields = {{"do", "services"}}, .who = "http"};
-  if (from > 0) question.fields.emplace_back("from", from);
-  link_.ask(question, [this, page](LoopAnswer answer) { add(std::move(answer), page); });
-}
-
-void Scrapes::add(LoopAnswer answer, int page) {
-  if (answer.status != 200) return end(nullptr);
-  for (Json& row : answer.document["services"])
-    growing_.push_back(std::move(row));
-  const auto next = answer.document.value("next", std::int64_t{0});
-  if (next > 0 && page < kPagesMax) return ask_page(next, page + 1);
-  fresh_until_ = loop_.now() + kFreshFor;
-  end(std::make_shared<const std::vector<Json>>(std::exchange(growing_, {})));
+  ask_pages(
+      link_, {.op = "admin", .fields = {{"do", "services"}}, .who = "http"},
+      [this](Json page) {
+        for (Json& row : page["services"])
+          growing_.push_back(std::move(row));
+      },
+      [this](bool whole) {
+        if (!whole) return end(nullptr);
+        fresh_until_ = loop_.now() + kFreshFor;
+        end(std::make_shared<const std::vector<Json>>(std::exchange(growing_, {})));
+      });
 }
 
 void Scrapes::end(Rows services) {

@@ -21,8 +21,6 @@ class Scrapes {
   using Then = std::function<void(const Rows& services)>;
   /// An answer serves for so long.
   static constexpr std::chrono::milliseconds kFreshFor{1'000};
-  /// Pages that are asked for; further services are left out.
-  static constexpr int kPagesMax = 16;
 
   Scrapes(OperatorLink& link, http::Loop& loop) : link_(link), loop_(loop) {}
 
@@ -30,8 +28,6 @@ class Scrapes {
   void ask(Then then);
 
  private:
-  void ask_page(std::int64_t from, int page);
-  void add(LoopAnswer answer, int page);
   void end(Rows services);
 
   OperatorLink& link_;
