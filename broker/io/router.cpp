@@ -94,8 +94,7 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   socket_.set(zmq::sockopt::tcp_keepalive_intvl, 5);
   socket_.set(zmq::sockopt::tcp_keepalive_cnt, 2);
   socket_.set(zmq::sockopt::tcp_maxrt, 20000);
-  // No heartbeat of libzmq: its timer writes to a connection that was reset behind a full queue (rcvhwm), and
-  // libzmq 4.3.4 ends the program for that (out_event: "Assertion failed: !_io_error").
+  // No heartbeat of libzmq: a peer that does not know it would be cut, and while nothing is read all would.
   socket_.set(zmq::sockopt::heartbeat_ivl, 0);
   if (!options.secret_key.empty()) socket::ask_for_keys(socket_, options.secret_key, options.zap_domain);
   // Before the other one: endpoint() is the one that was bound last.

@@ -6,6 +6,7 @@
 
 #include <sys/resource.h>
 
+#include "broker/io/stopped_inputs.hpp"
 #include "broker/io/time_slice.hpp"
 #include "common/log/log.hpp"
 
@@ -108,7 +109,12 @@ Sockets::Sockets(const ServerOptions& options, const core::Options& core)
       client_connections(context, clients.handle(), std::string(name_of(Door::clients)),
                          bounds_of(options, core)),
       worker_connections(context, workers.handle(), std::string(name_of(Door::workers)),
-                         bounds_of(options, core)) {}
+                         bounds_of(options, core)) {
+  if (!guards_stopped_inputs())
+    log::event(log::Level::warning, "libzmq.unguarded",
+               {{"reason", "libzmq does not use epoll as expected, so a peer can end the broker"},
+                {"do", "use Debian's libzmq"}});
+}
 
 void Sockets::set_linger(std::chrono::milliseconds time) {
   clients.set_linger(time);

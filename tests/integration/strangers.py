@@ -12,16 +12,19 @@ own, 127.0.0.2, on the same machine: it takes the processor, too.
 """
 
 import argparse
+import collections
 import contextlib
 import ctypes
 import math
 import multiprocessing
 import os
+import pathlib
 import random
 import resource
 import socket
 import struct
 import sys
+import tempfile
 import time
 import unittest
 import warnings
@@ -42,6 +45,7 @@ GIVE_UP_S = 60
 NULL_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 LONG, COMMAND = 0x02, 0x04  # flags of ZMTP's frames
 READY = b"\x05READY" + b"\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
+PING = b"\x04\x07\x04PING\x00\x64"  # ZeroMQ's own, with a time to live of 10 s
 
 
 class Broker:
@@ -61,6 +65,7 @@ class Broker:
     def connect(self, source=ELSEWHERE):
         connection = socket.socket()
         connection.settimeout(2)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or a reset takes with it what was sent
         connection.bind((source, 0))
         connection.connect(self.address)
         return connection
@@ -343,6 +348,12 @@ class Open(Quiet):
         self.holds(asks_and_does_not_read)
 
 
+def reset(connections):
+    for connection in connections:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+
 class Stopped:
     """Stops one thread of a process, as a machine does that has no time for it; all others go on."""
 
@@ -368,14 +379,49 @@ class Stopped:
 
 
 class Reset(Quiet):
+    """A connection is reset while its messages wait to be read: more than libzmq takes (client_receive_hwm)."""
+
     def broker_arguments(self):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         return ("--keep-cores", "--set", "client_receive_hwm=16")  # without it nobody but root may stop a thread
 
+    def libzmq(self):
+        """The thread that reads connections."""
+        tasks = f"/proc/{self.room.broker.pid}/task"
+        [tid] = [tid for tid in os.listdir(tasks) if pathlib.Path(tasks, tid, "comm").read_text().startswith("ZMQbg/IO")]
+        return int(tid)
+
+    def goes_on(self):
+        with contextlib.suppress(harness.Timeout):
+            self.ask(self.client())
+            return
+        self.fail(f"no answer; the broker: {self.room.broker.process.poll()}, {self.room.broker.stderr()}")
+
+    def test_with_a_ping_of_zeromq_behind_the_messages(self):
+        broker = Broker(self.room.broker.clients, FORK.Event(), FORK.Value("i", 0), SETTINGS.connections)
+        with Stopped(self.room.broker.pid):
+            connections = [broker.speak() for _ in range(20)]
+            for connection in connections:
+                connection.sendall(200 * broker.message("ping", {}) + PING)
+            time.sleep(1)  # libzmq reads until its queue is full
+            reset(connections)
+            time.sleep(1)
+        self.goes_on()
+
+    def test_when_messages_and_reset_come_together(self):
+        broker = Broker(self.room.broker.clients, FORK.Event(), FORK.Value("i", 0), SETTINGS.connections)
+        connections = [broker.speak() for _ in range(20)]
+        with Stopped(self.room.broker.pid):
+            with Stopped(self.libzmq()):
+                for connection in connections:
+                    connection.sendall(200 * broker.message("ping", {}) + PING)
+                reset(connections)
+            time.sleep(1)  # libzmq reads until its queue is full
+        self.goes_on()
+
     def test_a_connection_that_is_reset_behind_a_full_queue(self):
         """The loop takes nothing for longer than libzmq's heartbeat would be: what was sent waits, and its connection is gone."""
         broker = Broker(self.room.broker.clients, FORK.Event(), FORK.Value("i", 0), SETTINGS.connections)
-        client = self.client()
         with Stopped(self.room.broker.pid):
             connections = [broker.speak() for _ in range(20)]
             for connection in connections:
@@ -383,13 +429,34 @@ class Reset(Quiet):
             stopped = time.monotonic()
             while time.monotonic() < stopped + 1:  # libzmq reads until its queue is full
                 time.sleep(0.1)
-            for connection in connections:
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                connection.close()
+            reset(connections)
             while time.monotonic() < stopped + 12 and self.room.broker.process.poll() is None:
                 time.sleep(0.1)
-        self.assertIsNone(self.room.broker.process.poll(), self.room.broker.stderr())
-        self.ask(client)
+        self.goes_on()
+
+
+class Ahead(Quiet):
+    """An honest client that sends without waiting, far more than anybody reads for a while."""
+
+    JOBS = 100_000
+
+    def broker_arguments(self):
+        room = tempfile.TemporaryDirectory()
+        self.addCleanup(room.cleanup)
+        config = pathlib.Path(room.name, "broker.toml")
+        config.write_text(f'keep_cores = true\n[[lane]]\nname = "normal"\ndepth_max = {2 * self.JOBS}\ndefault = true\n')
+        return ("--config", str(config))
+
+    def test_nothing_is_lost_and_nobody_is_cut(self):
+        client = self.room.client(options=((zmq.SNDHWM, 0),))
+        with Stopped(self.room.broker.pid):
+            for job in range(self.JOBS):
+                client.submit("echo", ref=str(job))
+            time.sleep(5)
+        answers = collections.Counter((answer.op, int(answer.fields["ref"])) for answer in (client.get(patience=GIVE_UP_S) for _ in range(self.JOBS)))
+        self.assertEqual(answers, collections.Counter(("result", job) for job in range(self.JOBS)))
+        counters = self.room.operator().ask("stats", expect="stats").fields["counters"]
+        self.assertEqual((counters["connections_cut"], counters["connections_gave_way"], counters["connections_refused"]), (0, 0, 0))
 
 
 class Full(Quiet):

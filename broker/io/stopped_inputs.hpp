@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace lanemq::io {
+
+/// Keeps libzmq from ending this program when a connection breaks whose input libzmq has stopped.
+///
+/// libzmq stops a connection's input while its queue is full (ZMQ_RCVHWM), or its key is looked up. The
+/// system tells of a broken connection then as well; libzmq 4.3.4 notes the break, goes on with the bytes in
+/// its buffer as soon as there is room, and aborts where a `PING` of ZeroMQ's is among them ("Assertion
+/// failed: !_io_error": it wants to write the `PONG`). Whoever may speak can arrange that.
+///
+/// So this program has epoll_ctl(2) and epoll_wait(2) of its own, which change two things for libzmq's
+/// threads, and nothing for others. A connection whose input is stopped is not watched at all until libzmq
+/// reads it again. And a break that is told together with input is told as input alone: libzmq would else
+/// read, stop, and be told of the break behind that. Either way libzmq finds the break where it reads, and
+/// ends the connection as any other, behind all its messages.
+///
+/// Whether libzmq's calls do come here; to be asked once there is a socket. Needed up to libzmq 4.3.4, and
+/// harmless with later ones.
+bool guards_stopped_inputs();
+
+}  // namespace lanemq::io
