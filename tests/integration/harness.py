@@ -185,7 +185,8 @@ class Peer:
     def __init__(self, room, kind, endpoint, options=()):
         self.room = room
         self.socket = room.context.socket(kind)
-        for option, value in ((zmq.LINGER, 0), *options):
+        # No send waits for ever: libzmq gives up a connection whose key was refused, and makes no other.
+        for option, value in ((zmq.LINGER, 0), (zmq.SNDTIMEO, int(1000 * PATIENCE)), *options):
             self.socket.setsockopt(option, value)
         self.socket.connect(endpoint)
         self.inbox = collections.deque()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys of clients, gateways and workers: who gets in, what each may do, and what tenants see of each other."""
 
+import contextlib
 import datetime
 import http.client
 import json
@@ -141,8 +142,10 @@ class Table(harness.Case):
             for who in self.keys.table[door]["shut"]:
                 with self.subTest(door=door, who=who):
                     peer = self.peer_of(who, door)
-                    for op, fields, _ in rows:
-                        peer.send(op, self.filled(fields, None))
+                    peer.socket.setsockopt(zmq.SNDTIMEO, 0)
+                    with contextlib.suppress(zmq.Again):  # libzmq has heard already that the key was refused, and gave up
+                        for op, fields, _ in rows:
+                            peer.send(op, self.filled(fields, None))
                     self.assertTrue(peer.silent(0.4), peer.inbox)
         for peer, door in zip(before, ("clients", "workers")):
             for op, fields, _ in self.keys.table[door]["ops"]:
