@@ -10,11 +10,16 @@ namespace lanemq::io {
 /// its buffer as soon as there is room, and aborts where a `PING` of ZeroMQ's is among them ("Assertion
 /// failed: !_io_error": it wants to write the `PONG`). Whoever may speak can arrange that.
 ///
-/// So this program has epoll_ctl(2) and epoll_wait(2) of its own, which change two things for libzmq's
-/// threads, and nothing for others. A connection whose input is stopped is not watched at all until libzmq
-/// reads it again. And a break that is told together with input is told as input alone: libzmq would else
-/// read, stop, and be told of the break behind that. Either way libzmq finds the break where it reads, and
-/// ends the connection as any other, behind all its messages.
+/// So this program has epoll_ctl(2) and epoll_wait(2) of its own, which change for libzmq's threads how the
+/// system tells of a break, and nothing for others:
+///
+/// - To a descriptor that libzmq wants to read it is input, and input alone: libzmq would else read, stop,
+/// and
+///   be told of the break behind that.
+/// - To one that it wants to write alone it is room to write. The write fails, and libzmq goes on.
+/// - One of which it wants neither is not watched, for the system tells of a break even so.
+///
+/// So libzmq finds the break where it reads, and ends the connection as any other, behind all its messages.
 ///
 /// Whether libzmq's calls do come here; to be asked once there is a socket. Needed up to libzmq 4.3.4, and
 /// harmless with later ones.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/stopped_inputs.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -69,6 +71,16 @@ class Peer {
   void say(std::string_view text) {
     EXPECT_EQ(::send(socket_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
+  /// Reads so many bytes, whatever they are. False: none came for the patience of a test.
+  bool hear_all(std::size_t size) {
+    std::array<char, 1 << 16> text{};
+    while (size > 0) {
+      const ssize_t heard = ::recv(socket_, text.data(), std::min(size, text.size()), 0);
+      if (heard <= 0) return false;
+      size -= static_cast<std::size_t>(heard);
+    }
+    return true;
+  }
   /// Closes the connection at once, behind nothing.
   void reset() {
     if (socket_ < 0) return;
@@ -115,6 +127,7 @@ class StoppedInputs : public testing::TestWithParam<const char*> {
   }
   bool read() {
     zmq::message_t part;
+    if (!door_.recv(sender_, zmq::recv_flags::none)) return false;
     do {
       if (!door_.recv(part, zmq::recv_flags::none)) return false;
     } while (part.more());
@@ -125,18 +138,23 @@ class StoppedInputs : public testing::TestWithParam<const char*> {
   zmq::socket_t door_{context_, zmq::socket_type::router};
   socket::Monitor monitor_;
   std::string endpoint_;
+  zmq::message_t sender_;  ///< of the message that was read last
 };
+
+/// More messages than libzmq takes, and a PING behind them.
+std::string flood() {
+  std::string text;
+  for (int i = 0; i < kMessages; ++i)
+    text += kMessage;
+  return text += kPing;
+}
 
 TEST_P(StoppedInputs, a_connection_that_is_reset_behind_a_full_queue_and_a_ping_ends_behind_its_messages) {
   ASSERT_TRUE(guards_stopped_inputs());
   Peer peer(endpoint_);
   const int descriptor = wait_for(ZMQ_EVENT_ACCEPTED);
   wait_for(ZMQ_EVENT_HANDSHAKE_SUCCEEDED);
-  std::string text;
-  for (int i = 0; i < kMessages; ++i)
-    text += kMessage;
-  text += kPing;
-  peer.say(text);
+  peer.say(flood());
   let_libzmq_see();
 
   peer.reset();
@@ -146,6 +164,44 @@ TEST_P(StoppedInputs, a_connection_that_is_reset_behind_a_full_queue_and_a_ping_
     ASSERT_TRUE(read()) << i;
   while (wait_for(ZMQ_EVENT_DISCONNECTED) != descriptor) {
   }
+}
+
+TEST_P(StoppedInputs, a_descriptor_that_is_used_again_is_read_as_a_new_one) {
+  std::map<int, int> used;
+  for (int round = 0; round < 20; ++round) {
+    Peer peer(endpoint_);
+    const int descriptor = wait_for(ZMQ_EVENT_ACCEPTED);
+    ++used[descriptor];
+    wait_for(ZMQ_EVENT_HANDSHAKE_SUCCEEDED);
+    peer.say(flood());
+    let_libzmq_see();
+    peer.reset();
+    for (int i = 0; i < kMessages; ++i)
+      ASSERT_TRUE(read()) << round << ", " << i;
+    while (wait_for(ZMQ_EVENT_DISCONNECTED) != descriptor) {
+    }
+  }
+  EXPECT_LT(used.size(), 20u);
+}
+
+TEST_P(StoppedInputs, a_connection_whose_input_is_stopped_is_written_to) {
+  constexpr int kAnswers = 300;
+  const std::string answer(100'000, 'a');
+  Peer peer(endpoint_);
+  wait_for(ZMQ_EVENT_HANDSHAKE_SUCCEEDED);
+  peer.say(flood());
+  let_libzmq_see();
+  ASSERT_TRUE(read());
+
+  // Much more than the system takes at once: libzmq has to be told when there is room again.
+  for (int i = 0; i < kAnswers; ++i) {
+    zmq::message_t to;
+    to.copy(sender_);
+    ASSERT_TRUE(door_.send(to, zmq::send_flags::sndmore));
+    ASSERT_TRUE(door_.send(zmq::buffer(answer), zmq::send_flags::none));
+  }
+
+  EXPECT_TRUE(peer.hear_all(kAnswers * answer.size()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, StoppedInputs, testing::Values("tcp://127.0.0.1:*", "ipc://*"),
