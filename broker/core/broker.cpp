@@ -59,6 +59,7 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const StatusAsked& what) { by_client(what); },
                  [&](const FetchAsked& what) { by_client(what); },
                  [&](const SeenSaid& what) { by_client(what); },
+                 [&](const SpendAsked& what) { by_client(what); },
                  [&](const ClientUnreachable& what) { clients.on(what, now); },
                  [&](const WorkerReady& what) { workers.on(what, now); },
                  [&](const ChunkReported& what) { workers.on(what, now); },
@@ -181,6 +182,7 @@ void Broker::on(const StoreStalled& event) {
 }
 
 void Broker::on(const StoodStill& event) {
+  state_.callers.stood_still(event.how_long);
   for (const auto& [number, worker] : state_.workers.all()) {
     worker->heard_at += event.how_long;
     if (worker->lost_at != kNever) worker->lost_at += event.how_long;

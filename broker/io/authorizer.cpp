@@ -75,6 +75,20 @@ std::optional<Authorizer::Refusal> Authorizer::admit_submit(wire::Submit& submit
   return std::nullopt;
 }
 
+std::optional<Authorizer::Refusal> Authorizer::admit_spend(wire::Spend& spend) {
+  if (is_marked(spend.key)) return reserved("key");
+  if (is_marked(spend.session)) return reserved("session");
+  if (sender_ == nullptr || sender_->space.empty()) return std::nullopt;
+  const std::size_t room = kNameMax - std::min(kNameMax, sender_->space.size());
+  if (spend.key.size() > room) return too_long(*sender_, "key");
+  if (spend.session.size() > room) return too_long(*sender_, "session");
+  key_ = sender_->space;
+  spend.key = key_ += spend.key;
+  session_ = sender_->space;
+  spend.session = session_ += spend.session;
+  return std::nullopt;
+}
+
 std::optional<Authorizer::Refusal> Authorizer::admit(wire::ClientRequest& request) {
   if (auto* const submit = std::get_if<wire::Submit>(&request)) return admit_submit(*submit);
   if (auto* const cancel = std::get_if<wire::Cancel>(&request)) return rename(cancel->id, id_);
@@ -86,12 +100,14 @@ std::optional<Authorizer::Refusal> Authorizer::admit(wire::ClientRequest& reques
       if (auto why = rename(status->ids[i], ids_[i])) return why;
     return rename(status->id, id_);
   }
-  // The statistics name everybody's clients, services and keys.
+  auto* const spend = std::get_if<wire::Spend>(&request);
+  // The statistics name everybody's clients, services and keys; who spends for a key bounds what others get.
   if (sender_ != nullptr && sender_->role == Identity::Role::client &&
-      std::holds_alternative<wire::StatsQuery>(request))
-    return Refusal{.message = "key \"" + sender_->name +
-                              "\" does not allow op \"stats\": that is for gateways and operators"};
-  return std::nullopt;
+      (spend != nullptr || std::holds_alternative<wire::StatsQuery>(request)))
+    return Refusal{.message = "key \"" + sender_->name + "\" does not allow op \"" +
+                              (spend != nullptr ? "spend\": that is for gateways"
+                                                : "stats\": that is for gateways and operators")};
+  return spend != nullptr ? admit_spend(*spend) : std::nullopt;
 }
 
 }  // namespace lanemq::io

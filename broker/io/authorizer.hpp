@@ -41,12 +41,13 @@ class Authorizer {
 
  private:
   std::optional<Refusal> admit_submit(wire::Submit& submit);
+  std::optional<Refusal> admit_spend(wire::Spend& spend);
   std::optional<Refusal> rename(std::string_view& id, std::string& place) const;
 
   const KeyRing& keys_;
   bool asks_;
   const core::Identity* sender_ = nullptr;
-  std::string id_, client_;
+  std::string id_, client_, key_, session_;
   std::vector<std::string> ids_;
 };
 

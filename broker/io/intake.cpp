@@ -118,12 +118,13 @@ std::size_t Intake::take_client_message(core::Peer peer, core::TimePoint now) {
   return requests_.size();
 }
 
-/// Watches a client whose leaving may end a job or release a stream.
+/// Watches a client whose leaving may end a job, release a stream, or give back a gateway's places.
 void Intake::watch_client() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const auto* const submit = std::get_if<wire::Submit>(&requests_[i]);
     if (submit != nullptr && submit->orphan.data() == nullptr && !submit->stream) continue;
-    if (submit != nullptr || std::holds_alternative<wire::Fetch>(requests_[i]))
+    if (submit != nullptr || std::holds_alternative<wire::Fetch>(requests_[i]) ||
+        std::holds_alternative<wire::Spend>(requests_[i]))
       return sockets_.client_connections.watch(incoming_.descriptor(), incoming_.address());
   }
 }
@@ -173,6 +174,8 @@ void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const B
     return broker_.handle(core::FetchAsked{from, fetch}, now);
   if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
   if (const auto* ping = std::get_if<wire::Ping>(&request)) return answer_ping(from, *ping, now);
+  if (const auto* spend = std::get_if<wire::Spend>(&request))
+    return broker_.handle(core::SpendAsked{from, spend}, now);
   if (const auto* query = std::get_if<wire::AdminQuery>(&request)) return take_admin_query(from, *query, now);
   broker_.handle(core::SeenSaid{from, &std::get<wire::Seen>(request)}, now);
 }

@@ -138,6 +138,10 @@ void LoopClient::ping(std::function<void(Reply<BrokerPong>)> callback) {
   core_->ask<BrokerPong>(core_->desk().ping(), std::move(callback));
 }
 
+void LoopClient::spend(const SpendRequest& request, std::function<void(Reply<BrokerSpent>)> callback) {
+  core_->ask<BrokerSpent>(core_->desk().spend(request), std::move(callback));
+}
+
 void LoopClient::stats(std::int64_t from, std::function<void(Reply<BrokerStats>)> callback) {
   core_->ask<BrokerStats>(core_->desk().stats(from), std::move(callback));
 }

@@ -201,6 +201,21 @@ RequestDesk::Made RequestDesk::ping() {
   return ask(RequestKind::ping, {}, wire::Ping{}, options_.control_timeout);
 }
 
+RequestDesk::Made RequestDesk::spend(const SpendRequest& request) {
+  const wire::Spend query{.key = request.key,
+                          .session = request.session,
+                          .requests_per_minute = request.requests_per_minute,
+                          .tokens_per_minute = request.tokens_per_minute,
+                          .concurrency = request.concurrency,
+                          .requests = request.requests,
+                          .requests_ahead = request.requests_ahead,
+                          .tokens = request.tokens,
+                          .tokens_ahead = request.tokens_ahead,
+                          .places = request.places,
+                          .places_ahead = request.places_ahead};
+  return ask(RequestKind::spend, {}, query, options_.control_timeout);
+}
+
 RequestDesk::Made RequestDesk::stats(std::int64_t from) {
   return ask(RequestKind::stats, {}, wire::StatsQuery{.from = from}, options_.control_timeout);
 }

@@ -34,6 +34,7 @@ class RequestDesk {
   Made cancel(const std::string& id);
   Made fetch(const std::string& id, std::chrono::milliseconds wait);
   Made ping();
+  Made spend(const SpendRequest& request);
   Made stats(std::int64_t from);
   Made admin(const AdminRequest& request);
 

@@ -289,6 +289,21 @@ void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
                         .default_lane = text(reply.default_lane)});
 }
 
+void Session::on(const wire::Spent& reply, const Blob&, TimePoint) {
+  const auto at = find(reply.ref, {});
+  if (at == pending_.end() || at->second.request.kind != RequestKind::spend) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, BrokerSpent{.requests = reply.requests,
+                         .tokens = reply.tokens,
+                         .places = reply.places,
+                         .requests_left = reply.requests_left,
+                         .tokens_left = reply.tokens_left,
+                         .requests_wait = milliseconds(reply.requests_wait_ms),
+                         .tokens_wait = milliseconds(reply.tokens_wait_ms)});
+}
+
 void Session::on(const wire::AdminReply& reply, const Blob&, TimePoint) {
   const auto at = reply.ref.present() ? find(reply.ref, {}) : oldest(RequestKind::admin);
   if (at == pending_.end() || at->second.request.kind != RequestKind::admin) {

@@ -25,10 +25,22 @@ namespace lanemq::client {
 using TimePoint = std::chrono::steady_clock::time_point;
 
 /// The kind of a request, which decides which replies end it.
-enum class RequestKind : unsigned char { submit, stream, leave, fetch, status, cancel, stats, ping, admin };
+enum class RequestKind : unsigned char {
+  submit,
+  stream,
+  leave,
+  fetch,
+  status,
+  cancel,
+  stats,
+  ping,
+  spend,
+  admin
+};
 
 /// How a request ended: a value of its kind; a fetch ends with JobDone or JobStatus.
-using Outcome = Reply<std::variant<JobDone, JobAccepted, JobStatus, BrokerStats, BrokerPong, AdminDocument>>;
+using Outcome =
+    Reply<std::variant<JobDone, JobAccepted, JobStatus, BrokerStats, BrokerPong, BrokerSpent, AdminDocument>>;
 using Handler = std::function<void(Outcome&&)>;
 using ChunkHandler = std::function<void(JobChunk)>;
 
@@ -205,6 +217,7 @@ class Session {
   void on(const wire::StatusReply& reply, const Blob& body, TimePoint now);
   void on(const wire::StatsReply& reply, const Blob& body, TimePoint now);
   void on(const wire::Pong& reply, const Blob& body, TimePoint now);
+  void on(const wire::Spent& reply, const Blob& body, TimePoint now);
   void on(const wire::AdminReply& reply, const Blob& body, TimePoint now);
 
   Table pending_;

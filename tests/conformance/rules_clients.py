@@ -75,6 +75,31 @@ def fields_of_ping(room):
     fields_are_checked(room, "ping", {}, ["pong"])
 
 
+@rule("Client to broker: spend")
+def fields_of_spend(room):
+    """spend: every field has its type and limit; key and session are required."""
+    fields_are_checked(room, "spend", {"key": room.id("key"), "session": room.id("session")}, ["spent"])
+
+
+@rule("Client to broker: spend")
+def gateways_share_a_key(room):
+    """spend: what one session takes another does not get, what it does not want any more it gets, and to say it again changes nothing."""
+    limits = {"key": room.id("key"), "requests_per_minute": 10, "concurrency": 2}
+    one, other = ({**limits, "session": room.id(name)} for name in ("one", "other"))
+    client = room.client()
+    spent = lambda fields, **more: client.ask("spend", {**fields, **more}).fields
+    for _ in range(2):
+        granted = spent(one, requests_ahead=8, places_ahead=2)
+        expect((granted["key"], granted["requests"], granted["places"]), (limits["key"], 8, 2), "what the first session is given")
+    granted = spent(other, requests_ahead=8, places_ahead=2)
+    expect_that(granted["requests"] < 8, "the second session is given what is left")
+    expect_that(granted["requests_wait_ms"] > 0, "the second session is told when there is more")
+    expect(granted.get("places", 0), 0, "the places of the second session")
+    spent(one, requests=1, places=1)
+    granted = spent(other, requests_ahead=8, places_ahead=2)
+    expect((granted["requests"], granted["places"]), (8, 1), "what the second session is given of what the first one does not want")
+
+
 @rule("Client to broker")
 def every_answer_carries_the_ref(room):
     """Every request may carry ref, and every answer to that request carries it back as it was."""

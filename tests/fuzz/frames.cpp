@@ -143,6 +143,7 @@ std::vector<std::string> client_requests() {
   seeds.add(wire::Seen{{}, 0, {kRefText}});
   seeds.add(wire::StatsQuery{.from = 3, .ref = {kRefNumber}});
   seeds.add(wire::Ping{});
+  seeds.add(wire::Spend{"team", "gateway-1", 600, 100000, 8, 12, 37, 4000, 6250, 3, 1, {kRefNumber}});
   seeds.add(full_admin_query());
   wire::Submit lean;
   lean.service = "echo";
@@ -178,6 +179,7 @@ std::vector<std::string> client_replies() {
   seeds.add(full_status());
   seeds.add(wire::StatsReply{{kMeta}, {kRefNumber}});
   seeds.add(wire::Pong{1'700'000'000'000, "0.1.0", {}});
+  seeds.add(wire::Spent{"team", 49, 10250, 4, 551, 89750, 0, 0, {kRefNumber}});
   seeds.add(wire::AdminReply{{kMeta}, {kRefNumber}});
   seeds.add_batch(wire::JobResult{"job-2", {}, 1, 0, 0, {}, 0, {}},
                   wire::JobResult{"job-1", "normal", 2, 5, 1234, some_usage(), 4, {kRefNumber}});

@@ -118,6 +118,18 @@ struct Describer {
   }
   void operator()(const wire::StatsReply&) { op("stats"); }
   void operator()(const wire::Pong&) { op("pong"); }
+  void operator()(const wire::Spent& message) {
+    op("spent");
+    add(words, "key", message.key);
+    add(words, "requests", message.requests, 0);
+    add(words, "tokens", message.tokens, 0);
+    add(words, "places", message.places, 0);
+    add(words, "requests_left", message.requests_left, 0);
+    add(words, "tokens_left", message.tokens_left, 0);
+    add(words, "requests_wait_ms", message.requests_wait_ms, 0);
+    add(words, "tokens_wait_ms", message.tokens_wait_ms, 0);
+    add(words, "ref", message.ref);
+  }
   void operator()(const wire::AdminReply& message) {
     op("admin");
     add(words, "is", to_json(message.document.bytes));
@@ -359,6 +371,23 @@ std::string client_frame(Words words, const Names& names) {
     const std::string_view id = fields.id("id");
     return frame(wire::Seen{id, fields.number("seq").value_or(0), fields.ref()}, {}, words);
   }
+  if (op == "spend") {
+    const auto amount = [&](const char* key) { return fields.number(key).value_or(0); };
+    wire::Spend message;
+    message.key = fields.text("key");
+    message.session = fields.text("session");
+    message.requests_per_minute = amount("requests_per_minute");
+    message.tokens_per_minute = amount("tokens_per_minute");
+    message.concurrency = amount("concurrency");
+    message.requests = amount("requests");
+    message.requests_ahead = amount("requests_ahead");
+    message.tokens = amount("tokens");
+    message.tokens_ahead = amount("tokens_ahead");
+    message.places = amount("places");
+    message.places_ahead = amount("places_ahead");
+    message.ref = fields.ref();
+    return frame(message, {}, words);
+  }
   if (op == "admin") {
     wire::AdminQuery message;
     message.verb = fields.text("do");
@@ -381,7 +410,7 @@ std::string client_frame(Words words, const Names& names) {
     message.ref = fields.ref();
     return frame(message, {}, words);
   }
-  throw TranscriptError("clients say submit, cancel, status, fetch or seen, not \"" + op + "\"");
+  throw TranscriptError("clients say submit, cancel, status, fetch, seen or spend, not \"" + op + "\"");
 }
 
 std::string worker_frame(Words words, const Names& names) {

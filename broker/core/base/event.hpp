@@ -54,6 +54,12 @@ struct AdminAsked {
   const OptionEditor* edit = nullptr;  ///< applies a changed setting; null: settings cannot be changed
 };
 
+/// A gateway asks for a share of what a key may use.
+struct SpendAsked {
+  Origin from;
+  const wire::Spend* fields;
+};
+
 /// A client has taken chunks of a stream.
 struct SeenSaid {
   Origin from;
@@ -157,9 +163,9 @@ struct OptionsChanged {
 };
 
 using Event =
-    std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid, AdminAsked,
-                 WorkerReady, ChunkReported, OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving,
-                 WorkerHeard, WorkerUnreachable, WorkerDisconnected, KeyRevoked, DrainAsked, OptionsChanged,
-                 BodyRead, ResultRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
+    std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid, SpendAsked,
+                 AdminAsked, WorkerReady, ChunkReported, OutcomeReported, FailureReported, HeartbeatHeard,
+                 WorkerLeaving, WorkerHeard, WorkerUnreachable, WorkerDisconnected, KeyRevoked, DrainAsked,
+                 OptionsChanged, BodyRead, ResultRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
 
 }  // namespace lanemq::core

@@ -33,6 +33,11 @@ class ClientHold {
   Client& client_;
 };
 
+/// In whole milliseconds, and never too early.
+std::int64_t wait_ms(Duration wait) {
+  return std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+}
+
 }  // namespace
 
 void ClientDesk::on(const Submitted& event, TimePoint now) {
@@ -209,7 +214,40 @@ void ClientDesk::on(const SeenSaid& event, TimePoint now) {
   streams_.take_seen(event, now);
 }
 
+void ClientDesk::on(const SpendAsked& event, TimePoint now) {
+  const wire::Spend& fields = *event.fields;
+  answers_.note_life(state_.connections.at(event.from.address));
+  const auto granted =
+      state_.callers.spend({.key = fields.key,
+                            .session = fields.session,
+                            .address = event.from.address,
+                            .limits = {.requests_per_minute = fields.requests_per_minute,
+                                       .tokens_per_minute = fields.tokens_per_minute,
+                                       .concurrency = fields.concurrency},
+                            .requests = {.used = fields.requests, .ahead = fields.requests_ahead},
+                            .tokens = {.used = fields.tokens, .ahead = fields.tokens_ahead},
+                            .places = {.used = fields.places, .ahead = fields.places_ahead}},
+                           now);
+  if (!granted)
+    return answers_.refuse(event.from, fields.ref, {},
+                           {ErrorCode::client_full,
+                            "the broker keeps the budgets of " + std::to_string(CallerBudgets::kKeysMax) +
+                                " keys for " + std::to_string(CallerBudgets::kSessionsMax) +
+                                " gateways, and all are in use; share no more keys by one broker",
+                            std::chrono::seconds(1)});
+  state_.answer(event.from, wire::Spent{.key = own_name(fields.key),
+                                        .requests = granted->requests,
+                                        .tokens = granted->tokens,
+                                        .places = granted->places,
+                                        .requests_left = granted->requests_left,
+                                        .tokens_left = granted->tokens_left,
+                                        .requests_wait_ms = wait_ms(granted->requests_wait),
+                                        .tokens_wait_ms = wait_ms(granted->tokens_wait),
+                                        .ref = fields.ref});
+}
+
 void ClientDesk::on(const ClientUnreachable& event, TimePoint now) {
+  state_.callers.lost(event.address, now);
   if (Connection* const connection = state_.connections.find(event.address)) lose(*connection, now);
 }
 
@@ -226,6 +264,7 @@ void ClientDesk::note_key(const Origin& from) {
 /// Nobody seems to be there any more.
 void ClientDesk::lose(Connection& connection, TimePoint now) {
   connection.unreachable = true;
+  state_.callers.lost(connection.address, now);
   for (StreamReader* reader = connection.readers.front(); reader != nullptr;
        reader = connection.readers.next(*reader))
     streams_.readers_changed(*reader->job);

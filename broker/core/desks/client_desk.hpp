@@ -37,6 +37,7 @@ class ClientDesk {
   void on(const StatusAsked& event, TimePoint now);
   void on(const FetchAsked& event, TimePoint now);
   void on(const SeenSaid& event, TimePoint now);
+  void on(const SpendAsked& event, TimePoint now);
   void on(const ClientUnreachable& event, TimePoint now);
   void on(const KeyRevoked& event, TimePoint now);
   /// The connection of a request that was handled, if it is remembered, has shown that key.

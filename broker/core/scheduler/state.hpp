@@ -18,6 +18,7 @@
 #include "broker/core/base/stats.hpp"
 #include "broker/core/base/timer_wheel.hpp"
 #include "broker/core/budgets/budgets.hpp"
+#include "broker/core/budgets/caller_budgets.hpp"
 #include "broker/core/budgets/estimates.hpp"
 #include "broker/core/jobs/job_table.hpp"
 #include "broker/core/scheduler/clients.hpp"
@@ -81,6 +82,7 @@ struct State {
   Clients clients;
   Connections connections;
   Budgets budgets;
+  CallerBudgets callers;
   Estimates estimates;
   std::uint64_t id_hash_seed;
   JobTable jobs;

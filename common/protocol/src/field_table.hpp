@@ -274,6 +274,7 @@ inline constexpr Rule kRequired{.required = true};
 inline constexpr Rule kFirst{.min = 1, .max = kAttemptMax, .fallback = 1};  // attempt, attempts
 // Always written to a worker: its answer repeats it, and the smallest workers know no defaults.
 inline constexpr Rule kFirstSaid{.min = 1, .max = kAttemptMax, .fallback = -1};
+inline constexpr Rule kShare{.max = limits::share_max};
 inline constexpr Rule kList{.max = limits::list_entries_max};
 
 // ---- nested maps --------------------------------------------------------------------------------------
@@ -346,6 +347,14 @@ LANEMQ_OP(Seen, "seen", false, false, field<&Seen::id>("id", kId), field<&Seen::
           ref_field<&Seen::ref>())
 LANEMQ_OP(StatsQuery, "stats", false, false, field<&StatsQuery::from>("from"), ref_field<&StatsQuery::ref>())
 LANEMQ_OP(Ping, "ping", false, false, field<&Ping::batch>("batch"), ref_field<&Ping::ref>())
+LANEMQ_OP(Spend, "spend", false, false, field<&Spend::key>("key", kNameRequired),
+          field<&Spend::session>("session", kNameRequired),
+          field<&Spend::requests_per_minute>("requests_per_minute", kShare),
+          field<&Spend::tokens_per_minute>("tokens_per_minute", kShare),
+          field<&Spend::concurrency>("concurrency", kShare), field<&Spend::requests>("requests", kShare),
+          field<&Spend::requests_ahead>("requests_ahead", kShare), field<&Spend::tokens>("tokens", kShare),
+          field<&Spend::tokens_ahead>("tokens_ahead", kShare), field<&Spend::places>("places", kShare),
+          field<&Spend::places_ahead>("places_ahead", kShare), ref_field<&Spend::ref>())
 LANEMQ_OP(AdminQuery, "admin", false, false, field<&AdminQuery::verb>("do", kNameRequired),
           field<&AdminQuery::what>("what", kName), field<&AdminQuery::name>("name", kName),
           field<&AdminQuery::id>("id", kId), field<&AdminQuery::lane>("lane", kName),
@@ -390,6 +399,11 @@ LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
           field<&Pong::batch>("batch"), field<&Pong::default_lane>("default_lane", kName),
           ref_field<&Pong::ref>())
+LANEMQ_OP(Spent, "spent", false, false, field<&Spent::key>("key", kNameRequired),
+          field<&Spent::requests>("requests"), field<&Spent::tokens>("tokens"),
+          field<&Spent::places>("places"), field<&Spent::requests_left>("requests_left"),
+          field<&Spent::tokens_left>("tokens_left"), field<&Spent::requests_wait_ms>("requests_wait_ms"),
+          field<&Spent::tokens_wait_ms>("tokens_wait_ms"), ref_field<&Spent::ref>())
 LANEMQ_OP(AdminReply, "admin", false, true, ref_field<&AdminReply::ref>())
 
 LANEMQ_OP(Ready, "ready", false, false,

@@ -144,6 +144,24 @@ struct BrokerPong {
   std::string default_lane{};  ///< the lane of jobs that name none; other replies leave its name out
 };
 
+/// A gateway's request for a share of what one of its keys may use, which the broker shares out among
+/// gateways (docs/protocol.md, `spend`). Totals count since the session began; a limit of 0 is none.
+struct SpendRequest {
+  std::string key{}, session{};
+  std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;
+  std::int64_t requests = 0, requests_ahead = 0;
+  std::int64_t tokens = 0, tokens_ahead = 0;
+  std::int64_t places = 0, places_ahead = 0;  ///< in use now, not in all
+};
+
+/// What the session may use, in the same sense; what is left for all gateways, and when there is something if
+/// not.
+struct BrokerSpent {
+  std::int64_t requests = 0, tokens = 0, places = 0;
+  std::int64_t requests_left = 0, tokens_left = 0;
+  std::chrono::milliseconds requests_wait{0}, tokens_wait{0};
+};
+
 /// The broker's document about itself, described in docs/protocol.md.
 struct BrokerStats {
   std::string json{};

@@ -71,6 +71,7 @@ class LoopClient {
   void fetch(const std::string& id, std::chrono::milliseconds wait,
              std::function<void(FetchAnswer)> callback);
   void ping(std::function<void(Reply<BrokerPong>)> callback);
+  void spend(const SpendRequest& request, std::function<void(Reply<BrokerSpent>)> callback);
   void stats(std::int64_t from, std::function<void(Reply<BrokerStats>)> callback);
   void admin(const AdminRequest& request, std::function<void(Reply<AdminDocument>)> callback);
 

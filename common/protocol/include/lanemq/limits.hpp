@@ -37,6 +37,8 @@ inline constexpr std::size_t path_bytes_max = 4096;   ///< of a file that an ope
 inline constexpr std::size_t page_rows_max = 256;     ///< rows of a list in one answer to an operator
 inline constexpr std::size_t capacity_max = 1024;   ///< jobs one worker may hold: its inventory fits a header
 inline constexpr std::int64_t attempts_max = 1000;  ///< of a submit: hand-overs of one job
+/// What a key of a gateway may use, has used, or wants: two of them add up to an int.
+inline constexpr std::int64_t share_max = 1'000'000'000'000'000;
 inline constexpr std::int64_t duration_ms_max = 365LL * 24 * 3600 * 1000;  ///< any *_ms field: one year
 
 }  // namespace lanemq::limits

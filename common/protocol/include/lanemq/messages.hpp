@@ -102,6 +102,17 @@ struct Ping {
   std::int64_t batch = 0;  ///< above 0: the answer is to say how large batches the broker accepts
 };
 
+/// A gateway's request for a share of what a key may use: see docs/protocol.md. Totals count since the
+/// gateway began.
+struct Spend {
+  std::string_view key, session;
+  std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit
+  std::int64_t requests = 0, requests_ahead = 0;
+  std::int64_t tokens = 0, tokens_ahead = 0;
+  std::int64_t places = 0, places_ahead = 0;
+  Raw ref;
+};
+
 /// An operator's request: `do` on the wire is a verb of admin_table.hpp, which says what other fields it
 /// needs.
 struct AdminQuery {
@@ -169,6 +180,15 @@ struct Pong {
   std::int64_t batch =
       0;  ///< where the request asked for it: the most maps that the broker accepts in a batch
   std::string_view default_lane{};  ///< the lane of messages that name none
+};
+
+/// What a gateway may use of a key, as totals in the sense of its request.
+struct Spent {
+  std::string_view key;
+  std::int64_t requests = 0, tokens = 0, places = 0;
+  std::int64_t requests_left = 0, tokens_left = 0;  ///< for all gateways
+  std::int64_t requests_wait_ms = 0, tokens_wait_ms = 0;
+  Raw ref;
 };
 
 /// The answer to an operator: a document, as in StatsReply.
@@ -281,9 +301,10 @@ struct WorkerRefusal {
 
 // ---- who says what to whom ----------------------------------------------------------------------------
 
-using ClientRequest = std::variant<Submit, Cancel, StatusQuery, Fetch, Seen, StatsQuery, Ping, AdminQuery>;
-using ClientReply =
-    std::variant<Accepted, ChunkReply, JobResult, ErrorReply, StatusReply, StatsReply, Pong, AdminReply>;
+using ClientRequest =
+    std::variant<Submit, Cancel, StatusQuery, Fetch, Seen, StatsQuery, Ping, Spend, AdminQuery>;
+using ClientReply = std::variant<Accepted, ChunkReply, JobResult, ErrorReply, StatusReply, StatsReply, Pong,
+                                 Spent, AdminReply>;
 using WorkerReport = std::variant<Ready, Chunk, Outcome, Failure, Heartbeat, Bye>;
 using WorkerCommand =
     std::variant<Welcome, JobOffer, Acked, CancelJob, Window, Heartbeat, Drain, Bye, WorkerRefusal>;

@@ -149,7 +149,8 @@ class SessionTest : public testing::Test {
     return all;
   }
   static std::string words(const wire::ClientRequest& request) {
-    static constexpr const char* kNames[] = {"submit", "cancel", "status", "fetch", "seen", "stats", "ping"};
+    static constexpr const char* kNames[] = {"submit", "cancel", "status", "fetch",
+                                             "seen",   "stats",  "ping",   "spend"};
     const auto ref =
         std::visit([](const auto& message) { return ref_number(message.ref).value_or(0); }, request);
     const auto* status = std::get_if<wire::StatusQuery>(&request);

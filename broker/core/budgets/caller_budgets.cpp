@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/budgets/caller_budgets.hpp"
+
+#include <algorithm>
+
+namespace lanemq::core {
+namespace {
+
+constexpr Duration kPeriod = std::chrono::minutes(1);
+/// Keys looked at for one that is idle, where there is no room.
+constexpr int kLooksMax = 16;
+/// Between two looks through all keys, where there is no room for another holder.
+constexpr Duration kDropPause = std::chrono::seconds(1);
+
+/// Brings a bucket to the limit and to `now`. A changed limit keeps what was used; a new one begins full.
+void refill(std::optional<TokenBucket>& bucket, std::int64_t limit, TimePoint now) {
+  if (limit == 0) return bucket.reset();
+  std::optional<std::int64_t> used;
+  if (bucket) {
+    bucket->refill(now);
+    if (bucket->capacity() == limit) return;
+    used = bucket->capacity() - bucket->level();
+  }
+  bucket.emplace(limit, kPeriod, limit);
+  bucket->set_level(limit - used.value_or(0), now);
+}
+
+/// Books what a session has used of one kind, and gives it what it wants. `granted`: in all; it is changed.
+void book(std::optional<TokenBucket>& bucket, const CallerBudgets::Use& use, std::int64_t& granted) {
+  const std::int64_t wanted = use.used + use.ahead;
+  if (!bucket) {
+    granted = wanted;
+    return;
+  }
+  if (granted < use.used) {
+    bucket->take(use.used - granted);
+    granted = use.used;
+  }
+  if (wanted <= granted) {
+    bucket->give(granted - wanted);
+    granted = wanted;
+    return;
+  }
+  const std::int64_t given = std::min(wanted - granted, std::max<std::int64_t>(bucket->level(), 0));
+  bucket->take(given);
+  granted += given;
+}
+
+/// What the bucket has left for all, and when there is something.
+void tell(const std::optional<TokenBucket>& bucket, TimePoint now, std::int64_t& left, Duration& wait) {
+  if (!bucket) return;
+  left = std::max<std::int64_t>(bucket->level(), 0);
+  wait = bucket->when_level(1, now) - now;
+}
+
+}  // namespace
+
+CallerBudgets::SessionPtr CallerBudgets::session_of(std::string_view name, TimePoint now) {
+  const auto known = sessions_.find(name);
+  // One that is over has lost what it held, and begins again under its name.
+  if (known != sessions_.end() && known->second->until > now) return known->second;
+  if (known != sessions_.end()) sessions_.erase(known);
+  if (sessions_.size() >= kSessionsMax)
+    std::erase_if(sessions_, [&](const auto& item) { return item.second->until <= now; });
+  if (sessions_.size() >= kSessionsMax) return nullptr;
+  return sessions_.emplace(name, std::make_shared<Session>()).first->second;
+}
+
+/// Whether the key can be forgotten: nobody holds anything of it, and it owes nothing.
+bool CallerBudgets::is_idle(const Budget& budget, TimePoint now) {
+  const auto is_full = [&](std::optional<TokenBucket> bucket) {
+    if (bucket) bucket->refill(now);
+    return !bucket || bucket->level() == bucket->capacity();
+  };
+  return std::all_of(budget.holders.begin(), budget.holders.end(),
+                     [&](const Holder& holder) { return holder.session->until <= now; }) &&
+         is_full(budget.requests) && is_full(budget.tokens);
+}
+
+/// Null: there is no room for another one.
+CallerBudgets::Budget* CallerBudgets::budget_of(std::string_view name, TimePoint now) {
+  if (const auto known = keys_.find(name); known != keys_.end()) {
+    by_use_.remove(*known->second);
+    by_use_.push_back(*known->second);
+    return known->second.get();
+  }
+  if (keys_.size() >= kKeysMax) {
+    Budget* idle = by_use_.front();
+    for (int looks = 1; idle != nullptr && !is_idle(*idle, now); ++looks)
+      idle = looks < kLooksMax ? by_use_.next(*idle) : nullptr;
+    if (idle == nullptr) return nullptr;
+    drop_ended(*idle, now);
+    by_use_.remove(*idle);
+    keys_.erase(keys_.find(idle->name));
+  }
+  auto budget = std::make_unique<Budget>();
+  budget->name = name;
+  Budget& added = *budget;
+  keys_.emplace(added.name, std::move(budget));
+  by_use_.push_back(added);
+  return &added;
+}
+
+/// A session that is heard of for the first time has used what it has used, before this broker or before its
+/// silence: only what it uses from now on is booked.
+CallerBudgets::Holder* CallerBudgets::holder_of(Budget& budget, const Asked& asked, const SessionPtr& session,
+                                                TimePoint now) {
+  const auto known = std::find_if(budget.holders.begin(), budget.holders.end(),
+                                  [&](const Holder& holder) { return holder.session == session; });
+  if (known != budget.holders.end()) return &*known;
+  if (holders_ >= kHoldersMax && now - swept_at_ >= kDropPause) {
+    swept_at_ = now;
+    for (Budget* one = by_use_.front(); one != nullptr; one = by_use_.next(*one))
+      drop_ended(*one, now);
+  }
+  if (holders_ >= kHoldersMax) return nullptr;
+  ++holders_;
+  return &budget.holders.emplace_back(
+      Holder{.session = session, .requests = asked.requests.used, .tokens = asked.tokens.used});
+}
+
+/// Drops what ended sessions held of the key.
+void CallerBudgets::drop_ended(Budget& budget, TimePoint now) {
+  holders_ -=
+      std::erase_if(budget.holders, [&](const Holder& holder) { return holder.session->until <= now; });
+}
+
+std::optional<CallerBudgets::Granted> CallerBudgets::spend(const Asked& asked, TimePoint now) {
+  const SessionPtr session = session_of(asked.session, now);
+  if (!session) return std::nullopt;
+  session->address = asked.address;
+  session->until = now + kSilenceMax;
+  Budget* const budget = budget_of(asked.key, now);
+  if (budget == nullptr) return std::nullopt;
+  drop_ended(*budget, now);
+  Holder* const mine = holder_of(*budget, asked, session, now);
+  if (mine == nullptr) return std::nullopt;
+  Holder& holder = *mine;
+  refill(budget->requests, asked.limits.requests_per_minute, now);
+  refill(budget->tokens, asked.limits.tokens_per_minute, now);
+  book(budget->requests, asked.requests, holder.requests);
+  book(budget->tokens, asked.tokens, holder.tokens);
+  std::int64_t ahead = asked.places.ahead;
+  if (asked.limits.concurrency > 0) {
+    std::int64_t free = asked.limits.concurrency - asked.places.used;
+    for (const Holder& other : budget->holders)
+      if (&other != &holder) free -= std::min(other.places, std::max<std::int64_t>(free, 0));
+    ahead = std::clamp<std::int64_t>(free, 0, ahead);
+  }
+  holder.places = asked.places.used + ahead;
+  Granted granted{.requests = holder.requests, .tokens = holder.tokens, .places = holder.places};
+  tell(budget->requests, now, granted.requests_left, granted.requests_wait);
+  tell(budget->tokens, now, granted.tokens_left, granted.tokens_wait);
+  return granted;
+}
+
+void CallerBudgets::lost(std::string_view address, TimePoint now) {
+  for (auto& [name, session] : sessions_)
+    if (session->address == address) session->until = std::min(session->until, now + kLostPause);
+}
+
+void CallerBudgets::stood_still(Duration how_long) {
+  for (auto& [name, session] : sessions_)
+    session->until += how_long;
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "broker/core/base/intrusive_list.hpp"
+#include "broker/core/base/string_hash.hpp"
+#include "broker/core/base/time.hpp"
+#include "broker/core/budgets/token_bucket.hpp"
+
+namespace lanemq::core {
+
+/// What the keys of gateways may use, shared by all gateways that know a key.
+///
+/// A gateway asks for some of it ahead, and says each time what it has used in all. So a request that is
+/// repeated, or whose answer was lost, changes nothing. Requests and tokens have a bucket each, with a
+/// minute's worth. Places are held by a gateway's session, and come back when it is over.
+///
+/// What is idle makes room where there is none; a key that is not idle is never forgotten. All is in memory
+/// alone: after a restart a key begins with a minute's worth, and the sessions go on from where they are.
+class CallerBudgets {
+ public:
+  static constexpr std::size_t kKeysMax = 10'000;
+  static constexpr std::size_t kSessionsMax = 1'024;
+  /// What sessions hold of keys, one of each counted.
+  static constexpr std::size_t kHoldersMax = 65'536;
+  /// A session is over after so long without a word.
+  static constexpr Duration kSilenceMax = std::chrono::seconds(15);
+  /// A session whose connection is gone is over after this. The jobs of a gateway that died are cancelled
+  /// after 5 s (Answers::kOrphanPause), and their calls end a moment later.
+  static constexpr Duration kLostPause = std::chrono::seconds(6);
+
+  struct Limits {
+    std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: none
+  };
+  /// Of one kind: what the session has used since it began (of places: uses now), and what it wants besides.
+  struct Use {
+    std::int64_t used = 0, ahead = 0;
+  };
+  struct Asked {
+    std::string_view key, session, address;
+    Limits limits;
+    Use requests, tokens, places;
+  };
+  /// What the session may use, as totals; what is left for all; and when there will be something if not.
+  struct Granted {
+    std::int64_t requests = 0, tokens = 0, places = 0;
+    std::int64_t requests_left = 0, tokens_left = 0;
+    Duration requests_wait{}, tokens_wait{};
+  };
+
+  CallerBudgets() = default;
+  CallerBudgets(const CallerBudgets&) = delete;
+  CallerBudgets& operator=(const CallerBudgets&) = delete;
+
+  /// Books what a session has used, and gives it what it wants as far as there is. What it has used counts in
+  /// any case, and makes a debt where there is not enough. None: there is no room for another key or session.
+  /// Requires: no amount is negative, or over limits::share_max.
+  std::optional<Granted> spend(const Asked& asked, TimePoint now);
+  /// The connection at that address is gone.
+  void lost(std::string_view address, TimePoint now);
+  /// The silence of that time does not count.
+  void stood_still(Duration how_long);
+
+  std::size_t keys() const { return keys_.size(); }
+  std::size_t sessions() const { return sessions_.size(); }
+
+ private:
+  /// A gateway, from its start to its end.
+  struct Session {
+    std::string address;  ///< from which it spoke last
+    TimePoint until;      ///< it is over then, if it does not speak
+  };
+  using SessionPtr = std::shared_ptr<Session>;
+  struct Holder {
+    SessionPtr session;
+    std::int64_t requests = 0, tokens = 0, places = 0;  ///< granted, as in Granted
+  };
+  struct Budget {
+    std::string name;
+    std::optional<TokenBucket> requests, tokens;  ///< none: no limit
+    std::vector<Holder> holders;
+    ListHook<Budget> hook;
+  };
+
+  SessionPtr session_of(std::string_view name, TimePoint now);
+  Budget* budget_of(std::string_view name, TimePoint now);
+  Holder* holder_of(Budget& budget, const Asked& asked, const SessionPtr& session, TimePoint now);
+  void drop_ended(Budget& budget, TimePoint now);
+  static bool is_idle(const Budget& budget, TimePoint now);
+
+  absl::flat_hash_map<std::string, std::unique_ptr<Budget>, StringHash, StringEqual> keys_;
+  IntrusiveList<Budget, &Budget::hook> by_use_;  ///< the longest unused first
+  std::map<std::string, SessionPtr, std::less<>> sessions_;
+  std::size_t holders_ = 0;  ///< of all keys
+  TimePoint swept_at_{};     ///< those of ended sessions were dropped from all keys
+};
+
+}  // namespace lanemq::core
