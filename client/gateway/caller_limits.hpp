@@ -4,14 +4,20 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
+
+#include <tl/expected.hpp>
 
 #include "client/gateway/access.hpp"
 #include "client/gateway/http_words.hpp"
+#include "client/gateway/key_share.hpp"
 #include "common/http/server/loop.hpp"
 
 namespace lanemq::gateway {
@@ -22,9 +28,13 @@ namespace lanemq::gateway {
 /// known when it is over: the bucket may then be in debt, and nothing is let in until it is paid. Use is
 /// counted by the key's name, so that it survives changed limits. Thread-safe, since batches spend their
 /// keys' tokens.
+///
+/// Once share() was called the buckets stand in the broker, for all gateways, and this has a KeyShare of each
+/// key: its own bucket then shows what is left for all, and counts where the broker shares nothing out.
 class CallerLimits {
  public:
   using TimePoint = Loop::TimePoint;
+  using milliseconds = std::chrono::milliseconds;
 
   /// Why a request would be refused now; counts nothing. Places of calls without a waiting caller count as
   /// free: the request may be that caller's next try.
@@ -32,6 +42,9 @@ class CallerLimits {
   /// Counts a request in, or returns why not. Each counted request must be given back once. `resumes`: it
   /// joins a call without a waiting caller, whose place it uses.
   std::optional<ApiError> take(const Caller& caller, TimePoint now, bool resumes = false);
+  /// The same, where limits may be shared. True: the request is counted in. False: the broker has to be asked
+  /// first; to be tried again after told(), and until then begin_waiting() counts it.
+  tl::expected<bool, ApiError> try_take(const Caller& caller, TimePoint now, bool resumes);
   void give_back(const Caller& caller);
   /// Takes a place for a call that goes on without a waiting caller; to be released.
   void hold(const Caller& caller);
@@ -46,6 +59,21 @@ class CallerLimits {
   std::int64_t spend_estimate(const Caller& caller, std::size_t bytes, TimePoint now);
   /// The time until the key has tokens again; zero: it has some, or no such limit.
   std::chrono::milliseconds until_tokens(const KeySettings& key, TimePoint now);
+  // ---- shared by the broker
+  /// How long a broker is left alone that does not share a key out.
+  static constexpr std::chrono::milliseconds kAlone{30'000};
+  /// From now on the broker shares out what keys may use. `changed` is called when asks() may have something
+  /// more to ask: on any thread, and never inside a lock.
+  void share(std::function<void()> changed);
+  void begin_waiting(const Caller& caller);
+  void end_waiting(const Caller& caller);
+  /// What the broker is to be asked now, without the session's name: of all keys, or of those that something
+  /// has happened to since the last call.
+  std::vector<SpendRequest> asks(TimePoint now, bool all);
+  void told(const std::string& key, const BrokerSpent& spent, TimePoint now);
+  /// The broker does not share this key out: for kAlone its limits are this gateway's own.
+  void alone(const std::string& key, TimePoint now);
+
   /// Forgets keys that are no longer configured, once they have nothing running.
   void keep_only(const std::vector<KeySettings>& keys);
   /// Adds the caller's `x-ratelimit-*`, or `anthropic-ratelimit-*`; nothing where it has no limits.
@@ -59,16 +87,31 @@ class CallerLimits {
   };
   struct State {
     Bucket requests, tokens;
-    std::int64_t running = 0;
+    KeyShare share;              ///< what runs, and what the broker has given
+    std::size_t waiting = 0;     ///< calls that wait for the broker's word
     std::int64_t unwatched = 0;  ///< places of calls without a waiting caller
+    TimePoint alone_until{};     ///< the broker does not share the key out
   };
   std::optional<ApiError> why_not(const Caller& caller, std::int64_t spare, TimePoint now);
+  std::optional<ApiError> over_limit(const Caller& caller, KeyShare::Lack lack, milliseconds wait) const;
+  tl::expected<bool, ApiError> shared_verdict(const Caller& caller, const State& state, std::int64_t spare,
+                                              TimePoint now) const;
+  bool shares(const State& state, TimePoint now) const;
+  void count_in(State& state, TimePoint now);
+  template <class Change>
+  void change(const Caller& caller, Change what);
+  void note_change(const std::string& name);
   State& state_of(const KeySettings& key, TimePoint now);
   static void refill(Bucket& bucket, std::int64_t limit, TimePoint now);
 
+  std::function<void()> changed_{};  ///< none: nothing is shared
   mutable std::mutex mutex_;
+  std::set<std::string> touched_;  ///< keys that something has happened to; bounded as states_
   std::unordered_map<std::string, State> states_;  // by the key's name; bounded by the number of keys
 };
+
+/// ApiError::name of a call that is over its key's limit.
+inline constexpr std::string_view kCallerLimit = "caller_limit";
 
 /// The bytes for CallerLimits::estimate() of an API's request: its own, and those of the longest answer where
 /// it states a bound.

@@ -295,22 +295,51 @@ void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api
       });
 }
 
+namespace {
+
+/// A request that waits for the broker's word, and what is to be done then.
+struct Waits {
+  HttpRequest request;
+  JobPlan plan;
+};
+
+}  // namespace
+
 void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
                     tl::expected<JobPlan, ApiError> plan, Caller caller) {
   const auto refuse = [&](const ApiError& error) { responder->answer(refusal_of(caller, request, error)); };
   if (!plan) return refuse(plan.error());
   if (gateway_.draining) return refuse(draining());
   if (gateway_.broker_is_away()) return refuse(unavailable());
-  if (std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now(), flights_.resumes(*plan))) {
+  const bool resumes = flights_.resumes(*plan);
+  const tl::expected<bool, ApiError> taken = limits_.try_take(caller, gateway_.loop.now(), resumes);
+  if (!taken) {
     ++gateway_.metrics.caller_limits_hit;
-    return refuse(*over);
+    return refuse(taken.error());
   }
+  if (*taken) return board(request, responder, *std::move(plan), caller);
+  const auto waits = std::make_shared<Waits>(Waits{request, *std::move(plan)});
+  shares_->wait(caller, resumes, [this, waits, responder, caller](const std::optional<ApiError>& over) {
+    if (over) {
+      if (over->name == kCallerLimit) ++gateway_.metrics.caller_limits_hit;
+      return responder->answer(refusal_of(caller, waits->request, *over));
+    }
+    if (!responder->has_hung_up() && !gateway_.draining)
+      return board(waits->request, responder, std::move(waits->plan), caller);
+    limits_.give_back(caller);
+    if (gateway_.draining) responder->answer(refusal_of(caller, waits->request, draining()));
+  });
+}
+
+/// Puts a request that was counted in on its way.
+void JobRoutes::board(const HttpRequest& request, const ResponderPtr& responder, JobPlan plan,
+                      const Caller& caller) {
   const std::optional<trace::Context> at = gateway_.traces.begin(request.headers);
-  if (at) plan->trace = trace::write_field(*at);
-  const tl::expected<Flights::Boarded, ApiError> boarded = flights_.board(std::move(*plan));
+  if (at) plan.trace = trace::write_field(*at);
+  const tl::expected<Flights::Boarded, ApiError> boarded = flights_.board(std::move(plan));
   if (!boarded) {
     limits_.give_back(caller);
-    return refuse(boarded.error());
+    return responder->answer(refusal_of(caller, request, boarded.error()));
   }
   const auto relay = std::make_shared<Relay>(gateway_, limits_, caller, request_id_of(request),
                                              at ? at->parent_text() : "", responder);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include "client/gateway/flights.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/http_words.hpp"
+#include "client/gateway/key_shares.hpp"
 #include "common/http/server/router.hpp"
 
 namespace lanemq::gateway {
@@ -24,6 +26,10 @@ class JobRoutes {
   void add_to(Router& router);
   /// The limits of callers' keys, also for other routes.
   CallerLimits& limits() { return limits_; }
+  /// From now on the broker shares the limits out among gateways.
+  void share_limits() { shares_ = std::make_unique<KeyShares>(gateway_, limits_); }
+  /// Null: the limits are this gateway's own.
+  KeyShares* shares() { return shares_.get(); }
   /// The broker is away: ends the calls without content.
   void end_waiting() { flights_.end_waiting(); }
 
@@ -36,12 +42,14 @@ class JobRoutes {
   void models(HttpRequest request, const ResponderPtr& responder);
   void run(const HttpRequest& request, const ResponderPtr& responder, tl::expected<JobPlan, ApiError> plan,
            Caller caller);
+  void board(const HttpRequest& request, const ResponderPtr& responder, JobPlan plan, const Caller& caller);
   tl::expected<JobPlan, ApiError> plan_of(const HttpRequest& request, const Caller& caller, Takes takes,
                                           tl::expected<BodyFields, ApiError> read) const;
 
   Gateway& gateway_;
   CallerLimits limits_;
   Flights flights_;
+  std::unique_ptr<KeyShares> shares_;
 };
 
 /// The error of a gateway that stops.

@@ -523,26 +523,38 @@ void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& re
                  .message = "the gateway follows " + std::to_string(LeftWatch::kFollowedMax) +
                             " jobs of keys with limits already; try again later",
                  .retry_after = kFullRetryAfter}));
-  if (const std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now())) {
+  const tl::expected<bool, ApiError> taken = limits_.try_take(caller, gateway_.loop.now(), false);
+  if (!taken) {
     ++gateway_.metrics.caller_limits_hit;
-    return responder->answer(refusal(gateway_, request, *over));
+    return responder->answer(refusal(gateway_, request, taken.error()));
   }
+  if (*taken) return leave_counted(request, responder, caller, *std::move(job));
+  const auto waits = std::make_shared<std::pair<HttpRequest, LeftJob>>(request, *std::move(job));
+  shares_->wait(caller, false, [this, waits, responder, caller](const std::optional<ApiError>& over) {
+    if (!over) return leave_counted(waits->first, responder, caller, std::move(waits->second));
+    if (over->name == kCallerLimit) ++gateway_.metrics.caller_limits_hit;
+    responder->answer(refusal(gateway_, waits->first, *over));
+  });
+}
+
+/// Leaves a job whose request was counted in.
+void LeftJobRoutes::leave_counted(const HttpRequest& request, const ResponderPtr& responder,
+                                  const Caller& caller, LeftJob job) {
   const KeySettings* const key = caller.key;
   const bool counts = key != nullptr && (key->concurrency > 0 || key->tokens_per_minute > 0);
   if (!counts) limits_.give_back(caller);
   const std::int64_t tokens =
-      counts ? limits_.spend_estimate(caller, job->tokens_bytes, gateway_.loop.now()) : 0;
-  const std::string id = job->request.id.empty() ? "job_" + new_ulid() : job->request.id;
-  job->request.id = broker_id(caller, id);
+      counts ? limits_.spend_estimate(caller, job.tokens_bytes, gateway_.loop.now()) : 0;
+  const std::string id = job.request.id.empty() ? "job_" + new_ulid() : job.request.id;
+  job.request.id = broker_id(caller, id);
   if (const std::optional<trace::Context> at = gateway_.traces.begin(request.headers)) {
-    job->request.trace = trace::write_field(*at);
-    responder->tell(
-        {.lane = job->request.lane, .model = job->request.model, .traceparent = at->parent_text()});
+    job.request.trace = trace::write_field(*at);
+    responder->tell({.lane = job.request.lane, .model = job.request.model, .traceparent = at->parent_text()});
   }
-  const Blob body = blob_of(std::move(job->body));
-  const bool delayed = job->request.delay.value_or(milliseconds(0)) > milliseconds(0);
+  const Blob body = blob_of(std::move(job.body));
+  const bool delayed = job.request.delay.value_or(milliseconds(0)) > milliseconds(0);
   gateway_.broker.leave(
-      std::move(job->request), body,
+      std::move(job.request), body,
       answering<Reply<JobAccepted>>(
           waiting_, request, responder,
           [this, id, delayed, counts, tokens, who = caller](const LeftWaiting::One& waiting,

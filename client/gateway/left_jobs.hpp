@@ -14,6 +14,7 @@
 #include "client/gateway/caller_limits.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/http_words.hpp"
+#include "client/gateway/key_shares.hpp"
 #include "client/gateway/left_watch.hpp"
 #include "common/http/server/router.hpp"
 
@@ -66,8 +67,9 @@ class LeftJobRoutes {
  public:
   /// A left job counts as a request of its caller until it is over. Its estimated tokens are taken at once,
   /// and corrected at its end.
-  LeftJobRoutes(Gateway& gateway, CallerLimits& limits)
-      : gateway_(gateway), limits_(limits), watch_(gateway, limits) {}
+  /// `shares`: null, or the limits are shared out by the broker; it outlives this.
+  LeftJobRoutes(Gateway& gateway, CallerLimits& limits, KeyShares* shares = nullptr)
+      : gateway_(gateway), limits_(limits), shares_(shares), watch_(gateway, limits) {}
 
   void add_to(Router& router);
   /// The broker is away: answers those that wait for it. Streams of events go on.
@@ -78,12 +80,15 @@ class LeftJobRoutes {
   void leave(const HttpRequest& request, const ResponderPtr& responder);
   void leave_job(const HttpRequest& request, const ResponderPtr& responder, const Caller& caller,
                  tl::expected<LeftJob, ApiError> job);
+  void leave_counted(const HttpRequest& request, const ResponderPtr& responder, const Caller& caller,
+                     LeftJob job);
   void fetch(const HttpRequest& request, const ResponderPtr& responder);
   void events(const HttpRequest& request, const ResponderPtr& responder);
   void cancel(const HttpRequest& request, const ResponderPtr& responder);
 
   Gateway& gateway_;
   CallerLimits& limits_;
+  KeyShares* const shares_;
   LeftWatch watch_;
   LeftWaiting waiting_;
 };

@@ -330,8 +330,9 @@ int run(Settings settings, const Reload::Read& read) {
   health.add_routes(router);
   gateway.broker_is_away = [&health] { return health.broker_is_away(); };
   JobRoutes job_routes(gateway);
+  job_routes.share_limits();
   job_routes.add_to(router);
-  LeftJobRoutes left_job_routes(gateway, job_routes.limits());
+  LeftJobRoutes left_job_routes(gateway, job_routes.limits(), job_routes.shares());
   left_job_routes.add_to(router);
   gateway.on_broker_away = [&] {
     job_routes.end_waiting();

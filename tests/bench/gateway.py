@@ -3,21 +3,25 @@
 """What the front door costs: the upstream double with nothing, LaneMQ (gateway, broker, worker) or Portkey's gateway
 between, in turns on one machine.
 
-    tests/bench/gateway.py [--rounds 3] [--seconds 3] [--streams 1000] [--events 100] [--without-portkey]
+    tests/bench/gateway.py [--rounds 3] [--seconds 3] [--streams 1000] [--events 100] [--without-portkey] [--keys]
 
 one      one call at a time on one connection: what is added to p50 and p99
 many     64 connections, each with one call at a time: calls a second
 streams  so many streams at once whose events the double makes every 20 ms: how late they are, and whether all came
+--keys adds calls by a key with limits, which the broker shares out: `key`, of which the gateway takes slices ahead, and `few`, with so
+small a limit that it asks the broker for each call.
 Memory is that of each program after its last round. Every figure is the median over the rounds. Exit 1 if an answer was
 wrong or an event was lost.
 """
 import argparse
+import hashlib
 import json
 import pathlib
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 
@@ -74,6 +78,19 @@ def start_upstream(room):
                                                 "--token-ms", str(CADENCE_MS))))
 
 
+def start_keys(room, folder):
+    """A second gateway of the same broker, with a key that has large limits, and one that has a small one."""
+    secrets = {"key": "k" * 32, "few": "f" * 32}
+    limits = {"key": "requests_per_minute = 60000000\ntokens_per_minute = 6000000000\nconcurrency = 4096", "few": "concurrency = 15"}
+    config = pathlib.Path(folder, "gateway.toml")
+    config.write_text("".join(f'[[key]]\nname = "{name}"\nsha256 = "{hashlib.sha256(secret.encode()).hexdigest()}"\n{limits[name]}\n'
+                              for name, secret in secrets.items()))
+    gateway = room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", room.broker.clients,
+                                         "--listen", "127.0.0.1:0", "--config", str(config)))
+    port = port_of(ready_url(gateway))
+    return [Peer(name, port, (f"authorization: Bearer {secret}",), {"gateway": gateway.pid}) for name, secret in secrets.items()]
+
+
 def start_lanemq(room, upstream):
     room.start_broker("--store", "memory")
     worker = room.start(harness.Process(harness.program("lanemq-worker"), "--broker", room.broker.workers, "--service",
@@ -115,7 +132,7 @@ def report(peers):
         one = [peer.median("one", figure) for figure in ("p50_us", "p99_us")]
         added = [one[i] - direct.median("one", figure) for i, figure in enumerate(("p50_us", "p99_us"))]
         line = f"{peer.name:8} {one[0]:9.0f} {one[1]:9.0f} {added[0]:10.0f} {added[1]:10.0f} "
-        line += f"{peer.median('many', 'rate'):15.0f}"
+        line += f"{peer.median('many', 'rate'):15.0f}" if "many" in peer.seen else " " * 15
         if "streams" in peer.seen:
             late = [peer.median("streams", figure) for figure in ("late_p50_us", "late_p99_us")]
             lost = sum(run["bad"] for run in peer.seen["streams"])
@@ -124,7 +141,7 @@ def report(peers):
             line += " " * 43
         memory = ", ".join(f"{name} {resident_mib(pid):.0f}" for name, pid in peer.processes.items())
         print(line + "  " + memory)
-    if len(peers) > 2:
+    if len(peers) > 2 and peers[2].name == "portkey":
         print(f"lanemq makes {lanemq.median('many', 'rate') / peers[2].median('many', 'rate'):.1f} x the calls of Portkey's"
               f" gateway at {MANY} connections")
 
@@ -136,18 +153,23 @@ def main():
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--events", type=int, default=100)
     parser.add_argument("--without-portkey", action="store_true")
+    parser.add_argument("--keys", action="store_true")
     arguments = parser.parse_args()
-    room = harness.Room()
+    room, folder = harness.Room(), tempfile.TemporaryDirectory()
     wrong = 0
     try:
         upstream = start_upstream(room)
         peers = [Peer("direct", port_of(upstream)), start_lanemq(room, upstream)]
         if not arguments.without_portkey:
             peers.append(start_portkey(room, upstream))
+        if arguments.keys:
+            peers += start_keys(room, folder.name)
         for _ in range(arguments.rounds):
             for peer in peers:
                 peer.note("one", peer.load("calls", connections=1, seconds=arguments.seconds))
             for peer in peers:
+                if peer.name == "few":  # 64 at once are more than it may
+                    continue
                 peer.note("many", peer.load("calls", connections=MANY, seconds=arguments.seconds))
             for peer in peers[:2]:
                 peer.note("streams", peer.load("streams", connections=arguments.streams, events=arguments.events,
@@ -160,6 +182,7 @@ def main():
             wrong += 1
     finally:
         room.close()
+        folder.cleanup()
     return 1 if wrong else 0
 
 
