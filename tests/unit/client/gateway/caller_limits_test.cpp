@@ -101,6 +101,49 @@ TEST_F(CallerLimitsTest, are_described_in_the_callers_own_words) {
             std::string("2026-01-01T00:00:00Z").size());
 }
 
+TEST_F(CallerLimitsTest, that_are_shared_wait_for_the_brokers_word) {
+  key.requests_per_minute = 2;
+  int changes = 0;
+  limits.share([&] { ++changes; });
+  ASSERT_FALSE(*limits.try_take(caller(), now, false));
+  limits.begin_waiting(caller());
+  EXPECT_EQ(changes, 1);
+  const std::vector<SpendRequest> asks = limits.asks(now, false);
+  ASSERT_EQ(asks.size(), 1u);
+  EXPECT_EQ(asks[0].key, "team");
+  EXPECT_EQ(asks[0].requests_ahead, 1);
+
+  limits.told("team", {.requests = 1, .requests_left = 1}, now);
+  EXPECT_TRUE(*limits.try_take(caller(), now, false));
+  limits.end_waiting(caller());
+  Headers headers;
+  limits.describe(caller(), now, headers);
+  EXPECT_EQ(headers.get("x-ratelimit-remaining-requests"), "1") << "what is left for all gateways";
+
+  ASSERT_FALSE(*limits.try_take(caller(), now, false));
+  limits.begin_waiting(caller());
+  ASSERT_EQ(limits.asks(now, true).size(), 1u);
+  limits.told("team", {.requests = 1, .requests_wait = milliseconds(29'000)}, now);
+  const auto refused = limits.try_take(caller(), now, false);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "tenant_rpm");
+  EXPECT_EQ(refused.error().retry_after, milliseconds(29'000));
+  EXPECT_TRUE(limits.why_not(caller(), now)) << "by the head, too, and without another question";
+}
+
+TEST_F(CallerLimitsTest, count_here_where_the_broker_shares_nothing_out) {
+  key.requests_per_minute = 2;
+  limits.share([] {});
+  ASSERT_FALSE(*limits.try_take(caller(), now, false));
+  limits.alone("team", now);
+  EXPECT_TRUE(*limits.try_take(caller(), now, false));
+  EXPECT_TRUE(*limits.try_take(caller(), now, false));
+  EXPECT_EQ(limits.try_take(caller(), now, false).error().code, "tenant_rpm");
+  EXPECT_TRUE(limits.asks(now, true).empty());
+
+  EXPECT_FALSE(*limits.try_take(caller(), now + CallerLimits::kAlone, false)) << "it is asked again";
+}
+
 TEST_F(CallerLimitsTest, stay_used_when_they_are_read_again) {
   const auto named = [](std::int64_t limit) {
     return KeySettings{.name = "team", .requests_per_minute = limit, .concurrency = 2};
