@@ -32,14 +32,16 @@ Parts::Parts(State& state, std::uint64_t seed)
       journal(state),
       results(state, journal, seed),
       answers(state, journal, results, dispatcher),
+      watchers(state, answers),
       streams(state, journal, results, answers),
-      handover(state, journal, dispatcher, upstreams),
-      life(state, dispatcher, upstreams, journal, results, answers, streams, handover),
+      handover(state, journal, dispatcher, upstreams, watchers),
+      life(state, dispatcher, upstreams, journal, results, answers, streams, handover, watchers),
       admission(state, terms, upstreams, results),
       clients(state, journal, results, answers, streams, life, admission),
       workers(state, upstreams, results, streams, handover, life, admission),
       lists(state, upstreams, dispatcher, results, answers),
-      operators(state, terms, dispatcher, journal, results, answers, life, admission, workers, lists) {}
+      operators(state, terms, dispatcher, journal, results, answers, life, admission, workers, lists,
+                watchers) {}
 
 Broker::Broker(Options options, std::uint64_t seed)
     : state_(std::move(options), seed), parts_(std::make_unique<Parts>(state_, seed)) {}
@@ -58,9 +60,19 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const CancelAsked& what) { by_client(what); },
                  [&](const StatusAsked& what) { by_client(what); },
                  [&](const FetchAsked& what) { by_client(what); },
-                 [&](const SeenSaid& what) { by_client(what); },
+                 [&](const SeenSaid& what) {
+                   if (parts_->watchers.on(what, now) || what.from.peer != Peer::client) return;
+                   by_client(what);
+                 },
                  [&](const SpendAsked& what) { by_client(what); },
-                 [&](const ClientUnreachable& what) { clients.on(what, now); },
+                 [&](const WatchAsked& what) {
+                   parts_->watchers.on(what, now);
+                   clients.note_key(what.from);
+                 },
+                 [&](const ClientUnreachable& what) {
+                   parts_->watchers.on(what);
+                   clients.on(what, now);
+                 },
                  [&](const WorkerReady& what) { workers.on(what, now); },
                  [&](const ChunkReported& what) { workers.on(what, now); },
                  [&](const OutcomeReported& what) { workers.on(what, now); },
@@ -71,6 +83,7 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const WorkerUnreachable& what) { workers.on(what, now); },
                  [&](const WorkerDisconnected& what) { workers.on(what, now); },
                  [&](const KeyRevoked& what) {
+                   parts_->watchers.on(what);
                    clients.on(what, now);
                    while (const Worker* const worker = state_.workers.of_key(what.name))
                      workers.on(WorkerUnreachable{std::string(worker->address)}, now);
@@ -82,7 +95,10 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const StoreFull& what) { state_.store_full = what.full; },
                  [&](const StoreBehind& what) { state_.store_behind = what.behind; },
                  [&](const StoreStalled& what) { on(what); },
-                 [&](const StoodStill& what) { on(what); },
+                 [&](const StoodStill& what) {
+                   parts_->watchers.on(what);
+                   on(what);
+                 },
                  [&](const OptionsChanged& what) { on(what, now); },
              },
              event);
@@ -139,6 +155,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
     }
     case TimerOwner::result:
       return parts_->results.forget(*static_cast<KeptResult::Extra*>(timer.object())->apart);
+    case TimerOwner::watcher:
+      return parts_->watchers.look(*static_cast<Watcher*>(timer.object()), now);
     case TimerOwner::waiter:
       return parts_->answers.end_waiting(*static_cast<Waiter*>(timer.object()), now);
     case TimerOwner::job:

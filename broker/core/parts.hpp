@@ -13,6 +13,7 @@
 #include "broker/core/life/results.hpp"
 #include "broker/core/life/streams.hpp"
 #include "broker/core/life/unserved.hpp"
+#include "broker/core/life/watchers.hpp"
 #include "broker/core/scheduler/dispatcher.hpp"
 #include "broker/core/scheduler/parking.hpp"
 #include "broker/core/scheduler/terms.hpp"
@@ -32,6 +33,7 @@ struct Parts {
   Journal journal;
   Results results;
   Answers answers;
+  Watchers watchers;
   Streams streams;
   Handover handover;
   JobLife life;

@@ -17,6 +17,7 @@
 #include "broker/http/sampler.hpp"
 #include "broker/http/scrapes.hpp"
 #include "broker/http/verb_requests.hpp"
+#include "broker/http/watch_feed.hpp"
 #include "common/explanation/explanation.hpp"
 #include "common/http/server/listen.hpp"
 #include "common/http/server/server.hpp"
@@ -98,6 +99,7 @@ class AdminHttp::Core {
         link_(context, operators, server_),
         sampler_(link_, server_),
         scrapes_(link_, server_),
+        watches_(context, operators, server_),
         url_(http::url_of(now.identity ? "https" : "http", options.server.address, server_.port())) {
     if (now.identity) server_.encrypt(std::move(now.identity));
     add_probes();
@@ -217,6 +219,19 @@ class AdminHttp::Core {
                             " follow the events already; close one, or ask for /v1/stats"));
           followers_.add(responder, sampler_.last());
         });
+    add("GET", "/v1/watch", Role::viewer,
+        [this](const HttpRequest& request, const ResponderPtr& responder, std::string who) {
+          if (watches_.full())
+            return responder->answer(refused(503, "busy",
+                                             std::to_string(WatchFeed::kReadersMax) +
+                                                 " watch by HTTP already; close one, or use lanemq watch"));
+          auto question = question_of_query(kWatchRequest, request);
+          if (!question) return responder->answer(refused(400, "bad_request", question.error()));
+          question->op = "watch";
+          question->fields.erase(question->fields.begin());  // `do`
+          question->who = std::move(who);
+          watches_.add(std::move(*question), std::string(request.headers.get("last-event-id")), responder);
+        });
     add("GET", "/v1/jobs/{id*}", Role::viewer,
         [this](const HttpRequest& request, const ResponderPtr& responder, std::string who) {
           link_.ask(
@@ -303,6 +318,7 @@ class AdminHttp::Core {
   OperatorLink link_;
   Sampler sampler_;
   Scrapes scrapes_;
+  WatchFeed watches_;
   History history_;
   HistoryFeed feed_;
   const std::string url_;

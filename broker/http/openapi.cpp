@@ -129,6 +129,9 @@ Json openapi() {
   paths["/v1/stats"]["get"] = std::move(stats);
   paths["/v1/events"]["get"] =
       simple("a sample of the statistics each second, as server-sent events", text, "text/event-stream");
+  Json watch = get_of(kWatchRequest);
+  watch["responses"] = answers(text, "text/event-stream");
+  paths["/v1/watch"]["get"] = std::move(watch);
   for (const AdminInfo& info : admin_table()) {
     const std::string path = "/v1/" + std::string(info.name);
     if (lists(info.verb)) paths[path]["get"] = get_of(info);

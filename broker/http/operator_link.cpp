@@ -56,7 +56,7 @@ void OperatorLink::ask(const Question& question, Then then) {
                  error_document("busy", "the broker has " + std::to_string(kInFlightMax) +
                                             " requests of HTTP to answer already; try again soon")});
   const std::uint64_t number = ++asked_;
-  if (!send(question, number))
+  if (!send_question(socket_, question, number))
     return then({kUnavailableStatus, error_document("busy", "the broker takes no request now; try again")});
   if (waiting_.empty()) give_up_later();
   waiting_[number] = {std::move(then), loop_.now() + question.patience};
@@ -67,15 +67,15 @@ void OperatorLink::ask(const Question& question, Then then) {
 }
 
 /// The envelope says who asks: a frame that only this process can have sent.
-bool OperatorLink::send(const Question& question, std::uint64_t number) {
+bool send_question(zmq::socket_t& socket, const Question& question, std::uint64_t number) {
   Buffer header, ref;
   DocumentWriter out(header);
   out.array(3).text("LMQ1").text(question.op).map(question.fields.size() + 1);
   for (const auto& [name, value] : question.fields)
     write_field(out, name, value);
   out.text("ref").written(number_ref(number, ref).bytes);
-  const auto put = [this](std::string_view bytes, zmq::send_flags more) {
-    return socket_.send(zmq::buffer(bytes), zmq::send_flags::dontwait | more).has_value();
+  const auto put = [&socket](std::string_view bytes, zmq::send_flags more) {
+    return socket.send(zmq::buffer(bytes), zmq::send_flags::dontwait | more).has_value();
   };
   return put(question.who, zmq::send_flags::sndmore) && put(header.view(), zmq::send_flags::none);
 }

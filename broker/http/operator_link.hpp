@@ -43,6 +43,9 @@ struct LoopAnswer {
 /// A body that says why there is no answer. `code`: of the protocol, or `unavailable` or `busy`.
 Json error_document(std::string_view code, std::string_view message);
 
+/// Says a question with that ref, by a DEALER to the loop; false: there is no room for it.
+bool send_question(zmq::socket_t& socket, const Question& question, std::uint64_t ref);
+
 /// An operator's connection to the loop, from another thread of the same process: a DEALER that says what any
 /// operator says. Belongs to the thread of `loop`, which outlives it.
 class OperatorLink {
@@ -67,7 +70,6 @@ class OperatorLink {
     http::Loop::TimePoint until;
   };
 
-  bool send(const Question& question, std::uint64_t number);
   void read();
   void take(std::string_view header);
   void give_up_later();

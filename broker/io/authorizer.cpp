@@ -89,11 +89,23 @@ std::optional<Authorizer::Refusal> Authorizer::admit_spend(wire::Spend& spend) {
   return std::nullopt;
 }
 
+/// Ids and clients that a watch names are those of its tenant. Of no other's it is told.
+std::optional<Authorizer::Refusal> Authorizer::admit_watch(wire::Watch& watch) {
+  if (auto why = rename(watch.id, id_)) return why;
+  if (is_marked(watch.client)) return reserved("client");
+  if (sender_ == nullptr || sender_->space.empty() || watch.client.empty()) return std::nullopt;
+  if (sender_->space.size() + watch.client.size() > kNameMax) return too_long(*sender_, "client");
+  client_ = sender_->space;
+  watch.client = client_ += watch.client;
+  return std::nullopt;
+}
+
 std::optional<Authorizer::Refusal> Authorizer::admit(wire::ClientRequest& request) {
   if (auto* const submit = std::get_if<wire::Submit>(&request)) return admit_submit(*submit);
   if (auto* const cancel = std::get_if<wire::Cancel>(&request)) return rename(cancel->id, id_);
   if (auto* const fetch = std::get_if<wire::Fetch>(&request)) return rename(fetch->id, id_);
   if (auto* const seen = std::get_if<wire::Seen>(&request)) return rename(seen->id, id_);
+  if (auto* const watch = std::get_if<wire::Watch>(&request)) return admit_watch(*watch);
   if (auto* const status = std::get_if<wire::StatusQuery>(&request)) {
     ids_.resize(status->ids.size());
     for (std::size_t i = 0; i < ids_.size(); ++i)

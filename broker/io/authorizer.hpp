@@ -42,6 +42,7 @@ class Authorizer {
  private:
   std::optional<Refusal> admit_submit(wire::Submit& submit);
   std::optional<Refusal> admit_spend(wire::Spend& spend);
+  std::optional<Refusal> admit_watch(wire::Watch& watch);
   std::optional<Refusal> rename(std::string_view& id, std::string& place) const;
 
   const KeyRing& keys_;

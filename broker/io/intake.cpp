@@ -22,7 +22,8 @@ bool belongs(const wire::ClientRequest& request, core::Peer peer) {
   if (std::holds_alternative<wire::AdminQuery>(request)) return peer == core::Peer::admin;
   return peer == core::Peer::client || std::holds_alternative<wire::Cancel>(request) ||
          std::holds_alternative<wire::StatusQuery>(request) ||
-         std::holds_alternative<wire::StatsQuery>(request) || std::holds_alternative<wire::Ping>(request);
+         std::holds_alternative<wire::StatsQuery>(request) || std::holds_alternative<wire::Ping>(request) ||
+         std::holds_alternative<wire::Watch>(request) || std::holds_alternative<wire::Seen>(request);
 }
 
 /// Asks `ask` whether the peer may send a batch.
@@ -124,7 +125,8 @@ void Intake::watch_client() {
     const auto* const submit = std::get_if<wire::Submit>(&requests_[i]);
     if (submit != nullptr && submit->orphan.data() == nullptr && !submit->stream) continue;
     if (submit != nullptr || std::holds_alternative<wire::Fetch>(requests_[i]) ||
-        std::holds_alternative<wire::Spend>(requests_[i]))
+        std::holds_alternative<wire::Spend>(requests_[i]) ||
+        std::holds_alternative<wire::Watch>(requests_[i]))
       return sockets_.client_connections.watch(incoming_.descriptor(), incoming_.address());
   }
 }
@@ -172,6 +174,8 @@ void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const B
     return broker_.handle(core::StatusAsked{from, query}, now);
   if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     return broker_.handle(core::FetchAsked{from, fetch}, now);
+  if (const auto* watch = std::get_if<wire::Watch>(&request))
+    return broker_.handle(core::WatchAsked{from, watch}, now);
   if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
   if (const auto* ping = std::get_if<wire::Ping>(&request)) return answer_ping(from, *ping, now);
   if (const auto* spend = std::get_if<wire::Spend>(&request))
@@ -292,7 +296,8 @@ void Intake::answer_forbidden(core::Peer peer, const wire::ClientRequest& reques
   reply.message = peer == core::Peer::client
                       ? "op \"admin\" is for operators; send it to the endpoint that the broker's option "
                         "admin_endpoint names"
-                      : "operators say admin, stats, status, cancel and ping; send jobs to the endpoint that "
+                      : "operators say admin, stats, status, cancel, watch, seen and ping; send jobs to the "
+                        "endpoint that "
                         "the broker's option clients_endpoint names";
   std::visit([&](const auto& asked) { reply.ref = asked.ref; }, request);
   broker_.outbox().add(peer, incoming_.address(), incoming_.envelope(), reply);

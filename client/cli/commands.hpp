@@ -45,6 +45,7 @@ void add_ping(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_job_queries(CommandLine& line);  ///< status, cancel, fetch
 void add_explain(CommandLine& line);
+void add_watch(CommandLine& line);
 void add_limits(CommandLine& line);
 void add_operator_commands(CommandLine& line);  ///< one for each of the operators' verbs
 void add_check(CommandLine& line);

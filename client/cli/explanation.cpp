@@ -94,6 +94,30 @@ std::string error_json(const ClientError& error) {
   return "{\"error\":" + text + "}\n";
 }
 
+std::string change_json(const JobChange& change) {
+  Document document{{"what", change.what}, {"seq", change.seq}};
+  if (change.gap) document["gap"] = true;
+  if (change.left_out > 0) document["left_out"] = change.left_out;
+  const std::pair<const char*, const std::string&> texts[] = {{"id", change.id},
+                                                              {"state", change.state},
+                                                              {"lane", change.lane},
+                                                              {"service", change.service},
+                                                              {"client", change.client},
+                                                              {"model", change.model},
+                                                              {"from_lane", change.from_lane},
+                                                              {"worker", change.worker},
+                                                              {"code", change.code}};
+  for (const auto& [name, value] : texts)
+    if (!value.empty()) document[name] = value;
+  if (change.attempts > 0) document["attempts"] = change.attempts;
+  if (change.delay) document["delay_ms"] = change.delay->count();
+  if (change.queued) document["queued_ms"] = change.queued->count();
+  if (change.ran) document["ran_ms"] = change.ran->count();
+  if (change.dead) document["dead"] = true;
+  if (change.at.count() > 0) document["at_ms"] = change.at.count();
+  return line_of(document);
+}
+
 std::string explanation_json(const JobStatus& status) {
   const Explanation explanation = explain_status(status);
   Document document = document_of(status);

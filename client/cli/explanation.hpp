@@ -20,6 +20,9 @@ std::string answer_json(const JobDone& done);
 std::string accepted_json(const JobAccepted& accepted);
 std::string error_json(const ClientError& error);
 
+/// What has become of a job as one line of JSON, with the protocol's names.
+std::string change_json(const JobChange& change);
+
 /// A job's status as one line of JSON, with `what` and `help`.
 std::string explanation_json(const JobStatus& status);
 

@@ -260,6 +260,13 @@ void Client::seen(const std::string& id, std::int64_t seq) {
   core_->seen(id, seq);
 }
 
+void Client::watch(const WatchRequest& request, WatchReader reader) {
+  Handler on_end = [on_end = std::move(reader.on_end)](Outcome&& outcome) {
+    if (on_end && !outcome) on_end(std::move(outcome.error()));
+  };
+  core_->ask(core_->desk().watch(request, reader), std::move(on_end));
+}
+
 std::future<Reply<BrokerPong>> Client::ping() {
   return core_->ask<BrokerPong>(core_->desk().ping());
 }

@@ -191,6 +191,10 @@ void Engine::tell() {
   session_.take_finished(finished_);
   for (Arrived& arrived : arrived_) {
     desk_.give_back_bytes(arrived.freed_bytes);
+    if (arrived.on_change) {
+      if (*arrived.on_change) call_back([&] { (*arrived.on_change)(std::move(arrived.change)); });
+      continue;
+    }
     const std::int64_t seq = arrived.chunk.seq;
     if (*arrived.on_chunk) call_back([&] { (*arrived.on_chunk)(std::move(arrived.chunk)); });
     if (arrived.takes_at_once) asked_ |= session_.seen(arrived.ref, seq, Clock::now());

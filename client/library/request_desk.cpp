@@ -220,6 +220,20 @@ RequestDesk::Made RequestDesk::stats(std::int64_t from) {
   return ask(RequestKind::stats, {}, wire::StatsQuery{.from = from}, options_.control_timeout);
 }
 
+RequestDesk::Made RequestDesk::watch(const WatchRequest& request, WatchReader& reader) {
+  wire::Watch query;
+  query.id = wire_text(request.id);
+  query.client = wire_text(request.client);
+  query.lane = wire_text(request.lane);
+  query.service = wire_text(request.service);
+  query.batch = static_cast<std::int64_t>(options_.batch_max > 1 ? limits::batch_items_max : 0);
+  Made made = ask(RequestKind::watch, {}, query, milliseconds(0));
+  if (!made) return made;
+  made->deadline.reset();  // it lasts
+  made->on_change = std::make_shared<const ChangeHandler>(std::move(reader.on_change));
+  return made;
+}
+
 RequestDesk::Made RequestDesk::admin(const AdminRequest& request) {
   const wire::AdminQuery query{.verb = request.verb,
                                .what = wire_text(request.what),

@@ -37,6 +37,7 @@ class RequestDesk {
   Made spend(const SpendRequest& request);
   Made stats(std::int64_t from);
   Made admin(const AdminRequest& request);
+  Made watch(const WatchRequest& request, WatchReader& reader);
 
   /// Gives back a request's place and its body's room.
   void give_back(std::size_t body_bytes);

@@ -78,6 +78,10 @@ void Session::begin(Request request, TimePoint now) {
     stream.first = stream.next = stream.taken = stream.said = pending.request.from_seq.value_or(0);
     if (!pending.request.takes_at_once) streams_by_id_.emplace(pending.request.id, ref);
   }
+  if (pending.request.kind == RequestKind::watch) {
+    pending.watch = std::make_unique<Following>();
+    if (!renew_at_) renew_at_ = now + kRenewEvery;
+  }
   pending_.emplace(ref, std::move(pending));
 }
 
@@ -228,6 +232,7 @@ void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint) {
     ++counters_.dropped_answers;
     return;
   }
+  if (at->second.watch && reply.code == name_of(ErrorCode::slow_reader)) return watch_again(at);
   const bool has_no_more = reply.code == name_of(ErrorCode::gone);
   if (!has_no_more && fetched_for_pieces(at, reply.chunks)) return;
   answer(at, ClientError{.code = text(reply.code),
@@ -313,6 +318,79 @@ void Session::on(const wire::AdminReply& reply, const Blob&, TimePoint) {
   answer(at, AdminDocument{to_json(reply.document.bytes)});
 }
 
+void Session::on(const wire::Watching& reply, const Blob&, TimePoint) {
+  const auto at = find(reply.ref, {});
+  if (at == pending_.end() || !at->second.watch) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  Following& watch = *at->second.watch;
+  if (watch.begun && reply.seq == watch.next) return;
+  // More: the last changes found no room on their way. Less: the broker has let go of the watch, and has it
+  // anew.
+  const bool lost = watch.begun && reply.seq > watch.next;
+  Arrived arrived{.ref = at->first, .on_change = at->second.request.on_change};
+  arrived.change = {.what = "watching",
+                    .seq = reply.seq,
+                    .gap = watch.again,
+                    .left_out = lost ? reply.seq - watch.next : 0};
+  watch.begun = watch.again = true;
+  watch.next = reply.seq;
+  watch.said = std::min(watch.said, watch.next);
+  arrived_.push_back(std::move(arrived));
+}
+
+void Session::on(const wire::JobEvent& reply, const Blob&, TimePoint) {
+  const auto at = find(reply.ref, {});
+  if (at == pending_.end() || !at->second.watch || reply.seq < at->second.watch->next) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  Following& watch = *at->second.watch;
+  const std::int64_t lost = reply.seq - watch.next;  // they found no room on their way
+  Arrived arrived{.ref = at->first, .on_change = at->second.request.on_change};
+  arrived.change = {.what = text(reply.what),
+                    .seq = reply.seq,
+                    .gap = reply.gap || lost > 0,
+                    .left_out = reply.left_out + lost,
+                    .id = text(reply.id),
+                    .state = text(reply.state),
+                    .lane = text(reply.lane),
+                    .service = text(reply.service),
+                    .client = text(reply.client),
+                    .model = text(reply.model),
+                    .from_lane = text(reply.from_lane),
+                    .worker = text(reply.worker),
+                    .code = text(reply.code),
+                    .attempts = reply.attempts,
+                    .delay = to_ms(reply.delay_ms),
+                    .queued = to_ms(reply.queued_ms),
+                    .ran = to_ms(reply.ran_ms),
+                    .dead = reply.dead,
+                    .at = milliseconds(reply.at_ms)};
+  arrived_.push_back(std::move(arrived));
+  watch.next = reply.seq + 1;
+  if (watch.next - watch.said < kChangesConfirmed || std::exchange(watch.seen_due, true)) return;
+  seens_.push_back(at->first);
+}
+
+/// The broker has let go of a watch, or never had it on this connection: it begins anew.
+void Session::watch_again(Table::iterator at) {
+  const bool again = at->second.watch->again;
+  *at->second.watch = Following{.again = again};
+  to_send_.push_back(at->first);
+}
+
+/// Says each watch again, which the broker answers with the number of the next change.
+void Session::renew_watches(TimePoint now) {
+  renew_at_.reset();
+  for (const auto& [ref, pending] : pending_) {
+    if (!pending.watch) continue;
+    renew_at_ = now + kRenewEvery;
+    if (pending.watch->begun) to_send_.push_back(ref);
+  }
+}
+
 // ---- the connection -----------------------------------------------------------------------------------
 
 void Session::connected() {
@@ -366,6 +444,7 @@ bool Session::take_reopen(TimePoint now) {
   seens_.clear();  // the fetches tell it
   for (auto& [ref, pending] : pending_) {
     to_send_.push_back(ref);
+    if (pending.watch) *pending.watch = Following{.again = pending.watch->again};
     if (!pending.stream) continue;
     Stream& stream = *pending.stream;
     // A job without any piece may be unknown to the broker, so it is submitted again.
@@ -388,6 +467,7 @@ void Session::advance(TimePoint now) {
   expire(now);
   if (pending_.empty() || reopen_at_) return;
   expire_streams(now);
+  if (renew_at_ && now >= *renew_at_) renew_watches(now);
   if (now >= quiet_since_ + kReopenAfter) {
     reopen_at_ = now;
     return;
@@ -451,6 +531,7 @@ std::optional<TimePoint> Session::next_wakeup() const {
                        : std::min(std::max(quiet_since_, pinged_) + kPingAfter, quiet_since_ + kReopenAfter);
   if (!reopen_at_) {
     next = std::min(next, probe_at_);
+    if (renew_at_) next = std::min(next, *renew_at_);
     if (!seen_timers_.empty()) next = std::min(next, seen_timers_.front().first);
     if (!fetch_timers_.empty()) next = std::min(next, fetch_timers_.front().first);
   }
@@ -516,9 +597,14 @@ void Session::sent(TimePoint now) {
   if (next_ == Next::ping) ping_due_ = false;
   if (next_ == Next::probe) probe_due_ = false;
   if (next_ == Next::seen) {
-    Stream& stream = *pending_.find(seens_.front())->second.stream;
+    Pending& pending = pending_.find(seens_.front())->second;
     seens_.pop_front();
-    said_all(stream);
+    if (pending.watch) {
+      pending.watch->said = pending.watch->next;
+      pending.watch->seen_due = false;
+    } else {
+      said_all(*pending.stream);
+    }
   }
   if (next_ != Next::request) return;
   to_send_.erase(to_send_.begin(), to_send_.begin() + static_cast<std::ptrdiff_t>(sending_from_));
@@ -632,10 +718,13 @@ bool Session::fetched_for_pieces(Table::iterator at, std::int64_t chunks) {
 bool Session::show_seen() {
   for (; !seens_.empty(); seens_.pop_front()) {
     const auto at = pending_.find(seens_.front());
-    if (at == pending_.end() || !at->second.stream->seen_due) continue;
+    if (at == pending_.end()) continue;
+    const Pending& pending = at->second;
+    if (pending.watch ? !pending.watch->seen_due : !pending.stream->seen_due) continue;
     Buffer ref;
     stream_header_.clear();
-    encode(wire::Seen{.seq = at->second.stream->taken - 1, .ref = number_ref(at->first, ref)},
+    encode(wire::Seen{.seq = (pending.watch ? pending.watch->next : pending.stream->taken) - 1,
+                      .ref = number_ref(at->first, ref)},
            stream_header_);
     return true;
   }

@@ -35,7 +35,8 @@ enum class RequestKind : unsigned char {
   stats,
   ping,
   spend,
-  admin
+  admin,
+  watch
 };
 
 /// How a request ended: a value of its kind; a fetch ends with JobDone or JobStatus.
@@ -43,6 +44,7 @@ using Outcome =
     Reply<std::variant<JobDone, JobAccepted, JobStatus, BrokerStats, BrokerPong, BrokerSpent, AdminDocument>>;
 using Handler = std::function<void(Outcome&&)>;
 using ChunkHandler = std::function<void(JobChunk)>;
+using ChangeHandler = std::function<void(JobChange)>;
 
 /// A request for the wire, sent any number of times with the same bytes.
 struct Request {
@@ -62,15 +64,20 @@ struct Request {
   bool takes_at_once = true;
   /// The first piece wanted of an earlier job; empty: this request is the submit.
   std::optional<std::int64_t> from_seq{};
+
+  std::shared_ptr<const ChangeHandler> on_change{};  ///< of a watch; the session does not call it
 };
 
-/// A piece of a stream, and its reader. After a reader that takes at once call seen().
+/// A piece of a stream, or a change that a watch tells of, and its reader. After a reader that takes at once
+/// call seen().
 struct Arrived {
   std::uint64_t ref = 0;
   bool takes_at_once = true;
   std::shared_ptr<const ChunkHandler> on_chunk{};
   JobChunk chunk{};
-  std::size_t freed_bytes = 0;  ///< of the request's body, which is not needed any more
+  std::size_t freed_bytes = 0;                       ///< of the request's body, which is not needed any more
+  std::shared_ptr<const ChangeHandler> on_change{};  ///< set where it is a change
+  JobChange change{};
 };
 
 /// A request that has ended, and its handler.
@@ -110,6 +117,10 @@ class Session {
   /// The pause between two fetches of a stream.
   static constexpr std::chrono::milliseconds kFetchPause{1'000};
   static constexpr std::chrono::milliseconds kFetchWait{60'000};  ///< the protocol's bound
+  /// Watches are renewed so often: a broker lets go of one that it does not hear of for 30 s.
+  static constexpr std::chrono::milliseconds kRenewEvery{10'000};
+  /// Changes that a watch confirms together.
+  static constexpr std::int64_t kChangesConfirmed = limits::watch_events_max / 4;
   /// So many ends of a stream in a row without the pieces before them end it as `gone`.
   static constexpr int kEndsWithoutPiecesMax = 3;
   /// So many connections in a row that end without a message make the largest body the suspect: a broker cuts
@@ -183,10 +194,19 @@ class Session {
     std::optional<TimePoint> heard_at{};
     int ends_without_pieces = 0;
   };
+  /// The state of a watch. All numbers are of changes.
+  struct Following {
+    std::int64_t next = 0;  ///< the next one to come
+    std::int64_t said = 0;  ///< the broker knows that all before it have come
+    bool begun = false;     ///< on this connection
+    bool again = false;     ///< on an earlier one
+    bool seen_due = false;
+  };
   struct Pending {
     Request request;
     std::optional<TimePoint> sent_at{};  ///< the last time; empty: never
     std::unique_ptr<Stream> stream{};    ///< for kind stream
+    std::unique_ptr<Following> watch{};  ///< for kind watch
   };
   using Table = std::unordered_map<std::uint64_t, Pending>;
 
@@ -219,6 +239,10 @@ class Session {
   void on(const wire::Pong& reply, const Blob& body, TimePoint now);
   void on(const wire::Spent& reply, const Blob& body, TimePoint now);
   void on(const wire::AdminReply& reply, const Blob& body, TimePoint now);
+  void on(const wire::Watching& reply, const Blob& body, TimePoint now);
+  void on(const wire::JobEvent& reply, const Blob& body, TimePoint now);
+  void watch_again(Table::iterator at);
+  void renew_watches(TimePoint now);
 
   Table pending_;
   std::set<std::pair<TimePoint, std::uint64_t>> deadlines_;
@@ -237,6 +261,8 @@ class Session {
   std::deque<std::uint64_t> seens_;  ///< refs; those no longer pending are skipped
   Buffer stream_header_;             ///< of the seen or fetch in next_send()
   std::vector<Arrived> arrived_;
+
+  std::optional<TimePoint> renew_at_;  ///< set while there are watches
 
   enum class Next : unsigned char { request, ping, probe, seen };
   Next next_ = Next::request;  ///< the kind of message in next_send()

@@ -145,6 +145,7 @@ std::vector<std::string> client_requests() {
   seeds.add(wire::Ping{});
   seeds.add(wire::Spend{"team", "gateway-1", 600, 100000, 8, 12, 37, 4000, 6250, 3, 1, {kRefNumber}});
   seeds.add(full_admin_query());
+  seeds.add(wire::Watch{"job-1", "team", "low", "echo", true, 256, {kRefText}});
   wire::Submit lean;
   lean.service = "echo";
   lean.id = "job-2";
@@ -173,6 +174,18 @@ std::vector<std::string> client_replies() {
   Seeds seeds;
   seeds.add(wire::Accepted{"job-1", "normal", true, true, 12, 900, {kRefText}});
   seeds.add(wire::ChunkReply{"job-1", 3, "high", 2, 40, {}});
+  seeds.add(wire::Watching{12, true, {kRefNumber}});
+  wire::JobEvent event;
+  event.seq = 7;
+  event.gap = event.dead = true;
+  event.left_out = 3;
+  event.what = "ended";
+  event.id = "job-1";
+  event.state = "failed";
+  event.code = "upstream_failed";
+  event.ran_ms = 12;
+  event.ref = {kRefNumber};
+  seeds.add(event);
   seeds.add(wire::JobResult{"job-1", "normal", 2, 5, 1234, some_usage(), 4, {kRefNumber}});
   seeds.add(wire::ErrorReply{
       "job-1", "lane_full", "lane \"bulk\" holds 10 jobs", 2000, 3, 40, "budget b", 2, 400, {kRefText}});

@@ -237,6 +237,8 @@ void Stage::client_says(const std::string& kind, Words words) {
     broker_->handle(core::SeenSaid{from, seen}, now_);
   else if (const auto* spend = std::get_if<wire::Spend>(&request))
     broker_->handle(core::SpendAsked{from, spend}, now_);
+  else if (const auto* watch = std::get_if<wire::Watch>(&request))
+    broker_->handle(core::WatchAsked{from, watch}, now_);
   else if (const auto* admin = std::get_if<wire::AdminQuery>(&request))
     broker_->handle(core::AdminAsked{from, admin, &edit_}, now_);
 }

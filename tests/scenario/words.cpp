@@ -116,6 +116,34 @@ struct Describer {
     add(words, "ref", message.ref);
     content();
   }
+  void operator()(const wire::Watching& message) {
+    op("watching");
+    add(words, "seq", message.seq, 0);
+    if (message.stop) words.add("stop", "true");
+    add(words, "ref", message.ref);
+  }
+  void operator()(const wire::JobEvent& message) {
+    op("event");
+    words.add("seq", std::to_string(message.seq));
+    if (message.gap) words.add("gap", "true");
+    add(words, "left_out", message.left_out, 0);
+    add(words, "what", message.what);
+    id(message.id);
+    add(words, "state", message.state);
+    if (message.lane != "normal") add(words, "lane", message.lane);
+    if (message.service != "echo") add(words, "service", message.service);
+    add(words, "client", message.client);
+    add(words, "model", message.model);
+    add(words, "from_lane", message.from_lane);
+    add(words, "worker", message.worker);
+    add(words, "code", message.code);
+    add(words, "attempts", message.attempts, 0);
+    add(words, "delay_ms", message.delay_ms);
+    add(words, "queued_ms", message.queued_ms.value_or(0), 0);
+    add(words, "ran_ms", message.ran_ms.value_or(0), 0);
+    if (message.dead) words.add("dead", "true");
+    add(words, "ref", message.ref);
+  }
   void operator()(const wire::StatsReply&) { op("stats"); }
   void operator()(const wire::Pong&) { op("pong"); }
   void operator()(const wire::Spent& message) {
@@ -388,6 +416,17 @@ std::string client_frame(Words words, const Names& names) {
     message.ref = fields.ref();
     return frame(message, {}, words);
   }
+  if (op == "watch") {
+    wire::Watch message;
+    message.id = fields.id("id");
+    message.client = fields.text("client");
+    message.lane = fields.text("lane");
+    message.service = fields.text("service");
+    message.stop = fields.text("stop") == "true";
+    message.batch = fields.number("batch").value_or(0);
+    message.ref = fields.ref();
+    return frame(message, {}, words);
+  }
   if (op == "admin") {
     wire::AdminQuery message;
     message.verb = fields.text("do");
@@ -410,7 +449,8 @@ std::string client_frame(Words words, const Names& names) {
     message.ref = fields.ref();
     return frame(message, {}, words);
   }
-  throw TranscriptError("clients say submit, cancel, status, fetch, seen or spend, not \"" + op + "\"");
+  throw TranscriptError("clients say submit, cancel, status, fetch, seen, spend or watch, not \"" + op +
+                        "\"");
 }
 
 std::string worker_frame(Words words, const Names& names) {

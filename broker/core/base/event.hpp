@@ -47,6 +47,12 @@ struct FetchAsked {
   const wire::Fetch* fields;
 };
 
+/// A client or an operator follows jobs. Requires: the fields have a ref.
+struct WatchAsked {
+  Origin from;
+  const wire::Watch* fields;
+};
+
 /// An operator asks for something, or wants something changed.
 struct AdminAsked {
   Origin from;
@@ -60,7 +66,7 @@ struct SpendAsked {
   const wire::Spend* fields;
 };
 
-/// A client has taken chunks of a stream.
+/// A client has taken chunks of a stream, or events of a watch.
 struct SeenSaid {
   Origin from;
   const wire::Seen* fields;
@@ -162,10 +168,10 @@ struct OptionsChanged {
   const Options* options;
 };
 
-using Event =
-    std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid, SpendAsked,
-                 AdminAsked, WorkerReady, ChunkReported, OutcomeReported, FailureReported, HeartbeatHeard,
-                 WorkerLeaving, WorkerHeard, WorkerUnreachable, WorkerDisconnected, KeyRevoked, DrainAsked,
-                 OptionsChanged, BodyRead, ResultRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
+using Event = std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid,
+                           SpendAsked, WatchAsked, AdminAsked, WorkerReady, ChunkReported, OutcomeReported,
+                           FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable,
+                           WorkerDisconnected, KeyRevoked, DrainAsked, OptionsChanged, BodyRead, ResultRead,
+                           StoreFull, StoreBehind, StoreStalled, StoodStill>;
 
 }  // namespace lanemq::core

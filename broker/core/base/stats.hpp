@@ -31,6 +31,10 @@ namespace lanemq::core {
   X(chunks_unknown_session, "chunks of a worker that is not known")                                                \
   X(slow_reader, "readers let go because they did not take what they were sent")                                   \
   X(seen_unmatched, "`seen` of a stream that is over, or nobody's")                                                \
+  X(events_out, "events sent to who watches jobs: once for each watch")                                            \
+  X(events_left_out, "events that a watch has no room for: its next one says `gap`")                               \
+  X(watchers_refused, "watches refused at a bound of their number")                                                \
+  X(watchers_let_go, "watches ended since their followers said nothing")                                           \
   X(results_evicted, "kept results forgotten before their time, for room")                                         \
   X(results_read, "results read back from the store for who asked")                                                \
   X(dead_evicted, "dead jobs forgotten before their time, for room")                                               \

@@ -19,6 +19,7 @@ enum class TimerOwner : std::uint8_t {
   service,
   unserved,
   waiter,
+  watcher,
   worker
 };
 

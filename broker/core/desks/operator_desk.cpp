@@ -16,6 +16,7 @@
 #include "broker/core/life/job_life.hpp"
 #include "broker/core/life/journal.hpp"
 #include "broker/core/life/results.hpp"
+#include "broker/core/life/watchers.hpp"
 #include "broker/core/scheduler/dispatcher.hpp"
 #include "broker/core/scheduler/state.hpp"
 #include "broker/core/scheduler/terms.hpp"
@@ -39,7 +40,7 @@ Refusal not_dead(std::string_view id) {
 
 OperatorDesk::OperatorDesk(State& state, Terms& terms, Dispatcher& dispatcher, Journal& journal,
                            Results& results, Answers& answers, JobLife& life, Admission& admission,
-                           WorkerDesk& workers, OperatorLists& lists)
+                           WorkerDesk& workers, OperatorLists& lists, Watchers& watchers)
     : state_(state),
       terms_(terms),
       dispatcher_(dispatcher),
@@ -49,7 +50,8 @@ OperatorDesk::OperatorDesk(State& state, Terms& terms, Dispatcher& dispatcher, J
       life_(life),
       admission_(admission),
       workers_(workers),
-      lists_(lists) {}
+      lists_(lists),
+      watchers_(watchers) {}
 
 void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
   const wire::AdminQuery& fields = *event.fields;
@@ -85,7 +87,7 @@ void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
     case AdminVerb::drain:
       return drain_workers(event, true);
     case AdminVerb::move:
-      return move_job(event);
+      return move_job(event, now);
     case AdminVerb::limit:
       return change_limit(event, now);
     case AdminVerb::lane:
@@ -289,7 +291,7 @@ void OperatorDesk::drain_workers(const AdminAsked& event, bool drain) {
 
 /// Moves a waiting job, which holds nothing of its budgets, to another lane's queue. It keeps its arrival
 /// number.
-void OperatorDesk::move_job(const AdminAsked& event) {
+void OperatorDesk::move_job(const AdminAsked& event, TimePoint now) {
   const wire::AdminQuery& fields = *event.fields;
   const auto refused = [&](const Refusal& why) { answers_.refuse(event.from, fields.ref, fields.id, why); };
   Record* const record = state_.jobs.find(fields.id);
@@ -333,6 +335,7 @@ void OperatorDesk::move_job(const AdminAsked& event) {
       job.set_expected(expected_of(estimate));
       state_.enqueue(job);
       journal_.write_changed(job);
+      watchers_.tell(job, {.what = "moved", .state = job.state, .from_lane = from}, now);
       note_change(event, "job", fields.id, from + " to " + lane->options().name);
     }
   }

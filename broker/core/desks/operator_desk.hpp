@@ -24,6 +24,7 @@ class OperatorLists;
 class Results;
 struct State;
 class Terms;
+class Watchers;
 class WorkerDesk;
 
 /// Handles the requests of operators, and changes what they ask for. admin_table.hpp lists the verbs.
@@ -31,7 +32,7 @@ class OperatorDesk {
  public:
   OperatorDesk(State& state, Terms& terms, Dispatcher& dispatcher, Journal& journal, Results& results,
                Answers& answers, JobLife& life, Admission& admission, WorkerDesk& workers,
-               OperatorLists& lists);
+               OperatorLists& lists, Watchers& watchers);
   OperatorDesk(const OperatorDesk&) = delete;
   OperatorDesk& operator=(const OperatorDesk&) = delete;
 
@@ -47,7 +48,7 @@ class OperatorDesk {
   void drain_workers(const AdminAsked& event, bool drain);
 
   // ---- jobs
-  void move_job(const AdminAsked& event);
+  void move_job(const AdminAsked& event, TimePoint now);
   std::optional<Refusal> redrive(KeptResult& result, TimePoint now);
   void redrive_dead(const AdminAsked& event, TimePoint now);
   void purge_dead(const AdminAsked& event);
@@ -68,6 +69,7 @@ class OperatorDesk {
   Admission& admission_;
   WorkerDesk& workers_;
   OperatorLists& lists_;
+  Watchers& watchers_;
   StoredDecoder decoder_;  ///< of dead jobs' records
 };
 

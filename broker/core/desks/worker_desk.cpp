@@ -24,6 +24,8 @@ constexpr int kSilentHeartbeatsMax = 3;
 constexpr int kMissingMax = 2;
 /// The cause of such an attempt in the job's history.
 constexpr std::string_view kMissing = "missing";
+/// Why the jobs of a worker that said `bye` are queued again.
+constexpr std::string_view kLeft = "worker_left";
 /// The slowest link to a worker that is expected: a job may be on its way for as long as that takes.
 constexpr std::uint32_t kLinkBytesPerSecond = 1'000'000;
 /// Addresses that are remembered because they owe an inventory.
@@ -303,7 +305,7 @@ void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
       settle(*job, std::nullopt, now);
     const bool ended = job->ended();
     life_.leave_place(*job, Verdict::unknown, now);
-    if (!ended) life_.requeue(*job, JobLife::Requeue::free, now, now);
+    if (!ended) life_.requeue(*job, JobLife::Requeue::free, kLeft, now, now);
   }
   state_.timers.clear(worker->timer);
   state_.timers.clear(worker->rest);
@@ -323,7 +325,7 @@ void WorkerDesk::lose(Worker& worker, TimePoint now) {
       // The job was not sent yet, so it cost nothing.
       state_.budgets.release(away->reservation, now);
       life_.leave_place(*job, Verdict::unknown, now);
-      life_.requeue(*job, JobLife::Requeue::free, now, now);
+      life_.requeue(*job, JobLife::Requeue::free, name_of(ErrorCode::worker_lost), now, now);
       continue;
     }
     settle(*job, std::nullopt, now);
@@ -344,7 +346,7 @@ void WorkerDesk::lose(Worker& worker, TimePoint now) {
       continue;
     }
     ++state_.stats.jobs_requeued_worker_lost;
-    life_.requeue(*job, JobLife::Requeue::costs_attempt, now, now);
+    life_.requeue(*job, JobLife::Requeue::costs_attempt, name_of(ErrorCode::worker_lost), now, now);
   }
   state_.timers.clear(worker.timer);
   state_.timers.clear(worker.rest);
@@ -688,11 +690,11 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
       return fail(job, ErrorCode::upstream_rejected, event, now);
     case ErrorClass::quota:
       if (!refused.key_left || broken) return fail(job, ErrorCode::upstream_quota, event, now);
-      return life_.requeue(job, JobLife::Requeue::free, now, now);
+      return life_.requeue(job, JobLife::Requeue::free, name_of(error_class), now, now);
     case ErrorClass::deadline:
       return life_.expire(job, now);
     case ErrorClass::released:
-      return life_.requeue(job, JobLife::Requeue::free, now + kReleasedPause, now);
+      return life_.requeue(job, JobLife::Requeue::free, name_of(error_class), now + kReleasedPause, now);
     case ErrorClass::limited: {
       if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
       // Another key may have room. If neither key nor budget is paused the job waits by itself.
@@ -702,7 +704,8 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
                                                           : Budgets::UpstreamPause{.until = refused.until};
       if (pause.until > now && (job.ends_limited || (!pause.tried && pause.until >= job.deadline)))
         return fail(job, ErrorCode::limited, event, now);
-      return life_.requeue(job, JobLife::Requeue::free, refused.paused ? now : refused.until, now);
+      return life_.requeue(job, JobLife::Requeue::free, name_of(error_class),
+                           refused.paused ? now : refused.until, now);
     }
     case ErrorClass::retry:
     case ErrorClass::overloaded:
@@ -731,7 +734,7 @@ void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint n
       static_cast<Duration::rep>(state_.random() % (static_cast<std::uint64_t>(bound.count()) + 1)));
   if (event.fields->retry_after_ms)
     backoff = std::max(backoff, asked_pause(job, *event.fields->retry_after_ms, now));
-  life_.requeue(job, JobLife::Requeue::costs_attempt, now + backoff, now);
+  life_.requeue(job, JobLife::Requeue::costs_attempt, event.fields->error_class, now + backoff, now);
 }
 
 /// `why`: what to add to the failure's message; may be empty.
@@ -813,7 +816,7 @@ void WorkerDesk::requeue_missing(Job& job, TimePoint now) {
   std::uint8_t& missed = job.need_extra().missed;
   if (missed == 0) {
     missed = 1;
-    return life_.requeue(job, JobLife::Requeue::free, now, now);
+    return life_.requeue(job, JobLife::Requeue::free, kMissing, now, now);
   }
   if (job.attempts >= job.attempts_max && !job.has_content())
     return life_.end_with(job, JobState::failed, ErrorCode::worker_lost,
@@ -821,7 +824,7 @@ void WorkerDesk::requeue_missing(Job& job, TimePoint now) {
                               std::to_string(job.attempts_max) +
                               "); perhaps its workers cannot read it, see their logs",
                           now);
-  life_.requeue(job, JobLife::Requeue::costs_attempt, now, now);
+  life_.requeue(job, JobLife::Requeue::costs_attempt, kMissing, now, now);
 }
 
 /// The worker reported the end of a job that was not its own: that place is free.

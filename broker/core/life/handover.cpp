@@ -6,6 +6,7 @@
 
 #include "broker/core/life/journal.hpp"
 #include "broker/core/life/waits.hpp"
+#include "broker/core/life/watchers.hpp"
 #include "broker/core/scheduler/state.hpp"
 #include "broker/core/scheduler/upstreams.hpp"
 
@@ -44,6 +45,7 @@ void Handover::start(const Pick& pick, TimePoint now) {
   if (job.body_stored) lend(job);
   read_ahead(job);
   if (!job.body_stored) offer(job, job.body(), now);
+  watchers_.tell(job, {.what = "started", .state = JobState::running, .worker = worker.name}, now);
 }
 
 void Handover::offer(Job& job, const Blob& body, TimePoint now) {
@@ -107,6 +109,7 @@ bool Handover::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   take_place(job, worker);
   state_.set_timer(job);
   ++state_.stats.jobs_adopted;
+  watchers_.tell(job, {.what = "adopted", .state = JobState::running, .worker = worker.name}, now);
   return true;
 }
 

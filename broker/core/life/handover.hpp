@@ -14,12 +14,17 @@ namespace lanemq::core {
 class Journal;
 struct State;
 class Upstreams;
+class Watchers;
 
 /// Jobs at workers: hands jobs over, holds their places, and reads bodies back that only the store has.
 class Handover {
  public:
-  Handover(State& state, Journal& journal, Dispatcher& dispatcher, Upstreams& upstreams)
-      : state_(state), journal_(journal), dispatcher_(dispatcher), upstreams_(upstreams) {}
+  Handover(State& state, Journal& journal, Dispatcher& dispatcher, Upstreams& upstreams, Watchers& watchers)
+      : state_(state),
+        journal_(journal),
+        dispatcher_(dispatcher),
+        upstreams_(upstreams),
+        watchers_(watchers) {}
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
 
@@ -48,6 +53,7 @@ class Handover {
   Journal& journal_;
   Dispatcher& dispatcher_;
   Upstreams& upstreams_;
+  Watchers& watchers_;
 };
 
 }  // namespace lanemq::core

@@ -12,6 +12,7 @@
 #include "broker/core/life/results.hpp"
 #include "broker/core/life/streams.hpp"
 #include "broker/core/life/waits.hpp"
+#include "broker/core/life/watchers.hpp"
 #include "broker/core/scheduler/state.hpp"
 #include "broker/core/scheduler/upstreams.hpp"
 
@@ -30,7 +31,7 @@ constexpr Duration kSweepPause = std::chrono::seconds(1);
 }  // namespace
 
 JobLife::JobLife(State& state, Dispatcher& dispatcher, Upstreams& upstreams, Journal& journal,
-                 Results& results, Answers& answers, Streams& streams, Handover& handover)
+                 Results& results, Answers& answers, Streams& streams, Handover& handover, Watchers& watchers)
     : state_(state),
       dispatcher_(dispatcher),
       upstreams_(upstreams),
@@ -38,7 +39,8 @@ JobLife::JobLife(State& state, Dispatcher& dispatcher, Upstreams& upstreams, Jou
       results_(results),
       answers_(answers),
       streams_(streams),
-      handover_(handover) {}
+      handover_(handover),
+      watchers_(watchers) {}
 
 // ---- accepted -----------------------------------------------------------------------------------------
 
@@ -91,9 +93,8 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
     const Outbox::Waiting waiting(state_.outbox, job.durable);
     answers_.say_accepted(job.id(), lane, job.durable, flow.depth(), fields.delay_ms, from, fields.ref);
   }
-  state_.enqueue(job);
-  if (job.state == JobState::queued) upstreams_.comes(job, now);
-  state_.set_timer(job);
+  begin_waiting(job, now);
+  watchers_.tell(job, {.what = admitted.redriven ? "redriven" : "accepted", .state = job.state}, now);
   if (job.streams && mode != ReplyMode::accepted && job.connection != nullptr)
     streams_.add_reader(job, {.from = event.from, .ref = fields.ref}, now);
   return job;
@@ -181,14 +182,20 @@ void JobLife::come_due(Job& job, TimePoint now) {
     if (job.timeout_stated) job.need_extra().delay = due - job.accepted_at;
     job.accepted_at = due;
   }
-  state_.enqueue(job);
-  upstreams_.comes(job, now);
-  state_.set_timer(job);
+  begin_waiting(job, now);
   journal_.write_changed(job);
+  watchers_.tell(job, {.what = "queued", .state = job.state}, now);
   end_if_shut_out(job, now);
 }
 
-void JobLife::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
+/// The job waits from now on: in its queue, or delayed.
+void JobLife::begin_waiting(Job& job, TimePoint now) {
+  state_.enqueue(job);
+  if (job.state == JobState::queued) upstreams_.comes(job, now);
+  state_.set_timer(job);
+}
+
+void JobLife::requeue(Job& job, Requeue how, std::string_view why, TimePoint due, TimePoint now) {
   Lane& lane = *state_.lanes[job.lane];
   LANEMQ_CHECK(job.state == JobState::running && job.worker() == nullptr);
   if (job.has_content()) return fail_broken_stream(job, now);
@@ -212,10 +219,9 @@ void JobLife::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
     state_.jobs.come_back(job);
     job.state = JobState::queued;
   }
-  state_.enqueue(job);
-  if (job.state == JobState::queued) upstreams_.comes(job, now);
-  state_.set_timer(job);
+  begin_waiting(job, now);
   journal_.write_changed(job);
+  watchers_.tell(job, {.what = "requeued", .state = job.state, .code = why}, now);
 }
 
 void JobLife::leave_place(Job& job, Verdict verdict, TimePoint now) {
@@ -269,9 +275,13 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
   tell_end(job, how);
   state_.timers.clear(job.timer);
 
+  Change change{.what = "ended", .state = state, .queued_ms = how.queued_ms, .ran_ms = how.ran_ms};
+  if (state != JobState::succeeded && how.ending != nullptr) change.code = name_of(how.ending->code);
   job.state = state;
   std::unique_ptr<AnswerStream> answer = streams_.take_answer(job);
   KeptResult* const dead = results_.keep(job, how, std::move(ending), std::move(answer), now);
+  change.dead = dead != nullptr;
+  watchers_.tell(job, change, now);
   let_go(job, bytes);
   results_.evict(now);
   if (dead == nullptr || results_.memory_bytes() <= state_.options.memory_max) return;

@@ -25,6 +25,7 @@ class Results;
 struct State;
 class Streams;
 class Upstreams;
+class Watchers;
 
 /// The `orphan` of a submit whose job is cancelled when its client is gone.
 inline constexpr std::string_view kOrphanCancel = "cancel";
@@ -52,15 +53,16 @@ class JobLife {
   enum class Requeue : std::uint8_t { costs_attempt, free };
 
   JobLife(State& state, Dispatcher& dispatcher, Upstreams& upstreams, Journal& journal, Results& results,
-          Answers& answers, Streams& streams, Handover& handover);
+          Answers& answers, Streams& streams, Handover& handover, Watchers& watchers);
   JobLife(const JobLife&) = delete;
   JobLife& operator=(const JobLife&) = delete;
 
   Job& accept(const Submitted& event, const Admitted& admitted, ReplyMode mode, TimePoint now);
   /// The job's timer has fired: its deadline, or its delay, is over.
   void come_due(Job& job, TimePoint now);
-  /// An attempt ended without success and the job has left its place: it waits until `due`.
-  void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
+  /// An attempt ended without success and the job has left its place: it waits until `due`. `why`: for who
+  /// watches it.
+  void requeue(Job& job, Requeue how, std::string_view why, TimePoint due, TimePoint now);
   /// The job's call is over: frees its place, and erases the job if it has ended.
   void leave_place(Job& job, Verdict verdict, TimePoint now);
 
@@ -106,6 +108,7 @@ class JobLife {
  private:
   std::optional<std::uint64_t> kept_hash_of(const Submitted& event, const Admitted& admitted) const;
   std::string make_id(const Identity* owner, TimePoint now);
+  void begin_waiting(Job& job, TimePoint now);
   // The steps of end(), in order. Between the last two the result is kept and written (Results::keep()).
   void leave(Job& job, Terminal& how, TimePoint now);
   void tell_end(Job& job, const Terminal& how);
@@ -120,6 +123,7 @@ class JobLife {
   Answers& answers_;
   Streams& streams_;
   Handover& handover_;
+  Watchers& watchers_;
   bool sweep_is_due_ = false;
   std::size_t sweep_from_ = 0;  // the place to continue from
   TimePoint sweep_not_before_{};

@@ -262,6 +262,14 @@ constexpr FieldSpec ref_field() {
   return spec;
 }
 
+/// The same where a message is nothing without it.
+template <auto Member>
+constexpr FieldSpec required_ref_field() {
+  FieldSpec spec = ref_field<Member>();
+  spec.required = true;
+  return spec;
+}
+
 // ---- rules that several fields share ------------------------------------------------------------------
 
 inline constexpr Rule kName{.min = 1, .max = limits::name_bytes_max};
@@ -368,6 +376,10 @@ LANEMQ_OP(AdminQuery, "admin", false, false, field<&AdminQuery::verb>("do", kNam
           field<&AdminQuery::limit>("limit", {.min = 1, .max = limits::page_rows_max}),
           field<&AdminQuery::dry_run>("dry_run"), ref_field<&AdminQuery::ref>())
 
+LANEMQ_OP(Watch, "watch", false, false, field<&Watch::id>("id", kId), field<&Watch::client>("client", kName),
+          field<&Watch::lane>("lane", kName), field<&Watch::service>("service", kName),
+          field<&Watch::stop>("stop"), field<&Watch::batch>("batch"), required_ref_field<&Watch::ref>())
+
 LANEMQ_OP(Accepted, "accepted", false, false, field<&Accepted::id>("id", kIdRequired),
           field<&Accepted::lane>("lane", kName), field<&Accepted::durable>("durable"),
           field<&Accepted::duplicate>("duplicate"), field<&Accepted::position>("position", {.fallback = -1}),
@@ -405,6 +417,20 @@ LANEMQ_OP(Spent, "spent", false, false, field<&Spent::key>("key", kNameRequired)
           field<&Spent::tokens_left>("tokens_left"), field<&Spent::requests_wait_ms>("requests_wait_ms"),
           field<&Spent::tokens_wait_ms>("tokens_wait_ms"), ref_field<&Spent::ref>())
 LANEMQ_OP(AdminReply, "admin", false, true, ref_field<&AdminReply::ref>())
+
+LANEMQ_OP(Watching, "watching", false, false, field<&Watching::seq>("seq", {.fallback = -1}),
+          field<&Watching::stop>("stop"), ref_field<&Watching::ref>())
+LANEMQ_OP(JobEvent, "event", false, false, field<&JobEvent::seq>("seq", {.fallback = -1}),
+          field<&JobEvent::gap>("gap"), field<&JobEvent::left_out>("left_out"),
+          field<&JobEvent::what>("what", kNameRequired), field<&JobEvent::id>("id", kId),
+          field<&JobEvent::state>("state", kName), field<&JobEvent::lane>("lane", kName),
+          field<&JobEvent::service>("service", kName), field<&JobEvent::client>("client", kName),
+          field<&JobEvent::model>("model", kName), field<&JobEvent::from_lane>("from_lane", kName),
+          field<&JobEvent::worker>("worker", kName), field<&JobEvent::code>("code", kName),
+          field<&JobEvent::attempts>("attempts", {.max = kAttemptMax, .fallback = 0}),
+          field<&JobEvent::delay_ms>("delay_ms"), field<&JobEvent::queued_ms>("queued_ms"),
+          field<&JobEvent::ran_ms>("ran_ms"), field<&JobEvent::dead>("dead"),
+          field<&JobEvent::at_ms>("at_ms", {.fallback = -1}), ref_field<&JobEvent::ref>())
 
 LANEMQ_OP(Ready, "ready", false, false,
           field<&Ready::services>("services", {.required = true, .min = 1, .max = limits::list_entries_max}),

@@ -120,6 +120,33 @@ struct StreamReader {
   bool takes_at_once = true;
 };
 
+/// Whose changes a watch follows: jobs that all of this fits; empty texts fit any.
+struct WatchRequest {
+  std::string id{}, client{}, lane{}, service{};
+};
+
+/// What has become of a job. docs/protocol.md says which fields go with which `what`.
+struct JobChange {
+  /// accepted, queued, started, adopted, requeued, moved, ended, redriven; or `watching`: from now on no
+  /// change goes untold. That is the first one, and comes again after each connection that was lost.
+  std::string what{};
+  std::int64_t seq = 0;
+  bool gap = false;           ///< changes right before this one were left out, or nobody knows
+  std::int64_t left_out = 0;  ///< how many, where that is known
+  std::string id{}, state{}, lane{}, service{}, client{}, model{}, from_lane{}, worker{}, code{};
+  std::int64_t attempts = 0;
+  std::optional<std::chrono::milliseconds> delay{}, queued{}, ran{};
+  bool dead = false;
+  std::chrono::milliseconds at{0};  ///< since 1970, by the broker's clock
+};
+
+/// The reader of a watch. Called on the client's own thread; must not block or throw.
+struct WatchReader {
+  std::function<void(JobChange)> on_change{};
+  /// Called once, when the broker has refused the watch, or the client is destroyed.
+  std::function<void(ClientError)> on_end{};
+};
+
 /// The state of a job.
 struct JobStatus {
   std::string id{};
@@ -246,6 +273,10 @@ class Client {
   void follow(const std::string& id, std::int64_t from_seq, StreamReader reader);
   /// The stream's reader has taken all pieces up to `seq`. Ids without a stream are ignored.
   void seen(const std::string& id, std::int64_t seq);
+
+  /// Follows what becomes of jobs, for as long as this client lives. A reader that is behind by
+  /// limits::watch_events_max changes misses some, and the next one it gets says so.
+  void watch(const WatchRequest& request, WatchReader reader);
 
   std::future<Reply<BrokerPong>> ping();
   /// `from`: of budgets and keys, how many to skip, as `next` of an earlier answer.

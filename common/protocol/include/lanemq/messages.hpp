@@ -92,6 +92,14 @@ struct Seen {
   Raw ref;
 };
 
+/// Follow jobs' changes of state. Said again with the same ref it is the same watch, and renews it.
+struct Watch {
+  std::string_view id, client, lane, service;  ///< absent: any
+  bool stop = false;                           ///< end the watch of that ref
+  std::int64_t batch = 0;
+  Raw ref;
+};
+
 struct StatsQuery {
   std::int64_t from = 0;  ///< of budgets and keys: how many to skip, as `next` of an earlier answer
   Raw ref;
@@ -164,6 +172,31 @@ struct StatusReply {
   std::optional<std::int64_t> position, eta_ms;
   std::string_view blocked_by, worker;
   Raw error, jobs, ref;
+};
+
+/// The answer to a watch: it holds from now on, or is over.
+struct Watching {
+  std::int64_t seq = 0;  ///< of the event that comes next
+  bool stop = false;
+  Raw ref;
+};
+
+/// What has become of a job, for who watches it.
+struct JobEvent {
+  std::int64_t seq = 0;
+  bool gap = false;           ///< events right before it were left out,
+  std::int64_t left_out = 0;  ///< so many
+  std::string_view what, id, state;
+  std::string_view lane, service, client, model;
+  std::string_view from_lane;  ///< moved
+  std::string_view worker;     ///< started, adopted: where the worker has a name
+  std::string_view code;       ///< requeued: why; ended: of the error
+  std::int64_t attempts = 0;
+  std::optional<std::int64_t> delay_ms;           ///< until it is queued
+  std::optional<std::int64_t> queued_ms, ran_ms;  ///< ended
+  bool dead = false;                              ///< ended: it is kept, and may be run again
+  std::int64_t at_ms = 0;                         ///< since 1970
+  Raw ref;
 };
 
 /// The broker's document about itself: all fields of the message, as one msgpack map. A ref is written behind
@@ -302,9 +335,9 @@ struct WorkerRefusal {
 // ---- who says what to whom ----------------------------------------------------------------------------
 
 using ClientRequest =
-    std::variant<Submit, Cancel, StatusQuery, Fetch, Seen, StatsQuery, Ping, Spend, AdminQuery>;
+    std::variant<Submit, Cancel, StatusQuery, Fetch, Seen, StatsQuery, Ping, Spend, AdminQuery, Watch>;
 using ClientReply = std::variant<Accepted, ChunkReply, JobResult, ErrorReply, StatusReply, StatsReply, Pong,
-                                 Spent, AdminReply>;
+                                 Spent, AdminReply, Watching, JobEvent>;
 using WorkerReport = std::variant<Ready, Chunk, Outcome, Failure, Heartbeat, Bye>;
 using WorkerCommand =
     std::variant<Welcome, JobOffer, Acked, CancelJob, Window, Heartbeat, Drain, Bye, WorkerRefusal>;

@@ -57,6 +57,9 @@ class SessionTest : public testing::Test {
       case RequestKind::admin:
         encode(wire::AdminQuery{.verb = "jobs", .ref = raw}, header);
         break;
+      case RequestKind::watch:
+        encode(wire::Watch{.ref = raw}, header);
+        break;
     }
     Request request{.ref = ref, .kind = kind, .id = id, .header = std::string(header.view()), .asked = now_};
     if (within) request.deadline = now_ + *within;
@@ -149,8 +152,8 @@ class SessionTest : public testing::Test {
     return all;
   }
   static std::string words(const wire::ClientRequest& request) {
-    static constexpr const char* kNames[] = {"submit", "cancel", "status", "fetch",
-                                             "seen",   "stats",  "ping",   "spend"};
+    static constexpr const char* kNames[] = {"submit", "cancel", "status", "fetch", "seen",
+                                             "stats",  "ping",   "spend",  "admin", "watch"};
     const auto ref =
         std::visit([](const auto& message) { return ref_number(message.ref).value_or(0); }, request);
     const auto* status = std::get_if<wire::StatusQuery>(&request);
@@ -175,6 +178,108 @@ class SessionTest : public testing::Test {
   Session session_{now_};
   std::vector<std::string> told_;
 };
+
+/// A session with a watch, and what its reader is told: `started 4`, or with the changes that are missing
+/// `watching 0 gap 3`.
+class WatchTest : public SessionTest {
+ protected:
+  WatchTest() {
+    Buffer ref_bytes, header;
+    encode(wire::Watch{.ref = number_ref(1, ref_bytes)}, header);
+    Request request{
+        .ref = 1, .kind = RequestKind::watch, .header = std::string(header.view()), .asked = now_};
+    request.on_change = std::make_shared<const ChangeHandler>();
+    request.handler = [this](Outcome&& outcome) { told_.push_back(words(1, outcome)); };
+    session_.begin(std::move(request), now_);
+  }
+
+  void hear_watching(std::int64_t seq) {
+    Buffer ref_bytes;
+    hear(wire::Watching{.seq = seq, .ref = number_ref(1, ref_bytes)});
+  }
+  void hear_event(std::int64_t seq, std::int64_t left_out = 0) {
+    Buffer ref_bytes;
+    wire::JobEvent event;
+    event.seq = seq;
+    event.gap = left_out > 0;
+    event.left_out = left_out;
+    event.what = "started";
+    event.ref = number_ref(1, ref_bytes);
+    hear(event);
+  }
+  std::vector<std::string> changes() {
+    std::vector<Arrived> arrived;
+    session_.take_arrived(arrived);
+    std::vector<std::string> all;
+    for (const Arrived& one : arrived)
+      all.push_back(one.change.what + " " + std::to_string(one.change.seq) +
+                    (one.change.gap ? " gap " + std::to_string(one.change.left_out) : ""));
+    return all;
+  }
+};
+
+TEST_F(WatchTest, tells_each_change_once_and_confirms_a_quarter_of_the_window) {
+  EXPECT_THAT(drain(), ElementsAre("watch 1"));
+  hear_watching(0);
+  for (std::int64_t seq = 0; seq < Session::kChangesConfirmed; ++seq)
+    hear_event(seq);
+  hear_event(7);
+
+  const std::vector<std::string> all = changes();
+  EXPECT_EQ(all.size(), 1u + Session::kChangesConfirmed);
+  EXPECT_EQ(all.front(), "watching 0");
+  EXPECT_EQ(all.back(), "started " + std::to_string(Session::kChangesConfirmed - 1));
+  EXPECT_THAT(drain(), ElementsAre("seen 1 to " + std::to_string(Session::kChangesConfirmed - 1)));
+}
+
+TEST_F(WatchTest, says_where_changes_are_missing) {
+  drain();
+  hear_watching(0);
+  hear_event(0);
+  hear_event(1, 40);  // the broker had no room
+  hear_event(4);      // the socket had none
+  hear_watching(6);   // nor for the last ones
+
+  EXPECT_THAT(changes(), ElementsAre("watching 0", "started 0", "started 1 gap 40", "started 4 gap 2",
+                                     "watching 6 gap 1"));
+}
+
+TEST_F(WatchTest, renews_itself_while_the_broker_lives) {
+  drain();
+  hear_watching(0);
+  hear_event(0);
+  changes();
+
+  const std::vector<std::string> said = pass_alive(Session::kRenewEvery);
+
+  EXPECT_THAT(said, testing::Contains("watch 1"));
+  hear_watching(1);
+  EXPECT_THAT(changes(), IsEmpty());
+}
+
+TEST_F(WatchTest, begins_anew_on_a_new_connection_and_where_the_broker_let_it_go) {
+  drain();
+  hear_watching(0);
+  hear_event(0);
+  changes();
+  session_.connected();
+  session_.disconnected(now_);
+
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "watch 1"));
+  hear_watching(0);
+  hear_event(0);
+  EXPECT_THAT(changes(), ElementsAre("watching 0 gap 0", "started 0"));
+
+  Buffer ref_bytes;
+  hear(wire::ErrorReply{.code = "slow_reader", .ref = number_ref(1, ref_bytes)});
+  EXPECT_THAT(drain(), ElementsAre("watch 1"));
+  hear_watching(0);
+  EXPECT_THAT(changes(), ElementsAre("watching 0 gap 0"));
+  EXPECT_THAT(told(), IsEmpty());
+
+  hear(wire::ErrorReply{.code = "bytes_full", .ref = number_ref(1, ref_bytes)});
+  EXPECT_THAT(told(), ElementsAre("1: bytes_full"));
+}
 
 /// The same, with a client that would rather send batches of three.
 class BatchingTest : public SessionTest {

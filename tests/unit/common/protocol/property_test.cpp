@@ -280,6 +280,7 @@ void defaults_come_back() {
     if (spec.type == FieldType::text) *static_cast<std::string_view*>(place) = "a";
     if (spec.type == FieldType::integer) *static_cast<std::int64_t*>(place) = spec.min;
     if (spec.type == FieldType::text_list) *static_cast<std::vector<std::string_view>*>(place) = {"a"};
+    if (spec.type == FieldType::reference) static_cast<wire::Raw*>(place)->bytes = "\x01";
   }
   if constexpr (requires { message.document; }) message.document.bytes = "\x80";
   Buffer buffer;
