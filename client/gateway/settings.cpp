@@ -227,6 +227,8 @@ const Options<Settings>& option_table() {
            &BatchSettings::file_bytes_max),
       count("files_per_caller_max", "files", {1, 100'000'000}, "That are kept.", &Settings::batches,
             &BatchSettings::files_max),
+      size("files_bytes_per_caller_max", {1, kBytesMax}, "Of a caller's files that are kept.",
+           &Settings::batches, &BatchSettings::caller_files_bytes_max),
       size("files_total_bytes_max", {1, kBytesMax}, "Of all files that are kept.", &Settings::batches,
            &BatchSettings::files_bytes_max),
       Option<Settings>{{.key = "auth",

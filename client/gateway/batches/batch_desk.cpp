@@ -115,7 +115,12 @@ tl::expected<void, ApiError> BatchDesk::room_for(const BatchCaller& caller, std:
   if (store_.files_count(caller.owner) >= settings_.files_max)
     return refused("too_large", "there are " + std::to_string(settings_.files_max) +
                                     " files already (files_per_caller_max); delete some");
-  if (store_.files_bytes() + static_cast<std::int64_t>(bytes) > settings_.files_bytes_max)
+  const auto more = static_cast<std::int64_t>(bytes);
+  if (store_.files_bytes(caller.owner) + more > settings_.caller_files_bytes_max)
+    return refused("too_large", "your files may have up to " +
+                                    std::to_string(settings_.caller_files_bytes_max) +
+                                    " bytes together (files_bytes_per_caller_max); delete some");
+  if (store_.files_bytes() + more > settings_.files_bytes_max)
     return refused("store_full",
                    "the gateway keeps up to " + std::to_string(settings_.files_bytes_max) +
                        " bytes of files (files_total_bytes_max); delete some, or try again later");

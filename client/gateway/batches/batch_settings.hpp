@@ -21,9 +21,10 @@ struct BatchSettings {
   std::int64_t batches_max = 100;                                   ///< running batches of one caller
   std::int64_t files_max = 10'000;                                  ///< of one caller
   std::size_t file_bytes_max = std::size_t{200} * 1024 * 1024;
-  std::int64_t files_bytes_max = std::int64_t{20} * 1024 * 1024 * 1024;  ///< of all files
-  std::int64_t lines_max = 50'000;                                       ///< of an OpenAI batch
-  std::int64_t message_requests_max = 100'000;                           ///< of an Anthropic batch
+  std::int64_t files_bytes_max = std::int64_t{20} * 1024 * 1024 * 1024;         ///< of all files
+  std::int64_t caller_files_bytes_max = std::int64_t{10} * 1024 * 1024 * 1024;  ///< of one caller's files
+  std::int64_t lines_max = 50'000;                                              ///< of an OpenAI batch
+  std::int64_t message_requests_max = 100'000;                                  ///< of an Anthropic batch
   std::size_t message_batch_bytes_max = std::size_t{256} * 1024 * 1024;
 
   std::chrono::milliseconds window{std::chrono::hours(24)};     ///< after it a running batch expires

@@ -429,13 +429,21 @@ std::int64_t BatchStore::files_bytes() {
   return checked(core_->database.integer("SELECT coalesce(sum(bytes), 0) FROM files"));
 }
 
-std::int64_t BatchStore::files_count(const std::string& owner) {
-  sqlite::Statement& statement = core_->use("SELECT count(*) FROM files WHERE owner = ?");
+std::int64_t BatchStore::of_owner(const std::string& query, const std::string& owner) {
+  sqlite::Statement& statement = core_->use(query);
   Parameters(statement) << owner;
   checked(statement.step());
-  const std::int64_t count = statement.integer(0);
+  const std::int64_t number = statement.integer(0);
   statement.reset();
-  return count;
+  return number;
+}
+
+std::int64_t BatchStore::files_bytes(const std::string& owner) {
+  return of_owner("SELECT coalesce(sum(bytes), 0) FROM files WHERE owner = ?", owner);
+}
+
+std::int64_t BatchStore::files_count(const std::string& owner) {
+  return of_owner("SELECT count(*) FROM files WHERE owner = ?", owner);
 }
 
 // ---- batches --------------------------------------------------------------------------------------------

@@ -151,7 +151,8 @@ class BatchStore {
   void drop_bytes(const std::string& id) noexcept;
   /// Opens a file's bytes; the caller closes the descriptor. Throws StoreFault.
   int open_bytes(const std::string& id) const;
-  std::int64_t files_bytes();  ///< of all files
+  std::int64_t files_bytes();                          ///< of all files
+  std::int64_t files_bytes(const std::string& owner);  ///< of the owner's
   std::int64_t files_count(const std::string& owner);
 
   // ---- batches ----
@@ -190,6 +191,8 @@ class BatchStore {
 
  private:
   class Core;
+
+  std::int64_t of_owner(const std::string& query, const std::string& owner);
 
   std::string folder_;
   std::unique_ptr<Core> core_;

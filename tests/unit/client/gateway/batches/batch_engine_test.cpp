@@ -725,6 +725,22 @@ TEST_F(Batches, keep_their_bounds) {
   EXPECT_THAT(third.error().message, HasSubstr("files_per_caller_max"));
 }
 
+TEST_F(Batches, leave_room_for_files_of_others) {
+  const auto file = [&](char letter) {
+    const std::string text = "{\"a\":\"" + std::string(52, letter) + "\"}";
+    return create_file(
+        "--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
+        "--XX\r\ncontent-disposition: form-data; name=file; filename=f\r\n\r\n" +
+        text + "\r\n--XX--");
+  };
+  settings_.caller_files_bytes_max = 230;
+  EXPECT_TRUE(file('a'));
+  const auto second = file('b');
+  EXPECT_THAT(second.error().message, HasSubstr("files_bytes_per_caller_max"));
+  acme_.owner = "other";
+  EXPECT_TRUE(file('c'));
+}
+
 TEST_F(Batches, and_files_go_when_their_time_is_over) {
   const std::string id = create(lines(1));
   turns();
