@@ -32,6 +32,7 @@ import harness  # noqa: E402
 CADENCE_MS = 20
 MANY = 64
 CAPACITY = 1024
+SECRET = "sk-bench"  # what bench_http shows
 
 
 class Peer:
@@ -79,16 +80,16 @@ def start_upstream(room):
 
 
 def start_keys(room, folder):
-    """A second gateway of the same broker, with a key that has large limits, and one that has a small one."""
-    secrets = {"key": "k" * 32, "few": "f" * 32}
+    """Two more gateways of the same broker, one with a key that has large limits and one whose key has a small one."""
     limits = {"key": "requests_per_minute = 60000000\ntokens_per_minute = 6000000000\nconcurrency = 4096", "few": "concurrency = 15"}
-    config = pathlib.Path(folder, "gateway.toml")
-    config.write_text("".join(f'[[key]]\nname = "{name}"\nsha256 = "{hashlib.sha256(secret.encode()).hexdigest()}"\n{limits[name]}\n'
-                              for name, secret in secrets.items()))
-    gateway = room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", room.broker.clients,
-                                         "--listen", "127.0.0.1:0", "--config", str(config)))
-    port = port_of(ready_url(gateway))
-    return [Peer(name, port, (f"authorization: Bearer {secret}",), {"gateway": gateway.pid}) for name, secret in secrets.items()]
+    peers = []
+    for name, lines in limits.items():
+        config = pathlib.Path(folder, name + ".toml")
+        config.write_text(f'[[key]]\nname = "{name}"\nsha256 = "{hashlib.sha256(SECRET.encode()).hexdigest()}"\n{lines}\n')
+        gateway = room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", room.broker.clients,
+                                             "--listen", "127.0.0.1:0", "--config", str(config)))
+        peers.append(Peer(name, port_of(ready_url(gateway)), processes={"gateway": gateway.pid}))
+    return peers
 
 
 def start_lanemq(room, upstream):
