@@ -142,9 +142,8 @@ const settings::Options<Config>& option_table() {
       count("workers_max", "workers", {1, kCountMax}, "Connected workers.", &Config::core,
             &core::Options::workers_max),
       count("watchers_max", "watches", {0, 4096},
-            "Watches of jobs at the clients' endpoint, a quarter of them for one tenant at most; operators "
-            "have "
-            "128 beside. 0: none.",
+            "Watches of jobs at the clients' endpoint, a quarter of them for one tenant at most; "
+            "operators have 128 beside. 0: none.",
             &Config::core, &core::Options::watchers_max),
       count("clients_idle_max", "clients", {1, kCountMax},
             "Connections, and queues of clients, remembered without a job.", &Config::core,

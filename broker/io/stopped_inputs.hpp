@@ -13,9 +13,8 @@ namespace lanemq::io {
 /// So this program has epoll_ctl(2) and epoll_wait(2) of its own, which change for libzmq's threads how the
 /// system tells of a break, and nothing for others:
 ///
-/// - To a descriptor that libzmq wants to read it is input, and input alone: libzmq would else read, stop,
-/// and
-///   be told of the break behind that.
+/// - To a descriptor that libzmq wants to read it is input, and input alone. Else libzmq would read,
+///   stop, and hear of the break behind that.
 /// - To one that it wants to write alone it is room to write. The write fails, and libzmq goes on.
 /// - One of which it wants neither is not watched, for the system tells of a break even so.
 ///
