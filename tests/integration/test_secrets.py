@@ -362,12 +362,13 @@ role = "operator"
             content = self.ask("GET", f"/v1/files/{file}/content", **caller)
             yield kind, content
 
+    def of_the_command_line(self):
+        return {**self.environment, "OWN": self.secrets["curve-cli"], "LANEMQ_BROKER": self.room.broker.clients,
+                "LANEMQ_ADMIN": self.room.broker.admin, "LANEMQ_BROKER_KEY": self.curve["broker"], "LANEMQ_CLIENT_KEY": "env:OWN"}
+
     def lanemq(self, *words):
         """What a command says."""
-        environment = {**self.environment, "OWN": self.secrets["curve-cli"], "LANEMQ_BROKER": self.room.broker.clients,
-                       "LANEMQ_ADMIN": self.room.broker.admin, "LANEMQ_BROKER_KEY": self.curve["broker"],
-                       "LANEMQ_CLIENT_KEY": "env:OWN"}
-        done = subprocess.run([harness.program("lanemq"), *words], env=environment, text=True, capture_output=True,
+        done = subprocess.run([harness.program("lanemq"), *words], env=self.of_the_command_line(), text=True, capture_output=True,
                               timeout=harness.PATIENCE * 3, cwd=self.folder, check=False)
         self.assertNotIn("COMMAND --help", done.stderr, f"{words} is no command")
         return f"{done.returncode} {done.stdout} {done.stderr}"
@@ -393,12 +394,23 @@ role = "operator"
         commands = self.commands()
         text = self.lanemq("--help")
         listed = re.findall(r"(?m)^  (\w+) ", text[text.index("Subcommands:"):])
-        self.assertEqual(sorted(commands), sorted(listed), "a command is not asked")
+        self.assertEqual(sorted([*commands, "watch"]), sorted(listed), "a command is not asked")
+        yield "lanemq watch", self.said_by_a_watch()
         for job, service in (("kept", "openai"), ("waits", "nobody")):
             self.lanemq("submit", "--no-wait", "--service", service, "--attempts-max", "1", "--id", job, json.dumps(chat("refuses")))
         for name, (words, *body) in commands.items():
             yield f"lanemq {name}", self.lanemq(*words.split(), *body)
             yield f"lanemq {name} --help", self.lanemq(name, "--help")
+
+    def said_by_a_watch(self):
+        """Of a job whose upstream refuses it, to its end."""
+        watch = self.room.start(harness.Process(harness.program("lanemq"), "watch", "refused", "--json", "-n", "3",
+                                                env=self.of_the_command_line()))
+        said = [watch.line()]
+        self.lanemq("submit", "--service", "openai", "--attempts-max", "1", "--id", "refused", json.dumps(chat("refuses")))
+        said += [watch.line() for _ in range(3)]
+        self.assertIn('"ended"', said[-1])
+        return "".join(said) + watch.stderr()
 
     def answers_to_operators(self):
         """The broker's HTTP, to whom it knows and to whom not."""
