@@ -283,7 +283,8 @@ void Intake::watch_worker(const wire::Ready& ready) {
 void Intake::answer_bad_request(core::Peer peer, const DecodeError& error) {
   ++stats_.frames_refused;
   wire::ErrorReply reply;
-  if (!error.id.empty()) reply.id = error.id;
+  // One that looks like another tenant's is nobody's, and would be cut on its way out.
+  if (!error.id.empty() && core::own_name(error.id).size() == error.id.size()) reply.id = error.id;
   reply.code = name_of(error.code);
   reply.message = error.message;
   reply.ref = {error.ref};

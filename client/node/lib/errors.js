@@ -146,7 +146,8 @@ export class CancelledError extends LaneMQError {
   static httpStatus = 499;
 }
 
-/** The chunks of a stream were not taken for 30 s, or too many of them; the job goes on. */
+/** The chunks of a stream were not taken for 30 s, or too many of them; the job goes on. Of a watch: nothing was heard of it for
+ * 30 s. */
 export class SlowReaderError extends LaneMQError {
   static code = "slow_reader";
   static httpStatus = 499;

@@ -96,7 +96,8 @@ export class BytesFullError extends LaneMQError {
 /** By the client or an operator. */
 export class CancelledError extends LaneMQError {
 }
-/** The chunks of a stream were not taken for 30 s, or too many of them; the job goes on. */
+/** The chunks of a stream were not taken for 30 s, or too many of them; the job goes on. Of a watch: nothing was heard of it for
+ * 30 s. */
 export class SlowReaderError extends LaneMQError {
 }
 /** A fault of the broker. */

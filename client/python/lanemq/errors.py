@@ -148,7 +148,8 @@ class CancelledError(LaneMQError):
 
 
 class SlowReaderError(LaneMQError):
-    """The chunks of a stream were not taken for 30 s, or too many of them; the job goes on."""
+    """The chunks of a stream were not taken for 30 s, or too many of them; the job goes on. Of a watch: nothing was heard of it
+    for 30 s."""
 
     code = "slow_reader"
     http_status = 499
