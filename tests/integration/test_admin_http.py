@@ -242,9 +242,11 @@ class Open(harness.Case):
             self.assertEqual(set(schema.get("required", [])), names(needs), verb)
             self.assertEqual(set(schema["properties"]), names(needs) | names(takes), verb)
         for path, methods in described["paths"].items():
-            if "get" not in methods or path == "/v1/events" or "{" in path:
+            if "get" not in methods or "{" in path:
                 continue
             answer = methods["get"]["responses"]["200"]["content"]
+            if "text/event-stream" in answer:
+                continue  # it has no end
             status, header, body = self.http.ask("GET", path)
             self.assertTrue(header["content-type"].startswith(next(iter(answer))), path)
             if "application/json" not in answer:
