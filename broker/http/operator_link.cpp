@@ -39,12 +39,22 @@ Json error_document(std::string_view code, std::string_view message) {
   return Json{{"error", {{"code", code}, {"message", message}}}};
 }
 
-OperatorLink::OperatorLink(zmq::context_t& context, const std::string& endpoint, http::Loop& loop)
-    : loop_(loop), timer_(loop.timer()) {
+zmq::socket_t operator_socket(zmq::context_t& context, const std::string& endpoint) {
   const SignalsBlocked meanwhile;
-  socket_ = zmq::socket_t(context, zmq::socket_type::dealer);
-  socket_.set(zmq::sockopt::linger, 0);
-  socket_.connect(endpoint);
+  zmq::socket_t socket(context, zmq::socket_type::dealer);
+  socket.set(zmq::sockopt::linger, 0);
+  socket.connect(endpoint);
+  return socket;
+}
+
+std::optional<LoopMessage> loop_message(std::string_view header) {
+  Json message = Json::parse(to_json(header), nullptr, false);
+  if (!message.is_array() || message.size() < 3 || !message[2].is_object()) return std::nullopt;
+  return LoopMessage{message[1].get<std::string>(), std::move(message[2])};
+}
+
+OperatorLink::OperatorLink(zmq::context_t& context, const std::string& endpoint, http::Loop& loop)
+    : loop_(loop), socket_(operator_socket(context, endpoint)), timer_(loop.timer()) {
   watch_ = loop.watch(socket_.get(zmq::sockopt::fd), [this] { read(); });
 }
 
@@ -86,13 +96,13 @@ void OperatorLink::read() {
 }
 
 void OperatorLink::take(std::string_view header) {
-  Json message = Json::parse(to_json(header), nullptr, false);
-  if (!message.is_array() || message.size() < 3 || !message[2].is_object()) return;
-  const auto at = waiting_.find(message[2].value("ref", std::uint64_t{0}));
+  std::optional<LoopMessage> message = loop_message(header);
+  if (!message) return;
+  const auto at = waiting_.find(message->fields.value("ref", std::uint64_t{0}));
   if (at == waiting_.end()) return;  // it came too late
   const Then then = std::move(at->second.then);
   waiting_.erase(at);
-  then(answer_of(message[1].get<std::string>(), std::move(message[2])));
+  then(answer_of(message->op, std::move(message->fields)));
 }
 
 void OperatorLink::give_up_later() {

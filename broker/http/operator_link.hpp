@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,16 @@ struct LoopAnswer {
 
 /// A body that says why there is no answer. `code`: of the protocol, or `unavailable` or `busy`.
 Json error_document(std::string_view code, std::string_view message);
+
+/// A connection to where the loop listens to operators of its own process.
+zmq::socket_t operator_socket(zmq::context_t& context, const std::string& endpoint);
+
+/// What the loop says: an op, and its fields with `ref`. None: the header is not understood.
+struct LoopMessage {
+  std::string op{};
+  Json fields{};
+};
+std::optional<LoopMessage> loop_message(std::string_view header);
 
 /// Says a question with that ref, by a DEALER to the loop; false: there is no room for it.
 bool send_question(zmq::socket_t& socket, const Question& question, std::uint64_t ref);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,6 @@
 #include <lanemq/limits.hpp>
 
 #include "broker/http/http_access.hpp"
-#include "common/signals/signals_blocked.hpp"
 
 namespace lanemq::admin {
 namespace {
@@ -39,11 +39,7 @@ std::string gap_after(const std::string& last_event) {
 }  // namespace
 
 WatchFeed::WatchFeed(zmq::context_t& context, const std::string& endpoint, http::Loop& loop)
-    : loop_(loop), timer_(loop.timer()) {
-  const SignalsBlocked meanwhile;
-  socket_ = zmq::socket_t(context, zmq::socket_type::dealer);
-  socket_.set(zmq::sockopt::linger, 0);
-  socket_.connect(endpoint);
+    : loop_(loop), socket_(operator_socket(context, endpoint)), timer_(loop.timer()) {
   watch_ = loop.watch(socket_.get(zmq::sockopt::fd), [this] { read(); });
 }
 
@@ -83,15 +79,15 @@ void WatchFeed::read() {
 }
 
 void WatchFeed::take(std::string_view header) {
-  Json message = Json::parse(to_json(header), nullptr, false);
-  if (!message.is_array() || message.size() < 3 || !message[2].is_object()) return;
-  Json& fields = message[2];
+  std::optional<LoopMessage> message = loop_message(header);
+  if (!message) return;
+  Json& fields = message->fields;
   const auto ref = fields.value("ref", std::uint64_t{0});
   const auto at = readers_.find(ref);
   if (at == readers_.end()) return;  // it has gone meanwhile
   const std::shared_ptr<Reader> reader = at->second;
   fields.erase("ref");
-  const std::string op = message[1].get<std::string>();
+  const std::string& op = message->op;
   if (op == "error") return end(ref, std::move(fields));
   if (op == "watching" && !reader->begun) return begin(*reader);
   if (op == "watching") return compare(*reader, fields.value("seq", std::int64_t{0}));
