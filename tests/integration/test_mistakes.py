@@ -20,7 +20,8 @@ BASE = {"lanemq-broker": ("--store", "memory", "--clients", "tcp://127.0.0.1:*",
         "lanemq-worker": (), "lanemq-gateway": ("--listen", "127.0.0.1:0"), "lanemq": ()}
 
 # How long a program may take to settle, and how long it is watched then.
-SETTLES_S, MEASURED_S = 3, float(os.environ.get("LANEMQ_TEST_SPIN_SECONDS", "8"))
+SETTLES_S, MEASURED_S, MEASURED_TIMES = 3, float(os.environ.get("LANEMQ_TEST_SPIN_SECONDS", "8")), 3
+SHARE_MAX = 0.01 * harness.MEMORY_FACTOR  # of a processor, by a program that waits
 
 # A mistake: who makes it, with which arguments; the exit code; the words that its line has. {taken} is a port that is
 # taken, {http} one of an HTTP server, {clients}, {workers} and {admin} are a broker's endpoints, {file} a file with `text`.
@@ -200,14 +201,18 @@ class Mistakes(harness.Case):
                 seconds[state] = spent
             return seconds
 
-        # What it costs to start, and to find that nobody is there.
-        self.room.keep_alive(SETTLES_S)
-        before, began = cpu_seconds(), time.monotonic()
-        self.room.keep_alive(MEASURED_S)
-        after, passed = cpu_seconds(), time.monotonic() - began
-        for state in states:
-            with self.subTest(state=state):
-                self.assertLess((after[state] - before[state]) / passed, 0.01 * harness.MEMORY_FACTOR)
+        # What it costs to start, and to find that nobody is there, and once more where a busy machine made that take longer: who spins
+        # does so each time.
+        share = dict.fromkeys(states, 1.0)
+        for _ in range(MEASURED_TIMES):
+            self.room.keep_alive(SETTLES_S)
+            before, began = cpu_seconds(), time.monotonic()
+            self.room.keep_alive(MEASURED_S)
+            after, passed = cpu_seconds(), time.monotonic() - began
+            share = {state: min(share[state], (after[state] - before[state]) / passed) for state in states}
+            if max(share.values()) < SHARE_MAX:
+                break
+        self.assertEqual({state: spent for state, spent in share.items() if spent >= SHARE_MAX}, {})
 
     def test_nobody_connects_to_an_http_server_without_a_pause(self):
         server = self.serve_http()
