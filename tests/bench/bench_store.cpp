@@ -222,7 +222,8 @@ std::vector<double> accepts(Run& run) {
   run.children.rest(run.arguments.settings.warmup);
   const std::uint64_t before = control.completed, began = now_ns();
   run.children.rest(run.arguments.settings.seconds);
-  // A disk can take longer for one commit than a short measurement lasts. The rate is that of the time that has really passed.
+  // A disk can take longer for one commit than a short measurement lasts. The rate is that of the time that
+  // has really passed.
   const std::uint64_t latest = began + kFirstAckTimeoutNs;
   while (control.completed == before && now_ns() < latest)
     run.children.rest(kFirstAckPause);
