@@ -156,6 +156,12 @@ std::string Session::take_id(Table::iterator at) {
   return at->second.stream ? at->second.request.id : std::move(at->second.request.id);
 }
 
+bool Session::answers(Table::iterator at, RequestKind kind) {
+  const bool does = at != pending_.end() && at->second.request.kind == kind;
+  if (!does) ++counters_.dropped_answers;
+  return does;
+}
+
 void Session::answer(Table::iterator at, Outcome outcome) {
   ++counters_.answered;
   finish(at, std::move(outcome));
@@ -163,10 +169,7 @@ void Session::answer(Table::iterator at, Outcome outcome) {
 
 void Session::on(const wire::Accepted& reply, const Blob&, TimePoint) {
   const auto at = find(reply.ref, reply.id);
-  if (at == pending_.end() || at->second.request.kind != RequestKind::leave) {
-    ++counters_.dropped_answers;
-    return;
-  }
+  if (!answers(at, RequestKind::leave)) return;
   answer(at, JobAccepted{.id = text(reply.id),
                          .lane = text(reply.lane),
                          .durable = reply.durable,
@@ -270,10 +273,7 @@ void Session::on(const wire::StatusReply& reply, const Blob&, TimePoint now) {
 void Session::on(const wire::StatsReply& reply, const Blob&, TimePoint) {
   // Answers without a ref come in the order of the questions.
   const auto at = reply.ref.present() ? find(reply.ref, {}) : oldest(RequestKind::stats);
-  if (at == pending_.end() || at->second.request.kind != RequestKind::stats) {
-    ++counters_.dropped_answers;
-    return;
-  }
+  if (!answers(at, RequestKind::stats)) return;
   answer(at, BrokerStats{to_json(reply.document.bytes)});
 }
 
@@ -284,10 +284,7 @@ void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
     return;
   }
   const auto at = find(reply.ref, {});
-  if (at == pending_.end() || at->second.request.kind != RequestKind::ping) {
-    ++counters_.dropped_answers;
-    return;
-  }
+  if (!answers(at, RequestKind::ping)) return;
   answer(at, BrokerPong{.round_trip = now - at->second.request.asked,
                         .broker_time = milliseconds(reply.now_ms),
                         .version = text(reply.version),
@@ -296,10 +293,7 @@ void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
 
 void Session::on(const wire::Spent& reply, const Blob&, TimePoint) {
   const auto at = find(reply.ref, {});
-  if (at == pending_.end() || at->second.request.kind != RequestKind::spend) {
-    ++counters_.dropped_answers;
-    return;
-  }
+  if (!answers(at, RequestKind::spend)) return;
   answer(at, BrokerSpent{.requests = reply.requests,
                          .tokens = reply.tokens,
                          .places = reply.places,
@@ -311,10 +305,7 @@ void Session::on(const wire::Spent& reply, const Blob&, TimePoint) {
 
 void Session::on(const wire::AdminReply& reply, const Blob&, TimePoint) {
   const auto at = reply.ref.present() ? find(reply.ref, {}) : oldest(RequestKind::admin);
-  if (at == pending_.end() || at->second.request.kind != RequestKind::admin) {
-    ++counters_.dropped_answers;
-    return;
-  }
+  if (!answers(at, RequestKind::admin)) return;
   answer(at, AdminDocument{to_json(reply.document.bytes)});
 }
 

@@ -214,6 +214,8 @@ class Session {
   void note_life(TimePoint now);
   Table::iterator find(wire::Raw ref, std::string_view id);
   Table::iterator oldest(RequestKind kind);
+  /// Whether what came answers a request of that kind; else it is counted as dropped.
+  bool answers(Table::iterator at, RequestKind kind);
   void finish(Table::iterator at, Outcome outcome);
   void answer(Table::iterator at, Outcome outcome);
   static std::string take_id(Table::iterator at);

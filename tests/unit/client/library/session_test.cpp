@@ -57,6 +57,9 @@ class SessionTest : public testing::Test {
       case RequestKind::admin:
         encode(wire::AdminQuery{.verb = "jobs", .ref = raw}, header);
         break;
+      case RequestKind::spend:
+        encode(wire::Spend{.key = "k", .session = "s", .ref = raw}, header);
+        break;
       case RequestKind::watch:
         encode(wire::Watch{.ref = raw}, header);
         break;
@@ -171,6 +174,8 @@ class SessionTest : public testing::Test {
     if (const auto* done = std::get_if<JobDone>(&*outcome)) return name + std::string(done->body.bytes());
     if (const auto* status = std::get_if<JobStatus>(&*outcome)) return name + status->state;
     if (const auto* stats = std::get_if<BrokerStats>(&*outcome)) return name + stats->json;
+    if (const auto* spent = std::get_if<BrokerSpent>(&*outcome))
+      return name + "spent " + std::to_string(spent->tokens);
     return name + "pong";
   }
 
@@ -365,6 +370,19 @@ TEST_F(BatchingTest, asks_again_on_each_connection_and_sends_everything_again) {
   submit(3);
   submit(4);
   EXPECT_THAT(drain(), ElementsAre("submit 3 + submit 4"));
+}
+
+TEST_F(SessionTest, an_answer_of_another_kind_answers_nothing) {
+  ask(1, RequestKind::spend);
+  ask(2, RequestKind::stats);
+  drain();
+  Buffer one, two;
+  hear(wire::Spent{.key = "k", .tokens = 7, .ref = number_ref(2, two)});
+  hear(wire::Pong{.ref = number_ref(1, one)});
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_EQ(session_.counters().dropped_answers, 2u);
+  hear(wire::Spent{.key = "k", .tokens = 7, .ref = number_ref(1, one)});
+  EXPECT_THAT(told(), ElementsAre("1: spent 7"));
 }
 
 TEST_F(SessionTest, a_job_that_is_left_ends_with_the_word_that_it_was_taken) {
