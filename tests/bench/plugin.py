@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What does a plugin of the broker cost that has nothing to say of a job?
+"""What does a plugin of the broker cost that does nothing?
 
-    tests/bench/plugin.py [--rounds 9] [--jobs 100000] [--window 1000]
+    scripts/bench plugin [--rounds 9] [--jobs 100000] [--window 1000]
 
-Two brokers, each with one echo worker; one of them asks the plugin `guard` for each submit, whose rule is about another client.
+Two brokers, each with one echo worker; one of them asks the plugin `idle` for each submit, which says nothing of it.
 `lanemq bench` measures round trips at both in turn, and the median of the rounds' ratios counts. Exit 1 where the broker with the
 plugin has less than 0.95 of the other's. What a round trip takes of the broker's processor time is beside it: that says something on a
 busy machine, too."""
@@ -23,11 +23,8 @@ import harness  # noqa: E402
 LEAST = 0.95
 CONFIG = f"""
 [[plugin]]
-name = "guard"
-file = "{os.path.join(os.path.abspath(harness.PROGRAMS), "plugins/guard.so")}"
-[plugin.settings]
-client = "nobody-here"
-lane = "batch"
+name = "idle"
+file = "{os.path.join(os.path.abspath(harness.PROGRAMS), "plugins/idle.so")}"
 """
 
 

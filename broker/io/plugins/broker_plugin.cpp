@@ -131,7 +131,8 @@ void BrokerPlugin::switch_off(std::string why) {
   why_off_ = std::move(why);
 }
 
-void BrokerPlugin::call(const char* function, const std::function<void()>& use) {
+template <class Use>
+void BrokerPlugin::call(const char* function, const Use& use) {
   const Clock::time_point began = Clock::now();
   try {
     use();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,7 +55,9 @@ class BrokerPlugin {
   void switch_off(std::string why);
 
  private:
-  void call(const char* function, const std::function<void()>& use);
+  /// Calls a function of the plugin, catches what it throws, and measures how long it takes.
+  template <class Use>
+  void call(const char* function, const Use& use);
   std::optional<Authorizer::Refusal> admit(wire::Submit& submit, std::string_view body,
                                            const core::Identity* sender, Said& said);
   std::optional<Authorizer::Refusal> obey(const lanemq_verdict& verdict, wire::Submit& submit, Said& said);
