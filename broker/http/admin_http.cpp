@@ -32,41 +32,36 @@ using http::HttpAnswer;
 using http::HttpRequest;
 using http::ResponderPtr;
 
-/// What the server itself refuses.
-HttpAnswer refused_by_server(http::Refusal kind, std::string_view detail) {
+std::string_view code_of(http::Refusal kind) {
   switch (kind) {
     case http::Refusal::bad_request:
-      return refused(400, "bad_request", detail);
-    case http::Refusal::header_too_large:
-      return refused(431, "too_large", detail);
-    case http::Refusal::target_too_long:
-      return refused(414, "too_large", detail);
     case http::Refusal::expectation_failed:
-      return refused(417, "bad_request", detail);
-    case http::Refusal::not_implemented:
-      return refused(501, "not_implemented", detail);
-    case http::Refusal::version_not_supported:
-      return refused(505, "not_implemented", detail);
-    case http::Refusal::body_too_large:
-      return refused(413, "too_large", detail);
-    case http::Refusal::not_found:
-      return refused(404, "not_found",
-                     std::string(detail) + "; /v1/openapi.json lists what there is, by verbs of lanemq");
     case http::Refusal::method_not_allowed:
-      return refused(405, "bad_request", detail);
+      return "bad_request";
+    case http::Refusal::header_too_large:
+    case http::Refusal::target_too_long:
+    case http::Refusal::body_too_large:
+      return "too_large";
+    case http::Refusal::not_implemented:
+    case http::Refusal::version_not_supported:
+      return "not_implemented";
+    case http::Refusal::not_found:
+      return "not_found";
     case http::Refusal::out_of_memory:
     case http::Refusal::disk_refuses:
-      return refused(503, "busy", detail);
+      return "busy";
     case http::Refusal::failed:
       break;
   }
-  return refused(500, "internal", detail);
+  return "internal";
 }
 
-HttpAnswer plain(int status, std::string text) {
-  return {.status = status,
-          .headers = {{"content-type", "text/plain; charset=utf-8"}, {"cache-control", "no-store"}},
-          .body = http::blob_of(std::move(text))};
+/// What the server itself refuses.
+HttpAnswer refused_by_server(http::Refusal kind, std::string_view detail) {
+  std::string message(detail);
+  if (kind == http::Refusal::not_found)
+    message += "; /v1/openapi.json lists what there is, by verbs of lanemq";
+  return refused(http::status_of(kind), code_of(kind), message);
 }
 
 /// What `lanemq explain` says of a job.
@@ -169,12 +164,12 @@ class AdminHttp::Core {
   void add_probes() {
     router_.add("GET", "/healthz", [this](const HttpRequest&, const ResponderPtr& responder) {
       const Verdict verdict = health(sampler_.age());
-      responder->answer(plain(verdict.good ? 200 : 503, verdict.text));
+      responder->answer(http::text_answer(verdict.good ? 200 : 503, verdict.text));
     });
     router_.add("GET", "/readyz", [this](const HttpRequest&, const ResponderPtr& responder) {
       const auto& last = sampler_.last();
       const Verdict verdict = readiness(last ? &last->stats : nullptr, sampler_.age());
-      responder->answer(plain(verdict.good ? 200 : 503, verdict.text));
+      responder->answer(http::text_answer(verdict.good ? 200 : 503, verdict.text));
     });
   }
 
@@ -188,7 +183,7 @@ class AdminHttp::Core {
             const auto& last = sampler_.last();
             if (!services || !last)
               return responder->answer(refused(503, "unavailable", "the loop has not answered yet"));
-            HttpAnswer answer = plain(200, metrics_text(last->stats, *services));
+            HttpAnswer answer = http::text_answer(200, metrics_text(last->stats, *services));
             answer.headers.set("content-type", metrics::Families::kContentType);
             responder->answer(std::move(answer));
           });

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/http/server/server.hpp"
+#include "common/http/server/small_server.hpp"
 #include "common/settings/values.hpp"
 
 namespace lanemq::admin {
@@ -32,23 +32,10 @@ struct HttpKey {
   bool operator==(const HttpKey&) const = default;
 };
 
-/// The bounds of the operators' HTTP: few people and programs look, and a stranger must not cost the broker
-/// its memory or its descriptors.
-inline http::ServerOptions small_server() {
-  return {.port = 5573,
-          .connections_max = 256,
-          .header_bytes_max = std::size_t{16} * 1024,
-          .body_bytes_max = std::size_t{64} * 1024,
-          .bodies_bytes_max = std::size_t{4} * 1024 * 1024,
-          .uploads_bytes_max = 1,
-          .answers_bytes_max = std::size_t{32} * 1024 * 1024,
-          .takes_signals = false};
-}
-
 /// The broker's HTTP for operators.
 struct HttpOptions {
   bool is_on = false;
-  http::ServerOptions server = small_server();
+  http::ServerOptions server = http::small_server(5573);
   /// As configured: paths, or `credential:NAME`. Empty: no TLS.
   std::string tls_certificate{}, tls_key{};
   std::vector<std::string> hosts{};  ///< names besides this machine's own, for requests without keys

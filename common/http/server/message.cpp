@@ -122,4 +122,10 @@ HttpAnswer json_answer(int status, std::string body) {
       .status = status, .headers = {{"content-type", "application/json"}}, .body = blob_of(std::move(body))};
 }
 
+HttpAnswer text_answer(int status, std::string text) {
+  return {.status = status,
+          .headers = {{"content-type", "text/plain; charset=utf-8"}, {"cache-control", "no-store"}},
+          .body = blob_of(std::move(text))};
+}
+
 }  // namespace lanemq::http

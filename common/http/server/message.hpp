@@ -75,5 +75,7 @@ std::string_view reason_phrase(int status);
 Blob blob_of(std::string text);
 /// An answer of JSON text.
 HttpAnswer json_answer(int status, std::string body);
+/// An answer for people, which no cache keeps.
+HttpAnswer text_answer(int status, std::string text);
 
 }  // namespace lanemq::http

@@ -74,6 +74,36 @@ enum class Refusal : unsigned char {
   failed,         ///< a handler threw, or dropped the request
 };
 
+/// The status for it, where a program has no other wish.
+constexpr int status_of(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::bad_request:
+      return 400;
+    case Refusal::header_too_large:
+      return 431;
+    case Refusal::target_too_long:
+      return 414;
+    case Refusal::expectation_failed:
+      return 417;
+    case Refusal::not_implemented:
+      return 501;
+    case Refusal::version_not_supported:
+      return 505;
+    case Refusal::body_too_large:
+      return 413;
+    case Refusal::not_found:
+      return 404;
+    case Refusal::method_not_allowed:
+      return 405;
+    case Refusal::out_of_memory:
+    case Refusal::disk_refuses:
+      return 503;
+    case Refusal::failed:
+      break;
+  }
+  return 500;
+}
+
 /// Makes the answer of a refusal. `request`: what is known of it; `detail`: a sentence.
 using RefusalAnswer =
     std::function<HttpAnswer(Refusal refusal, const HttpRequest& request, std::string_view detail)>;
