@@ -37,6 +37,8 @@
 #include "worker/handlers/model/model_handler.hpp"
 #include "worker/handlers/plugin/plugin_handler.hpp"
 #include "worker/log_line.hpp"
+#include "worker/metrics/call_figures.hpp"
+#include "worker/metrics/metrics_server.hpp"
 #include "worker/secrets.hpp"
 #include "worker/settings.hpp"
 
@@ -243,12 +245,13 @@ class SecretReloader {
   std::thread thread_;  // last: it uses the other members
 };
 
-void say_ready(const Settings& settings, const std::string& name) {
+/// `metrics`: the URL where they are served; empty: nowhere.
+void say_ready(const Settings& settings, const std::string& name, const std::string& metrics) {
   std::string services;
   for (const ServiceSettings& service : settings.services)
     services += (services.empty() ? "" : ",") + service.name;
-  std::printf("ready name=%s services=%s capacity=%zu\n", name.c_str(), services.c_str(),
-              settings.worker.capacity);
+  std::printf("ready name=%s services=%s capacity=%zu%s\n", name.c_str(), services.c_str(),
+              settings.worker.capacity, metrics.empty() ? "" : (" metrics=" + metrics).c_str());
   std::fflush(stdout);
 }
 
@@ -306,6 +309,7 @@ class Stopping {
 void check_start(Settings& settings) {
   try_plugins(settings, true);
   if (!settings.otlp.empty()) trace::require_endpoint(settings.otlp);
+  check_metrics(settings.metrics, process_environment);
   static_cast<void>(ServiceMaker(settings).make());
 }
 
@@ -313,6 +317,7 @@ void check_start(Settings& settings) {
 void hide_variables(const Settings& settings, const std::vector<UpstreamService>& services) {
   lanemq::settings::hide_secret(settings.http_proxy_source);
   lanemq::settings::hide_secret(settings.broker_keys.secret_key);
+  lanemq::settings::hide_secret(settings.metrics.key);
   for (const UpstreamService& service : services)
     service.secrets.hide_variables();
   for (const ServiceSettings& service : settings.services)
@@ -340,16 +345,42 @@ void tell_manager(service::Notifier& notifier, WorkerOptions& options) {
   };
 }
 
+/// Serves the worker's figures; null where the settings want none. `options`: gets who counts and who beats,
+/// beside those whom it has.
+std::unique_ptr<MetricsServer> serve_metrics(const Settings& settings, WorkerOptions& options) {
+  if (!settings.metrics.is_on) return nullptr;
+  std::vector<std::string> services;
+  for (const ServiceSettings& service : settings.services)
+    services.push_back(service.name);
+  const auto figures = std::make_shared<CallFigures>(services, options.calls);
+  auto server = std::make_unique<MetricsServer>(
+      settings.metrics, process_environment, [figures, capacity = options.capacity] {
+        return WorkerFigures{.capacity = capacity, .services = figures->now()};
+      });
+  options.calls = figures;
+  const auto every = options.beat_every;
+  options.beat_every = every > std::chrono::milliseconds(0) ? std::min(every, MetricsServer::kBeatEvery)
+                                                            : MetricsServer::kBeatEvery;
+  options.on_beat = [server = server.get(), before = std::move(options.on_beat)](const WorkerBeat& beat) {
+    server->beat(beat);
+    if (before) before(beat);
+  };
+  LogLine(options.log, LogLevel::info, "metrics.listening").field("url", server->url());
+  return server;
+}
+
 int run(Settings settings) {
   try_plugins(settings, false);
   service::Notifier notifier(process_environment);
-  settings.worker.on_ready = [&settings, &notifier](const std::string& name) {
-    say_ready(settings, name);
+  std::unique_ptr<MetricsServer> metrics;
+  settings.worker.on_ready = [&settings, &notifier, &metrics](const std::string& name) {
+    say_ready(settings, name, metrics ? metrics->url() : "");
     notifier.ready("the broker is " + settings.worker.broker);
   };
   tell_manager(notifier, settings.worker);
   leave_signals_to_those_who_wait();
   if (!settings.otlp.empty()) settings.worker.calls = std::make_shared<CallSpans>(settings.otlp);
+  metrics = serve_metrics(settings, settings.worker);
   const auto longest = settings.worker.drain_timeout + kStopMargin;
   StopSignals stop_signals([&notifier, longest] { notifier.stopping(longest, "stops, jobs may finish"); });
   ServiceMaker maker(settings);

@@ -11,6 +11,7 @@
 
 #include <lanemq/text.hpp>
 
+#include "common/http/server/listen.hpp"
 #include "common/settings/option_reader.hpp"
 #include "common/settings/secret_source.hpp"
 #include "common/settings/start_check.hpp"
@@ -203,6 +204,31 @@ const Options<Settings>& option_table() {
       text("http_ca_file", "path", "Trust these certificate authorities (PEM) instead of the system's.",
            &Settings::http, &HttpOptions::ca_file)
           .when_empty("the system's"),
+      Option<Settings>{
+          {.key = "metrics",
+           .kind = Kind::text,
+           .unit = "address:port",
+           .sentence = "Where /metrics for Prometheus and the probes /healthz and /readyz are served; beyond "
+                       "this machine only with metrics_key and TLS.",
+           .empty = "nowhere"},
+          [](const Settings& s) { return Values{s.metrics.is_on ? http::listen_of(s.metrics.server) : ""}; },
+          [](Settings& s, const Values& values) {
+            s.metrics.is_on = !values.front().empty();
+            if (s.metrics.is_on) http::set_listen(s.metrics.server, values.front());
+          }},
+      text("metrics_key", "source",
+           "The secret that a scraper shows as \"Authorization: Bearer SECRET\": env:NAME, file:PATH or "
+           "credential:NAME.",
+           &Settings::metrics, &MetricsOptions::key)
+          .when_empty("none is needed"),
+      text("metrics_tls_certificate", "file",
+           "Serve them by HTTPS, with this certificate: PEM, its chain behind it; a path, or credential:NAME "
+           "of systemd.",
+           &Settings::metrics, &MetricsOptions::tls_certificate)
+          .when_empty("HTTP without TLS"),
+      text("metrics_tls_key", "file", "The certificate's key: PEM, without a passphrase.", &Settings::metrics,
+           &MetricsOptions::tls_key)
+          .when_empty("none"),
       rows::otlp(&Settings::otlp),
       row({.key = "trace_upstreams",
            .unit = "none|own|all",

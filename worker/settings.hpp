@@ -18,6 +18,7 @@
 #include "worker/handlers/model/lane_times.hpp"
 #include "worker/handlers/model/model_api.hpp"
 #include "worker/handlers/plugin/plugin_handler.hpp"
+#include "worker/metrics/metrics_options.hpp"
 
 namespace lanemq::worker {
 
@@ -66,6 +67,7 @@ struct Settings {
   log::Format log_format = log::Format::text;
   bool keep_cores = false;
   std::string otlp;  ///< where spans go; empty: nowhere
+  MetricsOptions metrics;
   TracedUpstreams traced_upstreams = TracedUpstreams::own;
 };
 

@@ -165,7 +165,10 @@ class Worker::Loop {
     beat_at_ = now + options_.beat_every;
     options_.on_beat({.connected = session_.serves(),
                       .running = session_.running(),
-                      .unacknowledged = session_.outcomes()});
+                      .unacknowledged = session_.outcomes(),
+                      .welcomes = welcomes_,
+                      .stale = session_.counters().stale,
+                      .dropped = session_.counters().outcomes_dropped});
   }
   bool beats() const { return options_.on_beat && options_.beat_every > milliseconds(0); }
 
@@ -409,9 +412,8 @@ class Worker::Loop {
 
   /// The job's traceparent: that of the call's own span, or as the job brought it.
   std::string trace_of(const JobCall& job, const std::optional<trace::Context>& context) {
-    std::string traceparent = options_.calls ? options_.calls->began(job)
-                              : context      ? context->parent_text()
-                                             : std::string();
+    std::string traceparent = options_.calls ? options_.calls->began(job) : std::string();
+    if (traceparent.empty() && context) traceparent = context->parent_text();
     if (!traceparent.empty()) traces_[{job.lease.job, job.lease.attempt}] = traceparent.substr(3, 32);
     return traceparent;
   }
@@ -521,6 +523,7 @@ class Worker::Loop {
         .field("session", session_.broker_session())
         .field("running", session_.running())
         .field("unacknowledged", session_.outcomes());
+    ++welcomes_;
     connecting_said_at_.reset();
     slow_socket_ = false;  // of the next one
     if (std::exchange(welcomed_, true)) return;
@@ -613,7 +616,7 @@ class Worker::Loop {
   TimePoint started_at_{}, failure_lines_since_{};
   std::size_t failure_lines_ = 0;
   std::optional<TimePoint> connecting_said_at_;  ///< the last line about it since the last welcome
-  std::uint64_t drops_reported_ = 0;
+  std::uint64_t drops_reported_ = 0, welcomes_ = 0;
   std::atomic<int> stops_{0};
   static_assert(std::atomic<int>::is_always_lock_free, "stop() is called in signal handlers");
   int obeyed_ = 0;

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
 #include <lanemq/handler_plugin.h>
 
 namespace {
@@ -106,6 +108,11 @@ void start(void* handler, const lanemq_job* job, lanemq_completion done) {
   if (how == "log") {
     host->log(host, LANEMQ_WARNING, "two\nlines", 9);
     answer(done, "logged");
+  }
+  if (how.starts_with("until ")) {
+    while (access(how.c_str() + 6, F_OK) != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    answer(done, "it is there");
   }
   if (how == "slow") {
     std::this_thread::sleep_for(std::chrono::milliseconds(150));

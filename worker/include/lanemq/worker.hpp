@@ -153,6 +153,9 @@ struct WorkerBeat {
   bool connected = false;          ///< the broker has welcomed it by this connection
   std::size_t running = 0;         ///< jobs in its handlers
   std::size_t unacknowledged = 0;  ///< outcomes that the broker has not confirmed
+  std::uint64_t welcomes = 0;      ///< so far: times that a broker has welcomed it
+  std::uint64_t stale = 0;         ///< so far: outcomes that came too late
+  std::uint64_t dropped = 0;       ///< so far: outcomes that were never confirmed and found no room
 };
 
 /// How a call ended, for CallWatcher.
@@ -167,7 +170,7 @@ struct CallEnd {
 class CallWatcher {
  public:
   virtual ~CallWatcher() = default;
-  /// A call begins. Returns its JobCall::traceparent; empty: it has no trace.
+  /// A call begins. Returns its JobCall::traceparent; empty: as the job brought it, if it did.
   virtual std::string began(const JobCall& job) = 0;
   /// The first piece of a streamed answer has come.
   virtual void streams(wire::Lease lease, TimePoint now) = 0;
