@@ -29,11 +29,11 @@ std::optional<std::string> admin_text(std::string_view verb, std::string_view js
 
 /// What one picture of `lanemq top` shows, as JSON.
 struct TopFacts {
-  std::string stats, workers, clients;
+  std::string stats, lanes, workers, clients;
 };
 
-/// The lines of one picture: lanes with their rates since `before` (empty: the first picture), budgets, the
-/// busiest workers and clients.
+/// The lines of one picture: lanes with their rates since `before` (empty: the first picture) and how long
+/// jobs waited and ran in the last minute, budgets, the busiest workers and clients.
 std::vector<std::string> top_lines(const TopFacts& facts, const TopFacts& before,
                                    std::chrono::duration<double> elapsed);
 

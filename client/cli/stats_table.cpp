@@ -61,7 +61,7 @@ bool is_used(const Json& lane) {
 std::string lanes_table(const Json& lanes, bool colour, bool all) {
   std::vector<TableRow> jobs{
       {"LANE", "queued", "delayed", "running", "succeeded", "failed", "refused", "oldest"}};
-  std::vector<TableRow> times{{"LANE", "wait p50", "wait p99", "run p50", "run p99"}};
+  std::vector<TableRow> times{{"SINCE START", "wait p50", "wait p99", "run p50", "run p99"}};
   std::string left_out;
   all = all || std::none_of(lanes.begin(), lanes.end(), is_used);
   for (const auto& [name, lane] : lanes.items()) {

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRefresh{1'000};
-/// Clients, and workers, among which the busiest are searched.
+/// Lanes, clients and workers, among which the busiest are searched.
 constexpr std::size_t kRowsLookedAt = 1'000;
 
 /// Switches to the terminal's alternate screen, without a cursor and with unbuffered keys; restores the
@@ -93,7 +93,8 @@ std::optional<TopFacts> look(Client& client, const Common& common, bool json, in
     }
     from = add_stats_page(facts.stats, (*reply)->json, *from);
   }
-  for (const auto& [verb, document] : {std::pair{"workers", &facts.workers}, {"clients", &facts.clients}}) {
+  for (const auto& [verb, document] :
+       {std::pair{"lanes", &facts.lanes}, {"workers", &facts.workers}, {"clients", &facts.clients}}) {
     std::optional<std::string> list = ask_operator(client, common, {.verb = verb}, kRowsLookedAt, json, code);
     if (!list) return std::nullopt;
     *document = std::move(*list);
@@ -107,8 +108,8 @@ int top(const Common& common, bool json) {
   std::optional<TopFacts> facts = look(client, common, json, code);
   if (!facts) return code;
   if (json)
-    return put_foreign("{\"stats\":" + facts->stats + ",\"workers\":" + facts->workers +
-                       ",\"clients\":" + facts->clients + "}\n")
+    return put_foreign("{\"stats\":" + facts->stats + ",\"lanes\":" + facts->lanes +
+                       ",\"workers\":" + facts->workers + ",\"clients\":" + facts->clients + "}\n")
                ? kExitDone
                : kExitFailed;
   if (!output_is_terminal()) {

@@ -490,6 +490,7 @@ class Commands(harness.Case):
         picture = self.does("top")
         self.assertRegex(picture, r"(?m)^batch +1 ")
         self.assertRegex(picture, r"(?m)^w1 ")
+        self.assertRegex(picture, r"wait p99 1m")
         self.assertNotIn("\x1b", picture)
 
 

@@ -310,7 +310,7 @@ class CommandLine(harness.Case):
 
     def test_the_screen_of_top_is_json_too(self):
         top = json.loads(self.lanemq("--admin", self.room.broker.admin, "top", "--json").stdout)
-        self.assertEqual(list(top), ["stats", "workers", "clients"])
+        self.assertEqual(list(top), ["stats", "lanes", "workers", "clients"])
         self.assertEqual(list(top["stats"]["lanes"]), ["critical", "high", "normal", "low", "batch"])
 
     def test_stats_are_json(self):

@@ -108,5 +108,16 @@ TEST(Top, shows_what_lanes_finish_in_a_second_and_the_busiest_first) {
   EXPECT_LT(line_of("b "), line_of("a "));
 }
 
+TEST(TopLines, a_lanes_times_are_those_of_the_last_minute) {
+  const TopFacts facts{
+      .stats = R"({"lanes":{"normal":{"queued":0,"wait_ms":{"p50":9000,"p99":9000},"run_ms":{"p50":9000}}}})",
+      .lanes =
+          R"({"lanes":[{"name":"normal","wait_ms":{"p50":9000,"p99":9000,"minute":{"p50":20,"p99":340}},)"
+          R"("run_ms":{"p50":9000,"minute":{"p50":7}}}]})"};
+  const std::string all = testing::PrintToString(top_lines(facts, {}, seconds(0)));
+  EXPECT_THAT(all, testing::ContainsRegex("normal .* 20 ?ms .*340 ?ms .*7 ?ms"));
+  EXPECT_THAT(all, testing::Not(HasSubstr("9 s")));
+}
+
 }  // namespace
 }  // namespace lanemq::cli
