@@ -21,7 +21,8 @@ TOLERANCES = {
     "memory": Tolerance(2 * MIB, 0.05, KIB),
     "descriptors": Tolerance(6, 0, 1),
     "threads": Tolerance(1, 0, 1),
-    "files": Tolerance(6, 0.2, 1),  # below the program's folder
+    # Below the program's folder: as many as were made while files are kept, and on a busy machine fewer are made.
+    "files": Tolerance(12, 0.3, 1),
     "bytes": Tolerance(4 * MIB, 0.2, KIB),  # of these files: chance alone makes three of the largest more or less
 }
 SAMPLES_MIN = 20  # fewer say nothing

@@ -59,6 +59,10 @@ class Rule(unittest.TestCase):
         found = verdict(lambda second: 40 + second // 10, flat.TOLERANCES["descriptors"])
         self.assertEqual((found.flat, round(found.slope * 10, 1)), (False, 1.0))
 
+    def test_a_file_of_every_second_batch_is_found(self):
+        for seed in range(50):  # a soak of 300 s makes a batch in two seconds, and is looked at for 130 s
+            self.assertFalse(verdict(lambda second: 30 + second // 4, flat.TOLERANCES["files"], seconds=130, seed=seed, noise=4).flat, seed)
+
     def test_one_large_moment_is_none(self):
         self.assertTrue(verdict(lambda second: 200 * MIB if 170 < second < 176 else 30 * MIB).flat)
 
