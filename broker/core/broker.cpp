@@ -36,9 +36,10 @@ Parts::Parts(State& state, std::uint64_t seed)
       streams(state, journal, results, answers),
       handover(state, journal, dispatcher, upstreams, watchers),
       life(state, dispatcher, upstreams, journal, results, answers, streams, handover, watchers),
+      progress(state, watchers, results, life),
       admission(state, terms, upstreams, results),
       clients(state, journal, results, answers, streams, life, admission),
-      workers(state, upstreams, results, streams, handover, life, admission),
+      workers(state, upstreams, results, streams, handover, life, progress, admission),
       lists(state, upstreams, dispatcher, results, answers),
       operators(state, terms, dispatcher, journal, results, answers, life, admission, workers, lists,
                 watchers) {}
@@ -75,6 +76,7 @@ void Broker::handle(const Event& event, TimePoint now) {
                  },
                  [&](const WorkerReady& what) { workers.on(what, now); },
                  [&](const ChunkReported& what) { workers.on(what, now); },
+                 [&](const ProgressReported& what) { workers.on(what, now); },
                  [&](const OutcomeReported& what) { workers.on(what, now); },
                  [&](const FailureReported& what) { workers.on(what, now); },
                  [&](const HeartbeatHeard& what) { workers.on(what, now); },
@@ -153,6 +155,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
         parts_->life.cancel_unread(job, now);
       return;
     }
+    case TimerOwner::progress:
+      return parts_->progress.look(*static_cast<Progress*>(timer.object()), now);
     case TimerOwner::result:
       return parts_->results.forget(*static_cast<KeptResult::Extra*>(timer.object())->apart);
     case TimerOwner::watcher:
@@ -206,10 +210,12 @@ void Broker::on(const StoodStill& event) {
     if (worker->lost_at != kNever) worker->lost_at += event.how_long;
   }
   for (const auto& [number, worker] : state_.workers.all())
-    for (const Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away))
+    for (const Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away)) {
       if (const AnswerStream* answer = away->job.answer())
         for (const auto& reader : answer->readers)
           reader->silent_since += event.how_long;
+      if (Progress* const progress = away->job.progress()) progress->heard_at += event.how_long;
+    }
 }
 
 void Broker::give_up_running(TimePoint now) {

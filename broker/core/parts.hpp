@@ -10,6 +10,7 @@
 #include "broker/core/life/handover.hpp"
 #include "broker/core/life/job_life.hpp"
 #include "broker/core/life/journal.hpp"
+#include "broker/core/life/progress_keeper.hpp"
 #include "broker/core/life/results.hpp"
 #include "broker/core/life/streams.hpp"
 #include "broker/core/life/unserved.hpp"
@@ -37,6 +38,7 @@ struct Parts {
   Streams streams;
   Handover handover;
   JobLife life;
+  ProgressKeeper progress;
   Admission admission;
   ClientDesk clients;
   WorkerDesk workers;

@@ -268,6 +268,8 @@ void Intake::take_report(const wire::WorkerReport& report, const Blob& body, cor
     watch_worker(*ready);
     return broker_.handle(core::WorkerReady{address, ready, sockets_.authorizer.sender()}, now);
   }
+  if (const auto* progress = std::get_if<wire::Progress>(&report))
+    return broker_.handle(core::ProgressReported{address, progress}, now);
   if (std::holds_alternative<wire::Bye>(report)) return broker_.handle(core::WorkerLeaving{address}, now);
   broker_.handle(core::ChunkReported{address, &std::get<wire::Chunk>(report), body}, now);
 }

@@ -4,25 +4,29 @@
 #include "common/log/log.hpp"
 
 namespace lanemq::io {
+namespace {
+
+/// A line about a worker; `jobs`: what its number of jobs is called there.
+void log_worker(log::Level level, std::string_view event, const core::Notice& notice, std::string_view jobs) {
+  log::event(level, event, {{"name", notice.worker}, {"session", notice.session}, {jobs, notice.jobs}});
+}
+
+}  // namespace
 
 void log_notices(const std::vector<core::Notice>& notices) {
   for (const core::Notice& notice : notices) {
     switch (notice.kind) {
       case core::Notice::Kind::worker_ready:
-        log::event(log::Level::info, "worker.ready",
-                   {{"name", notice.worker}, {"session", notice.session}, {"capacity", notice.jobs}});
+        log_worker(log::Level::info, "worker.ready", notice, "capacity");
         break;
       case core::Notice::Kind::worker_returned:
-        log::event(log::Level::info, "worker.returned",
-                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        log_worker(log::Level::info, "worker.returned", notice, "jobs");
         break;
       case core::Notice::Kind::worker_left:
-        log::event(log::Level::info, "worker.left",
-                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        log_worker(log::Level::info, "worker.left", notice, "jobs");
         break;
       case core::Notice::Kind::worker_lost:
-        log::event(log::Level::warning, "worker.lost",
-                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        log_worker(log::Level::warning, "worker.lost", notice, "jobs");
         break;
       case core::Notice::Kind::upstream_opened:
         log::event(log::Level::warning, "upstream.opened",
@@ -59,6 +63,16 @@ void log_notices(const std::vector<core::Notice>& notices) {
                     {"jobs", notice.jobs},
                     {"for_ms", static_cast<long long>(notice.for_ms)},
                     {"do", "start a worker with --service; lanemq jobs --service shows who asks for it"}});
+        break;
+      case core::Notice::Kind::job_stalled:
+        log::event(log::Level::warning, "job.stalled",
+                   {{"id", notice.name},
+                    {"job", static_cast<long long>(notice.number)},
+                    {"attempt", static_cast<long long>(notice.attempt)},
+                    {"service", notice.service},
+                    {"worker", notice.worker},
+                    {"session", notice.session},
+                    {"silent_ms", static_cast<long long>(notice.for_ms)}});
         break;
       case core::Notice::Kind::changed_by_operator:
         log::event(log::Level::info, "admin." + notice.verb,

@@ -26,6 +26,9 @@ Document document_of(const JobStatus& status) {
   if (!status.blocked_by.empty()) document["blocked_by"] = status.blocked_by;
   if (status.eta) document["eta_ms"] = status.eta->count();
   if (!status.worker.empty()) document["worker"] = status.worker;
+  if (status.pct) document["pct"] = *status.pct;
+  if (!status.note.empty()) document["note"] = status.note;
+  if (status.silent) document["silent_ms"] = status.silent->count();
   if (!status.error_json.empty()) document["error"] = Document::parse(status.error_json, nullptr, false);
   return document;
 }
@@ -114,6 +117,8 @@ std::string change_json(const JobChange& change) {
   if (change.queued) document["queued_ms"] = change.queued->count();
   if (change.ran) document["ran_ms"] = change.ran->count();
   if (change.dead) document["dead"] = true;
+  if (change.pct) document["pct"] = *change.pct;
+  if (!change.note.empty()) document["note"] = change.note;
   if (change.at.count() > 0) document["at_ms"] = change.at.count();
   return line_of(document);
 }

@@ -94,6 +94,9 @@ std::string status_text(const JobStatus& status) {
   if (status.eta) text += " eta=" + short_duration(*status.eta);
   if (!status.blocked_by.empty()) text += " blocked_by=\"" + printable(status.blocked_by) + "\"";
   if (!status.worker.empty()) text += " worker=" + printable(status.worker);
+  if (status.pct) text += " pct=" + std::to_string(*status.pct);
+  if (!status.note.empty()) text += " note=\"" + printable(status.note) + "\"";
+  if (status.silent) text += " silent=" + short_duration(*status.silent);
   if (!status.error_json.empty()) text += " error=" + status.error_json;
   return text + "\n";
 }

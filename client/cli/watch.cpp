@@ -108,6 +108,8 @@ std::string line_of(const JobChange& change) {
   add_ms("queued_ms", change.queued);
   add_ms("ran_ms", change.ran);
   if (change.dead) line += " dead";
+  if (change.pct) line += " pct=" + std::to_string(*change.pct);
+  if (!change.note.empty()) line += " note=\"" + printable(change.note) + "\"";
   return line + "\n";
 }
 

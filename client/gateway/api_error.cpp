@@ -51,6 +51,7 @@ constexpr ErrorRow kRows[] = {
     {"limited", 429, "rate_limit_exceeded", "upstream_limited", 529, "overloaded_error", Retry::yes,
      Fault::upstream},
     {"worker_lost", 502, "server_error", "worker_lost", 502, "api_error", Retry::no, Fault::queue},
+    {"stalled", 504, "server_error", "stalled", 504, "timeout_error", Retry::no, Fault::queue},
     {"draining", 503, "server_error", "draining", 529, "overloaded_error", Retry::yes, Fault::queue},
     {"paused", 503, "server_error", "paused", 529, "overloaded_error", Retry::yes, Fault::queue},
     {"store_full", 503, "server_error", "store_full", 529, "overloaded_error", Retry::yes, Fault::queue},

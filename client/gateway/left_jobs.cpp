@@ -408,6 +408,8 @@ std::string job_document(std::string_view id, const JobStatus& status) {
   if (status.position) text += member("position", *status.position);
   if (status.eta) text += member("eta_ms", status.eta->count());
   text += member("blocked_by", status.blocked_by);
+  if (status.pct) text += member("pct", std::int64_t{*status.pct});
+  text += member("note", status.note);
   if (!status.error_json.empty()) text += ",\"error\":" + as_json_value(status.error_json);
   return text + "}";
 }

@@ -19,8 +19,8 @@ bool is_context(const ClientError& error) {
 }
 
 bool is_server_error(const ClientError& error) {
-  if (error.code == "worker_lost" || error.code == "internal" || error.code == "paused" ||
-      error.code == "no_worker")
+  if (error.code == "worker_lost" || error.code == "stalled" || error.code == "internal" ||
+      error.code == "paused" || error.code == "no_worker")
     return true;
   if (error.code == "limited") return false;
   if (error.upstream_status) return *error.upstream_status >= 500;

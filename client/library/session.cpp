@@ -267,6 +267,9 @@ void Session::on(const wire::StatusReply& reply, const Blob&, TimePoint now) {
                        .eta = to_ms(reply.eta_ms),
                        .blocked_by = text(reply.blocked_by),
                        .worker = text(reply.worker),
+                       .pct = to_int(reply.pct),
+                       .note = text(reply.note),
+                       .silent = to_ms(reply.silent_ms),
                        .error_json = reply.error.present() ? to_json(reply.error.bytes) : std::string()});
 }
 
@@ -358,6 +361,8 @@ void Session::on(const wire::JobEvent& reply, const Blob&, TimePoint) {
                     .queued = to_ms(reply.queued_ms),
                     .ran = to_ms(reply.ran_ms),
                     .dead = reply.dead,
+                    .pct = to_int(reply.pct),
+                    .note = text(reply.note),
                     .at = milliseconds(reply.at_ms)};
   arrived_.push_back(std::move(arrived));
   watch.next = reply.seq + 1;

@@ -7,5 +7,5 @@ from kit import RULES
 
 __all__ = ["RULES"]
 
-for part in ("messages", "clients", "workers", "jobs", "hostile", "options", "later", "agreements", "admin", "watches"):
+for part in ("messages", "clients", "workers", "jobs", "hostile", "options", "later", "agreements", "admin", "watches", "progress"):
     importlib.import_module(f"rules_{part}")

@@ -39,6 +39,12 @@ def fields_of_chunk(room):
     fields_are_checked(room, "chunk", {"job": 1, "seq": 0})
 
 
+@rule("Worker to broker: progress")
+def fields_of_progress(room):
+    """progress: every field has its type and limit; job is required."""
+    fields_are_checked(room, "progress", {"job": 1})
+
+
 @rule("Worker to broker: result")
 def fields_of_result(room):
     """result: every field has its type and limit; job is required."""

@@ -206,6 +206,7 @@ std::vector<std::string> worker_reports() {
   seeds.add(wire::Ready{
       {"echo", "http"}, 1024, {"critical"}, "w1", "1", 64, true, "0123456789abcdef", "host/1/2", {kMeta}});
   seeds.add(wire::Chunk{1, 2, 3});
+  seeds.add(wire::Progress{1, 2, 40, "reads its input"});
   seeds.add(wire::Outcome{1, 1, {}, {}});
   seeds.add(wire::Outcome{1ull << 62, 2, some_usage(), some_limits()});
   seeds.add(wire::Failure{1, 1, "limited", "429", "slow down", 2000, some_usage(), some_limits(), 429});

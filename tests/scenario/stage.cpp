@@ -277,6 +277,8 @@ void Stage::worker_says(Words words) {
     broker_->handle(core::WorkerReady{address, ready}, now_);
   } else if (const auto* chunk = std::get_if<wire::Chunk>(&report)) {
     broker_->handle(core::ChunkReported{address, chunk, Blob::borrow(decoder_.body())}, now_);
+  } else if (const auto* progress = std::get_if<wire::Progress>(&report)) {
+    broker_->handle(core::ProgressReported{address, progress}, now_);
   } else if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
     forget({outcome->job, outcome->attempt});
     broker_->handle(core::OutcomeReported{address, outcome, Blob::borrow(decoder_.body())}, now_);

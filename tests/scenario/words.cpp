@@ -102,6 +102,9 @@ struct Describer {
     add(words, "blocked_by", message.blocked_by);
     add(words, "eta_ms", message.eta_ms);
     add(words, "worker", message.worker);
+    add(words, "pct", message.pct);
+    add(words, "note", message.note);
+    add(words, "silent_ms", message.silent_ms);
     if (message.error.present()) words.add("error", "yes");
     add(words, "jobs", message.jobs);
     add(words, "ref", message.ref);
@@ -142,6 +145,8 @@ struct Describer {
     add(words, "queued_ms", message.queued_ms.value_or(0), 0);
     add(words, "ran_ms", message.ran_ms.value_or(0), 0);
     if (message.dead) words.add("dead", "true");
+    add(words, "pct", message.pct);
+    add(words, "note", message.note);
     add(words, "ref", message.ref);
   }
   void operator()(const wire::StatsReply&) { op("stats"); }
@@ -474,6 +479,10 @@ std::string worker_frame(Words words, const Names& names) {
     const std::string large(size, 'x');
     return frame(message, size > 0 ? large : body, words);
   }
+  if (op == "progress") {
+    const wire::Progress message{fields.job(), fields.attempt(), fields.number("pct"), fields.text("note")};
+    return frame(message, {}, words);
+  }
   if (op == "result") {
     wire::Outcome message;
     message.job = fields.job();
@@ -502,7 +511,8 @@ std::string worker_frame(Words words, const Names& names) {
   }
   if (op == "heartbeat") return frame(wire::Heartbeat{fields.leases("jobs")}, {}, words);
   if (op == "bye") return frame(wire::Bye{}, {}, words);
-  throw TranscriptError("workers say ready, chunk, result, error, heartbeat or bye, not \"" + op + "\"");
+  throw TranscriptError("workers say ready, chunk, progress, result, error, heartbeat or bye, not \"" + op +
+                        "\"");
 }
 
 }  // namespace lanemq::scenario

@@ -82,6 +82,10 @@ struct ChunkReported {
   const wire::Chunk* fields;
   Blob body;
 };
+struct ProgressReported {
+  std::string_view address;
+  const wire::Progress* fields;
+};
 struct OutcomeReported {
   std::string_view address;
   const wire::Outcome* fields;
@@ -169,9 +173,9 @@ struct OptionsChanged {
 };
 
 using Event = std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid,
-                           SpendAsked, WatchAsked, AdminAsked, WorkerReady, ChunkReported, OutcomeReported,
-                           FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable,
-                           WorkerDisconnected, KeyRevoked, DrainAsked, OptionsChanged, BodyRead, ResultRead,
-                           StoreFull, StoreBehind, StoreStalled, StoodStill>;
+                           SpendAsked, WatchAsked, AdminAsked, WorkerReady, ChunkReported, ProgressReported,
+                           OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard,
+                           WorkerUnreachable, WorkerDisconnected, KeyRevoked, DrainAsked, OptionsChanged,
+                           BodyRead, ResultRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
 
 }  // namespace lanemq::core

@@ -26,6 +26,8 @@ struct LaneOptions {
   bool is_default = false;         ///< takes jobs that name no lane
   int reserve = 0;                 ///< thousandths of each budget's burst that lower lanes leave
   int share_min = 0;               ///< thousandths of what a service hands over that this lane gets at least
+  /// After a worker's first progress: how long its job may be without progress and chunk; 0: for ever.
+  Duration stall_timeout{};
   Duration boost_after{};  ///< a job that waited so long is treated as one of the next higher lane; 0: never
   bool durable = true;     ///< its jobs outlive the broker, where the store does
 

@@ -45,6 +45,7 @@ struct Notice {
     key_back,
     upstream_word_bounded,
     service_without_worker,
+    job_stalled,
     changed_by_operator
   };
   Kind kind;
@@ -56,9 +57,11 @@ struct Notice {
   std::int64_t retry_ms = 0;  ///< upstream_opened, key_spent: when it is tried again
   std::string key{}, code{};  ///< key_spent, key_back: its name; and how the upstream refused it
   /// changed_by_operator: the verb of the op admin, of what, and how.
-  std::string verb{}, what{}, name{}, how{};
-  std::string by{};                  ///< changed_by_operator: who, for the adapter to fill in
-  std::int64_t for_ms = 0;           ///< service_without_worker: since it was noticed
+  std::string verb{}, what{}, name{}, how{};  ///< job_stalled: `name` is the job's id
+  std::string by{};                           ///< changed_by_operator: who, for the adapter to fill in
+  std::uint64_t number = 0;                   ///< job_stalled: the job's, as workers know it
+  std::int64_t attempt = 0;                   ///< job_stalled
+  std::int64_t for_ms = 0;  ///< service_without_worker: since it was noticed; job_stalled: its silence
   std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: as the upstream said, and as it counts
 };
 

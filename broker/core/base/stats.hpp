@@ -11,6 +11,7 @@ namespace lanemq::core {
 #define LANEMQ_CORE_COUNTERS(X)                                                                                    \
   X(jobs_requeued_worker_lost, "jobs that were queued again since their worker was lost")                          \
   X(jobs_requeued_missing, "jobs that were queued again since two inventories of their worker did not list them")  \
+  X(jobs_stalled, "attempts that were ended since their workers had said progress, and then nothing for stall_timeout") \
   X(jobs_adopted, "jobs that their workers still ran when the broker came back")                                   \
   X(bodies_read, "bodies that came back from the store")                                                           \
   X(jobs_failed_retry_budget, "jobs that had attempts left, but their service no retries")                         \
@@ -29,6 +30,8 @@ namespace lanemq::core {
   X(chunks_late, "chunks of a job that is over for its clients")                                                   \
   X(chunks_repeated, "chunks that were there already")                                                             \
   X(chunks_unknown_session, "chunks of a worker that is not known")                                                \
+  X(progress_in, "words of workers about how far their jobs are")                                                  \
+  X(progress_late, "such words about a job or an attempt that is over")                                            \
   X(slow_reader, "readers let go because they did not take what they were sent")                                   \
   X(seen_unmatched, "`seen` of a stream that is over, or nobody's")                                                \
   X(events_out, "events sent to who watches jobs: once for each watch")                                            \

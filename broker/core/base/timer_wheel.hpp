@@ -13,6 +13,7 @@ namespace lanemq::core {
 enum class TimerOwner : std::uint8_t {
   connection,
   job,
+  progress,
   reader,
   rest,
   result,

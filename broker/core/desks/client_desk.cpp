@@ -267,7 +267,7 @@ void ClientDesk::lose(Connection& connection, TimePoint now) {
   state_.callers.lost(connection.address, now);
   for (StreamReader* reader = connection.readers.front(); reader != nullptr;
        reader = connection.readers.next(*reader))
-    streams_.readers_changed(*reader->job);
+    streams_.readers_changed(*reader->job, now);
   if (connection.owned.empty() || connection.timer.is_set()) return;
   state_.timers.set(connection.timer, now + Answers::kOrphanPause);
 }

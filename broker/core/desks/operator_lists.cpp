@@ -63,6 +63,14 @@ std::string_view shown(std::string_view message) {
   return message.substr(0, size);
 }
 
+/// What the worker of a running job has said of it.
+void add_progress(DocumentMap& row, const Job& job, TimePoint now) {
+  const Progress* const progress = job.progress();
+  if (progress == nullptr) return;
+  if (progress->pct) row.integer("pct", *progress->pct);
+  row.text_if_any("note", progress->note).integer("silent_ms", to_ms(now - progress->heard_at));
+}
+
 }  // namespace
 
 void OperatorLists::list_jobs(const AdminAsked& event, TimePoint now) {
@@ -108,6 +116,7 @@ void OperatorLists::list_jobs(const AdminAsked& event, TimePoint now) {
       row.text("client", job.queue->client().name).integer("attempts", job.attempts);
       row.integer("age_ms", to_ms(now - job.accepted_at));
       if (const Worker* worker = job.worker()) row.text_if_any("worker", worker->name);
+      add_progress(row, job, now);
     }
     page.add(row);
   }
@@ -146,6 +155,7 @@ void OperatorLists::list_lanes(const AdminAsked& event, TimePoint now) {
     if (options.reserve > 0) row.number("reserve", options.reserve / 1000.0);
     if (options.share_min > 0) row.number("share_min", options.share_min / 1000.0);
     if (state_.options.store_durable && options.durable) row.flag("durable", true);
+    if (options.stall_timeout.count() > 0) row.integer("stall_timeout_ms", to_ms(options.stall_timeout));
     if (options.boost_after.count() > 0) row.integer("boost_after_ms", to_ms(options.boost_after));
     if (options.is_default) row.flag("default", true);
     if (lane->paused) row.flag("paused", true);
@@ -407,6 +417,7 @@ void OperatorLists::show_job(const AdminAsked& event, TimePoint now) {
     document.text_if_any("worker", away.worker->name).text("session", away.worker->session);
     document.text_if_any("key", state_.budgets.key_of(away.reservation));
     document.integer("queued_ms", away.queued_ms).integer("ran_ms", to_ms(now - away.dispatched_at));
+    add_progress(document, job, now);
   } else {
     const Dispatcher::Wait wait = dispatcher_.wait_of(job, now);
     document.text("blocked_by", wait.what);

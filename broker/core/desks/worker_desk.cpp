@@ -8,6 +8,7 @@
 #include "broker/core/desks/admission.hpp"
 #include "broker/core/life/handover.hpp"
 #include "broker/core/life/job_life.hpp"
+#include "broker/core/life/progress_keeper.hpp"
 #include "broker/core/life/results.hpp"
 #include "broker/core/life/streams.hpp"
 #include "broker/core/scheduler/state.hpp"
@@ -114,6 +115,36 @@ Worker* returning(const State& state, const WorkerReady& event) {
   return known != nullptr && known->key == key ? known : nullptr;
 }
 
+/// A bound of the tokens that the streamed answer had so far; none where nothing was streamed, since nobody
+/// knows what the upstream had done by then.
+std::int64_t streamed_tokens(const Job& job) {
+  const std::optional<std::uint64_t> bytes = job.ended()         ? job.at_away().streamed_bytes
+                                             : job.has_content() ? job.answer()->bytes()
+                                                                 : std::nullopt;
+  if (!bytes || *bytes == 0) return kUsageMax;
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(*bytes / kStreamedBytesPerToken + 1, kUsageMax));
+}
+
+/// Whether the outcome of a listed job has come, so that the worker does not run it any more. Inventories
+/// also list outcomes that are not acknowledged.
+bool outcome_came(const Worker& worker, wire::Lease lease, const Record* record) {
+  if (std::find(worker.acks.begin(), worker.acks.end(), lease) != worker.acks.end()) return true;
+  if (record == nullptr || !record->is_result || record->result()->attempt != lease.attempt) return false;
+  // A job that was cancelled, expired or given up may still run at a worker.
+  const Terminal end = record->result()->terminal();
+  return end.state == JobState::succeeded ||
+         (end.ending != nullptr && (end.ending->code == ErrorCode::upstream_failed ||
+                                    end.ending->code == ErrorCode::upstream_rejected ||
+                                    end.ending->code == ErrorCode::upstream_quota));
+}
+
+/// The job that the worker holds under that attempt; null: it holds none.
+Job* held_by(const State& state, const Worker& worker, std::uint64_t number, std::int64_t attempt) {
+  Record* const record = state.jobs.find(JobNumber{number});
+  Job* const job = record != nullptr ? record->job() : nullptr;
+  return job != nullptr && job->worker() == &worker && job->attempt == attempt ? job : nullptr;
+}
+
 }  // namespace
 
 // ---- sessions -----------------------------------------------------------------------------------------
@@ -199,7 +230,7 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   say_welcome(*worker);
   if (worker->draining)
     state_.tell(*worker, wire::Drain{});  // an operator's order holds until it is taken back
-  if (returned != nullptr) tell_again(*worker);
+  if (returned != nullptr) tell_again(*worker, now);
 }
 
 /// The named services, each once; none where there is no room for the new ones. Services that the worker
@@ -234,7 +265,7 @@ void WorkerDesk::come_back(Worker& worker, std::string_view address, TimePoint n
 
 /// Repeats what may have been lost with a worker's connection and is said only once. Lost offers show in its
 /// inventories, and it asks for acknowledgements again.
-void WorkerDesk::tell_again(Worker& worker) {
+void WorkerDesk::tell_again(Worker& worker, TimePoint now) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
     Job& job = away->job;
     const auto number = static_cast<std::uint64_t>(job.number);
@@ -244,6 +275,7 @@ void WorkerDesk::tell_again(Worker& worker) {
                                                                                  : ErrorCode::cancelled)});
     else if (AnswerStream* const stream = job.answer(); stream != nullptr && stream->taken() >= 0) {
       state_.tell(worker, wire::Window{number, job.attempt, stream->taken()});
+      job.note_window(now);
       stream->said();
     }
   }
@@ -363,7 +395,7 @@ void WorkerDesk::tick(Worker& worker, TimePoint now) {
   if (worker.cut)
     return state_.timers.set(worker.timer, std::min(worker.lost_at, now + state_.options.heartbeat));
   flush_acks(worker);
-  streams_.say_windows(worker);
+  streams_.say_windows(worker, now);
   state_.tell(worker, wire::Heartbeat{});
   state_.timers.set(worker.timer, now + state_.options.heartbeat);
 }
@@ -373,10 +405,9 @@ void WorkerDesk::tick(Worker& worker, TimePoint now) {
 /// The job of an outcome, if the worker holds it under that attempt. Else null, and the worker is answered
 /// here: a repeated outcome is acknowledged again, any other is stale.
 Job* WorkerDesk::leased(Worker& worker, std::uint64_t number, std::int64_t attempt) {
-  Record* const record = state_.jobs.find(JobNumber{number});
-  Job* const job = record != nullptr ? record->job() : nullptr;
-  if (job != nullptr && job->worker() == &worker && job->attempt == attempt) return job;
-  if (record != nullptr && job == nullptr && record->result()->attempt == attempt) {
+  if (Job* const job = held_by(state_, worker, number, attempt)) return job;
+  const Record* const record = state_.jobs.find(JobNumber{number});
+  if (record != nullptr && record->job() == nullptr && record->result()->attempt == attempt) {
     ++state_.stats.outcomes_repeated;
     ack(worker, {number, attempt});
     drop_stray(worker, {number, attempt});
@@ -419,9 +450,8 @@ void WorkerDesk::on(const ChunkReported& event, TimePoint now) {
     ++state_.stats.chunks_unknown_session;
     return;
   }
-  Record* const record = state_.jobs.find(JobNumber{fields.job});
-  Job* const job = record != nullptr ? record->job() : nullptr;
-  if (job == nullptr || job->worker() != worker || job->attempt != fields.attempt) {
+  Job* const job = held_by(state_, *worker, fields.job, fields.attempt);
+  if (job == nullptr) {
     ++state_.stats.chunks_stale;
     return say_stale(*worker, fields.job, fields.attempt);
   }
@@ -472,6 +502,19 @@ void WorkerDesk::refuse_chunk(Worker& worker, const wire::Chunk& chunk, const st
   refusal.job = static_cast<std::int64_t>(chunk.job);
   refusal.attempt = chunk.attempt;
   state_.tell(worker, refusal);
+}
+
+void WorkerDesk::on(const ProgressReported& event, TimePoint now) {
+  const wire::Progress& fields = *event.fields;
+  Worker* const worker = heard(event.address, now);
+  if (worker == nullptr) return;
+  Job* const job = held_by(state_, *worker, fields.job, fields.attempt);
+  if (job != nullptr && !job->ended()) return progress_.take(*job, fields, now);
+  ++state_.stats.progress_late;
+  const bool told_to_cancel =
+      job != nullptr || std::find(worker->strays.begin(), worker->strays.end(),
+                                  wire::Lease{fields.job, fields.attempt}) != worker->strays.end();
+  if (!told_to_cancel) say_stale(*worker, fields.job, fields.attempt);
 }
 
 void WorkerDesk::on(const OutcomeReported& event, TimePoint now) {
@@ -552,16 +595,6 @@ void WorkerDesk::learn(const Job& job, const wire::Usage& usage) {
   if (job.extra && job.extra->cost && job.extra->cost->output_tokens) counted.output_tokens.reset();
   state_.estimates.learn(job.text.get(JobText::model), job.text.get(JobText::client),
                          job.expected().raw_input, counted);
-}
-
-/// A bound of the tokens that the streamed answer had so far; none where nothing was streamed, since nobody
-/// knows what the upstream had done by then.
-std::int64_t WorkerDesk::streamed_tokens(const Job& job) {
-  const std::optional<std::uint64_t> bytes = job.ended()         ? job.at_away().streamed_bytes
-                                             : job.has_content() ? job.answer()->bytes()
-                                                                 : std::nullopt;
-  if (!bytes || *bytes == 0) return kUsageMax;
-  return static_cast<std::int64_t>(std::min<std::uint64_t>(*bytes / kStreamedBytesPerToken + 1, kUsageMax));
 }
 
 /// The number of an upstream or worker, at most `most`. Larger ones are counted, and noticed now and then.
@@ -833,19 +866,6 @@ void WorkerDesk::drop_stray(Worker& worker, wire::Lease lease) {
   std::vector<wire::Lease> left = worker.strays;
   std::erase(left, lease);
   state_.workers.set_strays(worker, std::move(left));
-}
-
-/// Whether the outcome of a listed job has come, so that the worker does not run it any more. Inventories
-/// also list outcomes that are not acknowledged.
-bool WorkerDesk::outcome_came(const Worker& worker, wire::Lease lease, const Record* record) {
-  if (std::find(worker.acks.begin(), worker.acks.end(), lease) != worker.acks.end()) return true;
-  if (record == nullptr || !record->is_result || record->result()->attempt != lease.attempt) return false;
-  // A job that was cancelled, expired or given up may still run at a worker.
-  const Terminal end = record->result()->terminal();
-  return end.state == JobState::succeeded ||
-         (end.ending != nullptr && (end.ending->code == ErrorCode::upstream_failed ||
-                                    end.ending->code == ErrorCode::upstream_rejected ||
-                                    end.ending->code == ErrorCode::upstream_quota));
 }
 
 }  // namespace lanemq::core

@@ -18,6 +18,7 @@ class Admission;
 class Answers;
 class Handover;
 class JobLife;
+class ProgressKeeper;
 class Results;
 struct State;
 class Streams;
@@ -27,19 +28,21 @@ class Upstreams;
 class WorkerDesk {
  public:
   WorkerDesk(State& state, Upstreams& upstreams, Results& results, Streams& streams, Handover& handover,
-             JobLife& life, Admission& admission)
+             JobLife& life, ProgressKeeper& progress, Admission& admission)
       : state_(state),
         upstreams_(upstreams),
         results_(results),
         streams_(streams),
         handover_(handover),
         life_(life),
+        progress_(progress),
         admission_(admission) {}
   WorkerDesk(const WorkerDesk&) = delete;
   WorkerDesk& operator=(const WorkerDesk&) = delete;
 
   void on(const WorkerReady& event, TimePoint now);
   void on(const ChunkReported& event, TimePoint now);
+  void on(const ProgressReported& event, TimePoint now);
   void on(const OutcomeReported& event, TimePoint now);
   void on(const FailureReported& event, TimePoint now);
   void on(const HeartbeatHeard& event, TimePoint now);
@@ -65,7 +68,7 @@ class WorkerDesk {
   void say_unknown_session(std::string_view address);
   std::vector<Service*> services_named(const std::vector<std::string_view>& names);
   void come_back(Worker& worker, std::string_view address, TimePoint now);
-  void tell_again(Worker& worker);
+  void tell_again(Worker& worker, TimePoint now);
   void lose(Worker& worker, TimePoint now);
   void rest(Worker& worker, TimePoint now);
   void end_rest(Worker& worker);
@@ -79,7 +82,6 @@ class WorkerDesk {
   void flush_acks(Worker& worker);
   void settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now);
   Amounts used_by(const Job& job, const wire::Usage& usage, TimePoint now);
-  static std::int64_t streamed_tokens(const Job& job);
   void learn(const Job& job, const wire::Usage& usage);
   std::int64_t bounded(std::int64_t said, std::int64_t most, std::string_view what, const Job& job,
                        TimePoint now);
@@ -98,7 +100,6 @@ class WorkerDesk {
   void check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now);
   void requeue_missing(Job& job, TimePoint now);
   void drop_stray(Worker& worker, wire::Lease lease);
-  static bool outcome_came(const Worker& worker, wire::Lease lease, const Record* record);
 
   State& state_;
   Upstreams& upstreams_;
@@ -106,6 +107,7 @@ class WorkerDesk {
   Streams& streams_;
   Handover& handover_;
   JobLife& life_;
+  ProgressKeeper& progress_;
   Admission& admission_;
   std::vector<std::string> told_unknown_;  // addresses that owe an inventory, a ring
   std::size_t told_unknown_next_ = 0;

@@ -71,6 +71,11 @@ bool AnswerStream::full() const {
          bytes_ - taken_bytes_ >= limits::stream_bytes_max;
 }
 
+bool AnswerStream::holds_worker() const {
+  return next_ - 1 - said_ >= static_cast<std::int64_t>(limits::stream_chunks_max) ||
+         bytes_ - said_bytes_ >= limits::stream_bytes_max;
+}
+
 void AnswerStream::take(std::int64_t seq) {
   LANEMQ_CHECK(seq < next_);
   if (seq <= taken_) return;

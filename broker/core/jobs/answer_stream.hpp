@@ -60,6 +60,8 @@ class AnswerStream {
 
   /// Whether the worker must wait until chunks are taken.
   bool full() const;
+  /// The same, by what the worker was told.
+  bool holds_worker() const;
   /// Notes a chunk that was refused; the right one may follow.
   void refuse(std::int64_t seq) { refused_ = std::max(refused_, seq); }
   /// Whether a refused chunk never came, so that the answer has a hole.

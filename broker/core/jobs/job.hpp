@@ -26,6 +26,7 @@
 #include "broker/core/jobs/dead_job.hpp"
 #include "broker/core/jobs/job_text.hpp"
 #include "broker/core/jobs/owner.hpp"
+#include "broker/core/jobs/progress.hpp"
 #include "broker/core/jobs/record.hpp"
 #include "broker/core/jobs/stream_reader.hpp"
 
@@ -162,6 +163,7 @@ struct Job final : Record {
     std::optional<TimePoint> waits_again_since;       ///< of one whose waits are told: its last requeue
     History history;                                  ///< of its attempts
     std::unique_ptr<AnswerStream> answer;             ///< set where the client asked for a stream
+    std::unique_ptr<Progress> progress;               ///< set once this attempt's worker has said any
     /// Of a job that is cancelled when it has no client left: its clients.
     std::vector<std::unique_ptr<Owner>> owners;
   };
@@ -253,7 +255,14 @@ struct Job final : Record {
   std::size_t bytes() const {
     if (ended()) return kRecordBytes + text.size();
     return kRecordBytes + text.size() + (streams ? kStreamBytes : 0) +
-           (extra ? extra->body.size() + extra->history.bytes() : 0);
+           (extra ? extra->body.size() + extra->history.bytes() : 0) + (progress() ? progress()->bytes() : 0);
+  }
+  /// What its worker says of how far it is; null: nothing yet.
+  Progress* progress() const { return extra ? extra->progress.get() : nullptr; }
+  /// Its worker is about to hear that it may send more chunks: if it had to wait for that, its silence begins
+  /// now. Requires: answer() is not null.
+  void note_window(TimePoint now) const {
+    if (progress() != nullptr && answer()->holds_worker()) progress()->heard_at = now;
   }
   /// Null where the client asked for no stream, or the job has ended.
   AnswerStream* answer() const { return extra ? extra->answer.get() : nullptr; }

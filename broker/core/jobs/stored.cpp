@@ -15,6 +15,7 @@ std::string_view cause_named(std::string_view name) {
   if (const auto error_class = lanemq::error_class(name)) return name_of(*error_class);
   if (name == name_of(ErrorCode::deadline)) return name_of(ErrorCode::deadline);
   if (name == name_of(ErrorCode::worker_lost)) return name_of(ErrorCode::worker_lost);
+  if (name == name_of(ErrorCode::stalled)) return name_of(ErrorCode::stalled);
   return "missing";
 }
 

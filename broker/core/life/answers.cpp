@@ -121,6 +121,11 @@ void Answers::fill_status(wire::StatusReply& reply, Dispatcher::Wait& wait, cons
     }
     if (const Worker* worker = job.worker(); worker != nullptr && !worker->name.empty())
       reply.worker = worker->name;
+    if (const Progress* progress = job.progress()) {
+      reply.pct = progress->pct;
+      if (!progress->note.empty()) reply.note = progress->note;
+      reply.silent_ms = to_ms(now - progress->heard_at);
+    }
   }
   if (state_.lanes[lane].get() != state_.default_lane) reply.lane = state_.lanes[lane]->options().name;
 }

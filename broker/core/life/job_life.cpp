@@ -198,6 +198,7 @@ void JobLife::begin_waiting(Job& job, TimePoint now) {
 void JobLife::requeue(Job& job, Requeue how, std::string_view why, TimePoint due, TimePoint now) {
   Lane& lane = *state_.lanes[job.lane];
   LANEMQ_CHECK(job.state == JobState::running && job.worker() == nullptr);
+  state_.forget_progress(job);
   if (job.has_content()) return fail_broken_stream(job, now);
   if (how == Requeue::free) {
     --job.attempts;
@@ -249,6 +250,7 @@ void JobLife::take_body(const BodyRead& event, TimePoint now) {
 
 void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now) {
   LANEMQ_CHECK(!job.ended());
+  state_.forget_progress(job);
   const std::size_t bytes = job.bytes();
   const Outbox::Waiting waiting(state_.outbox, job.durable);
   if (job.body_awaited()) {

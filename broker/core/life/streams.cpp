@@ -44,6 +44,7 @@ Streams::After Streams::take_chunk(Job& job, std::int64_t seq, const Blob& body,
   const bool first = !stream.begun();
   const std::size_t kept_before = stream.kept_bytes();
   stream.append(body.owned());
+  if (Progress* const progress = job.progress()) progress->heard_at = now;
   let_go_on(job, now);
   // The job now has content, so it is never run again: the next life of the broker must know that.
   if (first) journal_.write_changed(job);
@@ -55,7 +56,7 @@ Streams::After Streams::take_chunk(Job& job, std::int64_t seq, const Blob& body,
   stream.trim(state_.options.stream_kept_bytes_max);
   state_.bytes += stream.kept_bytes() - kept_before;
   if (results_.memory_bytes() > state_.options.memory_max) make_room_in(stream, now);
-  say_window(job);
+  say_window(job, now);
   return After::goes_on;
 }
 
@@ -78,18 +79,19 @@ void Streams::make_room_in(AnswerStream& stream, TimePoint now) {
 }
 
 /// Tells the worker how far it may send on, if that is worth a message.
-void Streams::say_window(Job& job, Worth worth) {
+void Streams::say_window(Job& job, TimePoint now, Worth worth) {
   AnswerStream& stream = *job.answer();
   if (job.worker() == nullptr || job.ended()) return;
   if (worth == Worth::half ? !stream.half_taken() : !stream.window_grew()) return;
   state_.tell(*job.worker(),
               wire::Window{static_cast<std::uint64_t>(job.number), job.attempt, stream.taken()});
+  job.note_window(now);
   stream.said();
 }
 
-void Streams::say_windows(Worker& worker) {
+void Streams::say_windows(Worker& worker, TimePoint now) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away))
-    if (away->job.answer() != nullptr) say_window(away->job, Worth::any);
+    if (away->job.answer() != nullptr) say_window(away->job, now, Worth::any);
 }
 
 // ---- who reads ----------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ StreamReader& Streams::add_reader(Job& job, const Reading& reading, TimePoint no
   if (reader.until != kNever) state_.timers.set(reader.timer, reader.until);
   // A reader that begins at a later chunk has the ones before it.
   if (stream.placed() && reader.seen >= 0) stream.take(std::min(reader.seen, stream.next() - 1));
-  say_window(job);
+  say_window(job, now);
   if (stream.placed())
     for (std::int64_t seq = std::max(reading.from_seq, stream.first()); seq < stream.next(); ++seq)
       send_chunk(reader, seq, now);
@@ -191,11 +193,11 @@ void Streams::remove_readers(Job& job) {
     remove_reader(*stream->readers.back());
 }
 
-void Streams::readers_changed(Job& job) {
+void Streams::readers_changed(Job& job, TimePoint now) {
   AnswerStream& stream = *job.answer();
   if (has_live_reader(stream)) return;
   stream.take_all();
-  say_window(job);
+  say_window(job, now);
 }
 
 /// Refuses readers of chunks that were sent before the broker's restart.
@@ -266,7 +268,7 @@ Streams::After Streams::cut_off(StreamReader& reader, const std::string& why, Ti
       return After::cancel;
     }
   }
-  readers_changed(job);
+  readers_changed(job, now);
   return After::goes_on;
 }
 
@@ -292,7 +294,7 @@ void Streams::end_reading(StreamReader& reader, TimePoint now) {
     answers_.say_status(job, origin_of(reader), {reader.ref}, now);
   }
   remove_reader(reader);
-  readers_changed(job);
+  readers_changed(job, now);
 }
 
 void Streams::take_seen(const SeenSaid& event, TimePoint now) {
@@ -334,7 +336,7 @@ void Streams::take_seen(StreamReader& reader, std::int64_t seq, TimePoint now) {
   reader.silent_since = now;
   if (!stream.placed() || seq >= stream.next()) return;
   stream.take(seq);
-  say_window(*reader.job);
+  say_window(*reader.job, now);
 }
 
 // ---- its end ------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class Streams {
   void let_go_on(Job& job, TimePoint now);
   /// With a heartbeat: tells the worker of windows that grew by less than half, which a large chunk may wait
   /// for.
-  void say_windows(Worker& worker);
+  void say_windows(Worker& worker, TimePoint now);
 
   /// Who reads a stream, and from which chunk on.
   struct Reading {
@@ -56,7 +56,7 @@ class Streams {
   /// A fetch has read for as long as it wanted: answers with the job's state.
   void end_reading(StreamReader& reader, TimePoint now);
   /// A reader or connection has come or gone: the window follows the readers that are left.
-  void readers_changed(Job& job);
+  void readers_changed(Job& job, TimePoint now);
 
   /// Tells all readers how the job ended.
   void say_end(Job& job, const Terminal& how);
@@ -70,7 +70,7 @@ class Streams {
   static bool has_live_reader(const AnswerStream& stream);
   static Origin origin_of(const StreamReader& reader);
   void make_room_in(AnswerStream& stream, TimePoint now);
-  void say_window(Job& job, Worth worth = Worth::half);
+  void say_window(Job& job, TimePoint now, Worth worth = Worth::half);
   void send_chunk(StreamReader& reader, std::int64_t seq, TimePoint now);
   void remove_reader(StreamReader& reader);
   void refuse_readers_before(Job& job, std::int64_t first);

@@ -223,6 +223,8 @@ void Watchers::tell_all(const Job& job, const Change& change, TimePoint now) {
   event.queued_ms = change.queued_ms;
   event.ran_ms = change.ran_ms;
   event.dead = change.dead;
+  event.pct = change.pct;
+  if (!change.note.empty()) event.note = change.note;
   event.at_ms = state_.options.wall_ms + to_ms(now.time_since_epoch());
   const Outbox::Waiting waiting(state_.outbox, state_.options.store_durable);
   for (const auto& watcher : all_) {

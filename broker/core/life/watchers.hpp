@@ -46,6 +46,8 @@ struct Change {
   std::string_view code{}, worker{}, from_lane{};
   std::optional<std::uint32_t> queued_ms{}, ran_ms{};
   bool dead = false;
+  std::optional<std::int64_t> pct{};  ///< progress
+  std::string_view note{};            ///< progress
 };
 
 /// Who follows jobs, and what they are told: events, numbered for each watch as they are sent. Keeps no

@@ -121,6 +121,13 @@ void State::set_timer(Job& job) {
              job.state == JobState::delayed ? std::min(job.at_away().due, job.deadline) : job.deadline);
 }
 
+void State::forget_progress(Job& job) {
+  if (job.progress() == nullptr) return;
+  timers.clear(job.progress()->timer);
+  bytes -= job.progress()->bytes();
+  job.extra->progress.reset();
+}
+
 std::size_t State::running() const {
   std::size_t sum = 0;
   for (const auto& lane : lanes)

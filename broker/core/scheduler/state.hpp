@@ -58,6 +58,8 @@ struct State {
   void leave_queue(Job& job);
   /// Sets the job's timer to the next time when something is due for it.
   void set_timer(Job& job);
+  /// The job's attempt is over, and what its worker said of it goes.
+  void forget_progress(Job& job);
   /// Running jobs of all lanes.
   std::size_t running() const;
 

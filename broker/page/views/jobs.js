@@ -34,6 +34,7 @@ export function jobs_view(room) {
       { head: 'Attempts', number: true, cell: (job) => count(job.attempts) },
       { head: 'Age', number: true, cell: (job) => (job.age_ms === undefined ? '–' : duration(job.age_ms)) },
       { head: 'Worker', cell: (job) => job.worker || '–' },
+      { head: 'Progress', cell: (job) => progress(job) || '–' },
     ],
   });
   const list = h('section', { class: 'panel' }, h('header', null, h('h2', null, 'Jobs'), note), form, table.element);
@@ -76,6 +77,11 @@ export function jobs_view(room) {
   return view;
 }
 
+/** How far the worker of a job that runs says it is; empty: it says nothing. */
+function progress(job) {
+  return [job.pct !== undefined && `${job.pct} %`, job.note].filter(Boolean).join(' · ');
+}
+
 function back() {
   return h('a', { href: '#jobs' }, 'Close');
 }
@@ -107,7 +113,7 @@ function timeline(job, waits, over) {
     });
   if (waits) steps.push({ sign: 'notice', at: now, what: `Waits for ${job.blocked_by ?? 'its turn'}`, more: job.eta_ms !== undefined ? `may be over in ${duration(job.eta_ms)}` : '' });
   if (job.state === 'running')
-    steps.push({ sign: 'good', at: job.ran_ms !== undefined ? now - job.ran_ms : undefined, what: `Attempt ${job.attempts} runs${job.worker ? ` at worker ${job.worker}` : ''}`, more: `for ${duration(job.ran_ms)}${job.key ? ` · key ${job.key}` : ''}${job.chunks ? ` · ${many(job.chunks, 'chunk')}` : ''}` });
+    steps.push({ sign: 'good', at: job.ran_ms !== undefined ? now - job.ran_ms : undefined, what: `Attempt ${job.attempts} runs${job.worker ? ` at worker ${job.worker}` : ''}`, more: `for ${duration(job.ran_ms)}${job.key ? ` · key ${job.key}` : ''}${job.chunks ? ` · ${many(job.chunks, 'chunk')}` : ''}${progress(job) && ` · ${progress(job)}`}${job.silent_ms === undefined ? '' : ` · last heard ${duration(job.silent_ms)} ago`}` });
   if (job.deadline_ms !== undefined && !over) steps.push({ sign: 'pause', at: now + job.deadline_ms, what: `Its time is over in ${duration(job.deadline_ms)}`, later: true });
   if (over) steps.push({ sign: kSigns[job.state] ?? 'notice', what: `Ended: ${job.state}${job.code ? `, ${job.code}` : ''}`, more: [job.message, job.ran_ms !== undefined && `ran for ${duration(job.ran_ms)}`, job.kept_ms !== undefined && `kept for ${duration(job.kept_ms)} more`].filter(Boolean).join(' · ') });
   return h('ol', { class: 'timeline' }, steps.map((step) => h('li', { class: step.later ? 'later' : undefined }, icon(step.sign),

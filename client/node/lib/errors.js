@@ -195,6 +195,16 @@ export class WorkerLostError extends LaneMQError {
   static saysWhenToRetry = true;
 }
 
+/**
+ * The worker had said how far the job was, and then nothing for `stall_timeout`: in the last attempt, or of a stream that had
+ * begun.
+ */
+export class StalledError extends LaneMQError {
+  static code = "stalled";
+  static httpStatus = 504;
+  static saysWhenToRetry = true;
+}
+
 /** The broker is stopping and takes no work. */
 export class DrainingError extends LaneMQError {
   static code = "draining";
@@ -266,6 +276,7 @@ export const BY_CODE = new Map(
     UpstreamQuotaError,
     LimitedError,
     WorkerLostError,
+    StalledError,
     DrainingError,
     PausedError,
     StoreFullError,

@@ -14,7 +14,7 @@ export { Client, Stream } from "./client.js";
 export {
   BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError, DrainingError, ForbiddenError,
   GoneError, InternalError, LaneFullError, LaneMQError, LimitedError, NotFoundError, NotOverError, PausedError, SlowReaderError,
-  StoreFullError, TooLargeError, UnauthorizedError, UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError,
+  StalledError, StoreFullError, TooLargeError, UnauthorizedError, UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError,
   UpstreamRejectedError, WorkerLostError,
 } from "./errors.js";
 export { Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry } from "./failures.js";

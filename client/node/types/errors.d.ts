@@ -121,6 +121,12 @@ export class LimitedError extends LaneMQError {
 /** Workers died under the job, or its last attempt did. */
 export class WorkerLostError extends LaneMQError {
 }
+/**
+ * The worker had said how far the job was, and then nothing for `stall_timeout`: in the last attempt, or of a stream that had
+ * begun.
+ */
+export class StalledError extends LaneMQError {
+}
 /** The broker is stopping and takes no work. */
 export class DrainingError extends LaneMQError {
 }

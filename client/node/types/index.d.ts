@@ -10,7 +10,7 @@ export type Status = import("./types.js").Status;
 export type SubmitOptions = import("./types.js").SubmitOptions;
 export type WorkerOptions = import("./worker.js").WorkerOptions;
 export { Client, Stream } from "./client.js";
-export { BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError, DrainingError, ForbiddenError, GoneError, InternalError, LaneFullError, LaneMQError, LimitedError, NotFoundError, NotOverError, PausedError, SlowReaderError, StoreFullError, TooLargeError, UnauthorizedError, UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, WorkerLostError } from "./errors.js";
+export { BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError, DrainingError, ForbiddenError, GoneError, InternalError, LaneFullError, LaneMQError, LimitedError, NotFoundError, NotOverError, PausedError, SlowReaderError, StalledError, StoreFullError, TooLargeError, UnauthorizedError, UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, WorkerLostError } from "./errors.js";
 export { Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry } from "./failures.js";
 export { Answer, Explanation, Job } from "./types.js";
 export { JobCall, Result, Service, VERSION, Worker, WorkerRefusedError, worker } from "./worker.js";

@@ -20,7 +20,7 @@ from .errors import (
     BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError,
     DrainingError, ForbiddenError, GoneError, InternalError, LaneFullError, LaneMQError, LimitedError,
     NotFoundError, NotOverError, PausedError, SlowReaderError, StoreFullError, TooLargeError, UnauthorizedError,
-    UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, WorkerLostError)
+    UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, StalledError, WorkerLostError)
 from .failures import (Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry)
 from .types import Accepted, Answer, Body, Cost, Duration, Explanation, Job, JobOptions, Pong, Status
 from .worker import JobCall, Result, Service, Worker, WorkerRefusedError, worker
@@ -31,7 +31,7 @@ __all__ = [
     "Duration", "Explanation", "Failure", "ForbiddenError", "GoneError", "InternalError", "Job", "JobCall",
     "JobCancelled", "JobOptions", "LaneFullError", "LaneMQError", "Limited", "LimitedError", "NotFoundError",
     "NotOverError", "OutOfTime", "Overloaded", "PausedError", "Permanent", "Pong", "Quota", "Released",
-    "Result", "Retry", "Service", "SlowReaderError", "Status", "StoreFullError", "Stream", "TooLargeError",
+    "Result", "Retry", "Service", "SlowReaderError", "StalledError", "Status", "StoreFullError", "Stream", "TooLargeError",
     "UnauthorizedError", "UnsatisfiableError", "UpstreamFailedError", "UpstreamQuotaError",
     "UpstreamRejectedError", "Worker", "WorkerLostError", "WorkerRefusedError", "worker",
 ]

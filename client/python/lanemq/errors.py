@@ -205,6 +205,15 @@ class WorkerLostError(LaneMQError):
     says_when_to_retry = True
 
 
+class StalledError(LaneMQError):
+    """The worker had said how far the job was, and then nothing for `stall_timeout`: in the last attempt, or of a stream that had
+    begun."""
+
+    code = "stalled"
+    http_status = 504
+    says_when_to_retry = True
+
+
 class DrainingError(LaneMQError):
     """The broker is stopping and takes no work."""
 
@@ -271,6 +280,7 @@ BY_CODE: dict[str, type[LaneMQError]] = {
         UpstreamQuotaError,
         LimitedError,
         WorkerLostError,
+        StalledError,
         DrainingError,
         PausedError,
         StoreFullError,

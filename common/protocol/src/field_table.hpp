@@ -283,6 +283,8 @@ inline constexpr Rule kFirst{.min = 1, .max = kAttemptMax, .fallback = 1};  // a
 // Always written to a worker: its answer repeats it, and the smallest workers know no defaults.
 inline constexpr Rule kFirstSaid{.min = 1, .max = kAttemptMax, .fallback = -1};
 inline constexpr Rule kShare{.max = limits::share_max};
+inline constexpr Rule kPercent{.max = limits::progress_pct_max};
+inline constexpr Rule kNote{.max = limits::progress_note_bytes_max};
 inline constexpr Rule kList{.max = limits::list_entries_max};
 
 // ---- nested maps --------------------------------------------------------------------------------------
@@ -405,8 +407,10 @@ LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId
           field<&StatusReply::attempts>("attempts", {.max = kAttemptMax, .fallback = -1}),
           field<&StatusReply::queued_ms>("queued_ms"), field<&StatusReply::position>("position"),
           field<&StatusReply::eta_ms>("eta_ms"), field<&StatusReply::blocked_by>("blocked_by", kText),
-          field<&StatusReply::worker>("worker", kName), field<&StatusReply::error>("error"),
-          field<&StatusReply::jobs>("jobs"), ref_field<&StatusReply::ref>())
+          field<&StatusReply::worker>("worker", kName), field<&StatusReply::pct>("pct", kPercent),
+          field<&StatusReply::note>("note", kNote), field<&StatusReply::silent_ms>("silent_ms"),
+          field<&StatusReply::error>("error"), field<&StatusReply::jobs>("jobs"),
+          ref_field<&StatusReply::ref>())
 LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
           field<&Pong::batch>("batch"), field<&Pong::default_lane>("default_lane", kName),
@@ -430,6 +434,7 @@ LANEMQ_OP(JobEvent, "event", false, false, field<&JobEvent::seq>("seq", {.fallba
           field<&JobEvent::attempts>("attempts", {.max = kAttemptMax, .fallback = 0}),
           field<&JobEvent::delay_ms>("delay_ms"), field<&JobEvent::queued_ms>("queued_ms"),
           field<&JobEvent::ran_ms>("ran_ms"), field<&JobEvent::dead>("dead"),
+          field<&JobEvent::pct>("pct", kPercent), field<&JobEvent::note>("note", kNote),
           field<&JobEvent::at_ms>("at_ms", {.fallback = -1}), ref_field<&JobEvent::ref>())
 
 LANEMQ_OP(Ready, "ready", false, false,
@@ -442,6 +447,9 @@ LANEMQ_OP(Ready, "ready", false, false,
 LANEMQ_OP(Chunk, "chunk", false, false, field<&Chunk::job>("job", kRequired),
           field<&Chunk::attempt>("attempt", kFirst),
           field<&Chunk::seq>("seq", {.required = true, .fallback = -1}))
+LANEMQ_OP(Progress, "progress", false, false, field<&Progress::job>("job", kRequired),
+          field<&Progress::attempt>("attempt", kFirst), field<&Progress::pct>("pct", kPercent),
+          field<&Progress::note>("note", kNote))
 LANEMQ_OP(Outcome, "result", false, false, field<&Outcome::job>("job", kRequired),
           field<&Outcome::attempt>("attempt", kFirst), field<&Outcome::usage>("usage"),
           field<&Outcome::limits>("limits"))

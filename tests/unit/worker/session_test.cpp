@@ -44,6 +44,11 @@ struct Printer {
     return "error " + lease_text(failure.job, failure.attempt) + " " + std::string(failure.error_class) +
            " " + std::string(failure.code);
   }
+  std::string operator()(const wire::Progress& progress) const {
+    return "progress " + lease_text(progress.job, progress.attempt) +
+           (progress.pct ? " " + std::to_string(*progress.pct) : "") +
+           (progress.note.empty() ? "" : " " + std::string(progress.note));
+  }
   std::string operator()(const wire::Chunk& chunk) const {
     return "chunk " + lease_text(chunk.job, chunk.attempt) + " " + std::to_string(chunk.seq) + " " +
            (body.size() > 100 ? std::to_string(body.size()) + " bytes" : body);

@@ -127,8 +127,8 @@ struct WatchRequest {
 
 /// What has become of a job. docs/protocol.md says which fields go with which `what`.
 struct JobChange {
-  /// accepted, queued, started, adopted, requeued, moved, ended, redriven; or `watching`: from now on no
-  /// change goes untold. That is the first one, and comes again after each connection that was lost.
+  /// accepted, queued, started, adopted, progress, requeued, moved, ended, redriven; or `watching`: from now
+  /// on no change goes untold. That is the first one, and comes again after each connection that was lost.
   std::string what{};
   std::int64_t seq = 0;
   bool gap = false;           ///< changes right before this one were left out, or nobody knows
@@ -137,6 +137,8 @@ struct JobChange {
   std::int64_t attempts = 0;
   std::optional<std::chrono::milliseconds> delay{}, queued{}, ran{};
   bool dead = false;
+  std::optional<int> pct{};         ///< progress
+  std::string note{};               ///< progress
   std::chrono::milliseconds at{0};  ///< since 1970, by the broker's clock
 };
 
@@ -157,6 +159,10 @@ struct JobStatus {
   std::optional<std::int64_t> position{};
   std::optional<std::chrono::milliseconds> eta{};
   std::string blocked_by{}, worker{};
+  /// Of a running job whose worker says how far it is: its last word, and for how long nothing has come.
+  std::optional<int> pct{};
+  std::string note{};
+  std::optional<std::chrono::milliseconds> silent{};
   std::string error_json{};  ///< a failed job's error as JSON; empty for any other
 };
 

@@ -29,6 +29,7 @@ namespace lanemq {
   X(upstream_quota, 503, false, "every key of the pool is spent")                                       \
   X(limited, 429, true, "the upstream's rate is used up, and the job was not to wait for that")         \
   X(worker_lost, 502, true, "its workers died under it")                                                \
+  X(stalled, 504, true, "its workers had said how far they were, and then nothing more")                \
   X(draining, 503, true, "the broker is stopping and takes no work")                                    \
   X(paused, 503, true, "an operator paused this work")                                                  \
   X(store_full, 503, true, "the disk is full")                                                          \
@@ -61,7 +62,7 @@ bool is_refusal(ErrorCode code);
 // Why a worker's message is refused: X(code, meaning). The codes and docs/protocol.md are made from it.
 #define LANEMQ_REFUSAL_TABLE(X)                                                                              \
   X(unknown_session, "the broker does not know this worker: it says `ready` and what it holds")              \
-  X(stale, "this outcome or chunk comes too late: drop the attempt")                                         \
+  X(stale, "this outcome, chunk or progress comes too late: drop the attempt")                               \
   X(bad_request, "the message could not be read, `ready` names what is not there, or a chunk was not taken") \
   X(unauthorized, "the key of the connection does not count, or not any more: `ready` again later")          \
   X(full, "there are as many workers, or services, as the broker may have: `ready` again later")             \

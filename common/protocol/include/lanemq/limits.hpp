@@ -30,6 +30,10 @@ inline constexpr std::size_t stream_bytes_max = std::size_t{256} * 1024;
 /// Events of one watch that its follower has not confirmed yet; further ones are left out.
 inline constexpr std::size_t watch_events_max = 1024;
 
+/// The percent of a job that is done, and what its worker says besides.
+inline constexpr std::int64_t progress_pct_max = 100;
+inline constexpr std::size_t progress_note_bytes_max = 256;
+
 inline constexpr std::size_t id_bytes_max = 128;      ///< a client's job id
 inline constexpr std::size_t ref_bytes_max = 64;      ///< a ref that is a string
 inline constexpr std::size_t name_bytes_max = 128;    ///< service, lane, model, client, key, a worker's name

@@ -171,6 +171,10 @@ struct StatusReply {
   std::int64_t attempts = 0, queued_ms = 0;
   std::optional<std::int64_t> position, eta_ms;
   std::string_view blocked_by, worker;
+  /// Of a running job whose worker has said it: how far it is, and how long ago its last sign of life was.
+  std::optional<std::int64_t> pct;
+  std::string_view note;
+  std::optional<std::int64_t> silent_ms;
   Raw error, jobs, ref;
 };
 
@@ -195,6 +199,8 @@ struct JobEvent {
   std::optional<std::int64_t> delay_ms;           ///< until it is queued
   std::optional<std::int64_t> queued_ms, ran_ms;  ///< ended
   bool dead = false;                              ///< ended: it is kept, and may be run again
+  std::optional<std::int64_t> pct;                ///< progress
+  std::string_view note{};                        ///< progress
   std::int64_t at_ms = 0;                         ///< since 1970
   Raw ref;
 };
@@ -259,6 +265,14 @@ struct Ready {
 struct Chunk {
   std::uint64_t job = 0;
   std::int64_t attempt = 1, seq = 0;
+};
+
+/// How far a running job is. Each replaces the one before.
+struct Progress {
+  std::uint64_t job = 0;
+  std::int64_t attempt = 1;
+  std::optional<std::int64_t> pct;
+  std::string_view note;
 };
 
 struct Outcome {
@@ -338,7 +352,7 @@ using ClientRequest =
     std::variant<Submit, Cancel, StatusQuery, Fetch, Seen, StatsQuery, Ping, Spend, AdminQuery, Watch>;
 using ClientReply = std::variant<Accepted, ChunkReply, JobResult, ErrorReply, StatusReply, StatsReply, Pong,
                                  Spent, AdminReply, Watching, JobEvent>;
-using WorkerReport = std::variant<Ready, Chunk, Outcome, Failure, Heartbeat, Bye>;
+using WorkerReport = std::variant<Ready, Chunk, Progress, Outcome, Failure, Heartbeat, Bye>;
 using WorkerCommand =
     std::variant<Welcome, JobOffer, Acked, CancelJob, Window, Heartbeat, Drain, Bye, WorkerRefusal>;
 

@@ -120,6 +120,13 @@ TEST(Explanation, is_json_too) {
               HasSubstr(R"("error":{"code":"x"})"));
 }
 
+TEST(ChangeJson, says_how_far_a_job_is) {
+  EXPECT_EQ(
+      change_json({.what = "progress", .seq = 4, .id = "j1", .state = "running", .pct = 100, .note = "n"}),
+      R"({"what":"progress","seq":4,"id":"j1","state":"running","pct":100,"note":"n"})"
+      "\n");
+}
+
 TEST(StatusJson, says_what_the_status_says_by_the_names_of_the_protocol) {
   EXPECT_EQ(status_json({.id = "j1",
                          .state = "queued",
@@ -131,6 +138,14 @@ TEST(StatusJson, says_what_the_status_says_by_the_names_of_the_protocol) {
                          .blocked_by = "lane normal"}),
             R"({"id":"j1","state":"queued","lane":"normal","attempts":1,"queued_ms":7,"position":3,)"
             R"("blocked_by":"lane normal","eta_ms":5})"
+            "\n");
+  EXPECT_EQ(status_json({.id = "j1",
+                         .state = "running",
+                         .worker = "w",
+                         .pct = 0,
+                         .note = "reads",
+                         .silent = milliseconds(9)}),
+            R"({"id":"j1","state":"running","attempts":0,"worker":"w","pct":0,"note":"reads","silent_ms":9})"
             "\n");
   EXPECT_EQ(status_json({.id = "j1", .state = "unknown"}), R"({"id":"j1","state":"unknown","attempts":0})"
                                                            "\n");

@@ -81,6 +81,7 @@ TEST(FallBacks, are_taken_for_their_reasons) {
   EXPECT_TRUE(is_reason(failure("deadline"), FallBackOn::timeout));
   EXPECT_TRUE(is_reason(failure("upstream_failed", 503), FallBackOn::server_error));
   EXPECT_TRUE(is_reason(failure("worker_lost"), FallBackOn::server_error));
+  EXPECT_TRUE(is_reason(failure("stalled"), FallBackOn::server_error));
   EXPECT_FALSE(is_reason(failure("upstream_failed", 429), FallBackOn::server_error));
   EXPECT_TRUE(is_reason(failure("upstream_rejected", 400, R"({"error":{"code":"context_length_exceeded"}})"),
                         FallBackOn::context));

@@ -237,6 +237,25 @@ TEST_F(WatchTest, tells_each_change_once_and_confirms_a_quarter_of_the_window) {
   EXPECT_THAT(drain(), ElementsAre("seen 1 to " + std::to_string(Session::kChangesConfirmed - 1)));
 }
 
+TEST_F(WatchTest, tells_how_far_a_job_is) {
+  drain();
+  hear_watching(0);
+  Buffer ref_bytes;
+  wire::JobEvent event;
+  event.what = "progress";
+  event.pct = 40;
+  event.note = "reads";
+  event.ref = number_ref(1, ref_bytes);
+  hear(event);
+
+  std::vector<Arrived> arrived;
+  session_.take_arrived(arrived);
+  ASSERT_EQ(arrived.size(), 2u);
+  EXPECT_EQ(arrived[1].change.pct, 40);
+  EXPECT_EQ(arrived[1].change.note, "reads");
+  EXPECT_EQ(arrived[0].change.pct, std::nullopt);
+}
+
 TEST_F(WatchTest, says_where_changes_are_missing) {
   drain();
   hear_watching(0);
@@ -663,6 +682,25 @@ TEST_F(SessionTest, each_kind_of_request_takes_its_own_kind_of_answer) {
 
   EXPECT_THAT(told(), ElementsAre("1: running", "2: unknown", "3: queued", "4: {\"uptime_ms\":7}", "5: pong",
                                   "6: done"));
+}
+
+TEST_F(SessionTest, a_status_says_how_far_its_worker_is) {
+  Buffer ref;
+  JobStatus status;
+  Request request{.ref = 1, .kind = RequestKind::status, .header = "status", .asked = now_};
+  request.handler = [&](Outcome&& outcome) { status = std::get<JobStatus>(*std::move(outcome)); };
+  session_.begin(std::move(request), now_);
+  hear(wire::StatusReply{.id = "job-1",
+                         .state = "running",
+                         .pct = 40,
+                         .note = "reads",
+                         .silent_ms = 7,
+                         .ref = number_ref(1, ref)});
+  told();
+
+  EXPECT_EQ(status.pct, 40);
+  EXPECT_EQ(status.note, "reads");
+  EXPECT_EQ(status.silent, milliseconds(7));
 }
 
 TEST_F(SessionTest, a_pong_names_the_default_lane) {
