@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/completion.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,8 @@
 
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <lanemq/text.hpp>
 
 namespace lanemq {
 
@@ -110,6 +113,15 @@ bool Completion::chunk(Blob piece) {
   return verdict == Verdict::more;
 }
 
+void Completion::progress(JobProgress said) {
+  if (!sink_) return;
+  if (said.pct) said.pct = std::clamp(*said.pct, 0, static_cast<int>(limits::progress_pct_max));
+  // Escaping adds a few bytes.
+  said.note =
+      beginning(printable(said.note, limits::progress_note_bytes_max), limits::progress_note_bytes_max);
+  sink_->progress({lease_, std::move(said)});
+}
+
 void Completion::success(Blob body, std::optional<wire::Usage> usage,
                          std::optional<wire::UpstreamLimits> limits) {
   if (!sink_) return;
@@ -131,41 +143,48 @@ CompletionSink::~CompletionSink() {
   close(descriptor_);
 }
 
-template <class Item>
-void CompletionSink::hand_in(std::vector<Item> HandedIn::*list, Item item) {
-  if (std::this_thread::get_id() == owner_) {
-    (local_.*list).push_back(std::move(item));
-    return;
-  }
+template <class Add>
+void CompletionSink::hand_in(Add add) {
+  if (std::this_thread::get_id() == owner_) return add(local_);
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    first = remote_.finished.empty() && remote_.pieces.empty();
-    (remote_.*list).push_back(std::move(item));
+    first = remote_.empty();
+    add(remote_);
   }
   if (first) wake();
 }
 
 void CompletionSink::finish(wire::Lease lease, worker::JobOutcome outcome) {
-  hand_in(&HandedIn::finished, {lease, std::move(outcome)});
+  hand_in([&](HandedIn& all) { all.finished.push_back({lease, std::move(outcome)}); });
 }
 
 void CompletionSink::chunk(worker::StreamPiece piece) {
-  hand_in(&HandedIn::pieces, std::move(piece));
+  hand_in([&](HandedIn& all) { all.pieces.push_back(std::move(piece)); });
 }
 
-void CompletionSink::take(std::vector<worker::FinishedJob>& finished,
-                          std::vector<worker::StreamPiece>& pieces) {
-  std::swap(finished, local_.finished);
-  std::swap(pieces, local_.pieces);
+void CompletionSink::progress(worker::ProgressWord word) {
+  hand_in([&](HandedIn& all) {
+    const auto same = std::find_if(all.words.begin(), all.words.end(),
+                                   [&](const worker::ProgressWord& one) { return one.lease == word.lease; });
+    if (same == all.words.end())
+      all.words.push_back(std::move(word));
+    else
+      same->said = std::move(word.said);
+  });
+}
+
+void CompletionSink::take(HandedIn& all) {
+  std::swap(all, local_);
   const auto append = [](auto& into, auto& from) {
     if (into.empty()) return std::swap(into, from);
     into.insert(into.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
     from.clear();
   };
   const std::lock_guard lock(mutex_);
-  append(finished, remote_.finished);
-  append(pieces, remote_.pieces);
+  append(all.finished, remote_.finished);
+  append(all.pieces, remote_.pieces);
+  append(all.words, remote_.words);
 }
 
 void CompletionSink::clear_wake() {

@@ -40,6 +40,12 @@ struct FinishedJob {
   JobOutcome outcome;
 };
 
+/// What Completion::progress() handed in.
+struct ProgressWord {
+  wire::Lease lease;
+  JobProgress said;
+};
+
 /// A piece that Completion::chunk() handed in.
 struct StreamPiece {
   wire::Lease lease;
@@ -81,11 +87,11 @@ class StreamGate {
 
 }  // namespace worker
 
-/// Where handlers hand in pieces and outcomes, and what wakes the worker to fetch them. Holds at most one
-/// outcome per running job, and the pieces that its gate accepts.
+/// Where handlers hand in words, pieces and outcomes, and what wakes the worker to fetch them. Holds at most
+/// one outcome and one word per running job, and the pieces that its gate accepts.
 ///
-/// finish() and chunk(): from any thread; on the worker's own they only append. take() and wake_descriptor():
-/// on the worker's thread.
+/// finish(), progress() and chunk(): from any thread; on the worker's own they only append. take() and
+/// wake_descriptor(): on the worker's thread.
 class CompletionSink {
  public:
   /// Throws std::runtime_error when the system has no descriptor left.
@@ -98,10 +104,18 @@ class CompletionSink {
   void adopt_thread() { owner_ = std::this_thread::get_id(); }
   void finish(wire::Lease lease, worker::JobOutcome outcome);
   void chunk(worker::StreamPiece piece);
-  /// Swaps all that was handed in into `finished` and `pieces`, each in order per thread. Requires: both are
-  /// empty. Handle the pieces first: none came after its job's outcome.
-  void take(std::vector<worker::FinishedJob>& finished, std::vector<worker::StreamPiece>& pieces);
-  bool has_local() const { return !local_.finished.empty() || !local_.pieces.empty(); }
+  /// Replaces the job's word that was not taken.
+  void progress(worker::ProgressWord word);
+  struct HandedIn {
+    std::vector<worker::FinishedJob> finished;
+    std::vector<worker::StreamPiece> pieces;
+    std::vector<worker::ProgressWord> words;
+    bool empty() const { return finished.empty() && pieces.empty() && words.empty(); }
+  };
+  /// Swaps all that was handed in into `all`, each kind in order per thread. Requires: it is empty. Handle
+  /// the outcomes last: nothing came after its job's outcome.
+  void take(HandedIn& all);
+  bool has_local() const { return !local_.empty(); }
 
   /// Readable after another thread has handed something in or called wake().
   int wake_descriptor() const { return descriptor_; }
@@ -111,12 +125,8 @@ class CompletionSink {
   void clear_wake();
 
  private:
-  struct HandedIn {
-    std::vector<worker::FinishedJob> finished;
-    std::vector<worker::StreamPiece> pieces;
-  };
-  template <class Item>
-  void hand_in(std::vector<Item> HandedIn::*list, Item item);
+  template <class Add>
+  void hand_in(Add add);
 
   int descriptor_;
   std::thread::id owner_;

@@ -116,8 +116,11 @@ void Session::greet(TimePoint now) {
   say_ready(leaving_ ? std::max<std::size_t>(running_, 1) : options_.capacity);
   if (!met_before_) return;
   say_inventory(true, now);
-  for (auto& [lease, held] : table_)
-    if (held.stream && held.phase == Held::Phase::running) say_chunks_again(lease, *held.stream);
+  for (auto& [lease, held] : table_) {
+    if (held.phase != Held::Phase::running) continue;
+    if (held.word) say_word(lease, *held.word, now);
+    if (held.stream) say_chunks_again(lease, *held.stream);
+  }
   say_outcomes_again(now);
 }
 
@@ -189,6 +192,18 @@ void Session::chunk(StreamPiece piece, TimePoint now, Effects& effects) {
   say_chunks(piece.lease, *stream);
 }
 
+void Session::progress(ProgressWord word, TimePoint now) {
+  const auto place = table_.find(word.lease);
+  if (place == table_.end() || place->second.phase != Held::Phase::running) return;
+  auto& known = place->second.word;
+  const bool first = !known;
+  if (first) known = std::make_unique<Word>();
+  known->said = std::move(word.said);
+  if (first || now >= known->sent_at + kProgressEvery) return say_word(place->first, *known, now);
+  known->unsent = true;
+  words_due_ = std::min(words_due_, known->sent_at + kProgressEvery);
+}
+
 void Session::drain(TimePoint deadline, TimePoint now, Effects& effects) {
   if (leaving_ || state_ == State::left) return;
   leaving_ = true;
@@ -238,6 +253,7 @@ void Session::advance(TimePoint now, Effects& effects) {
     effects.push_back(Reconnect{});
     return;
   }
+  if (now >= words_due_) say_words_due(now);
   while (large_.any_wait()) {
     const std::optional<wire::Lease> next = large_.next(now);
     if (!next) break;
@@ -252,7 +268,7 @@ TimePoint Session::next_wakeup() const {
   TimePoint due = state_ == State::greeting
                       ? reconnect_at_
                       : std::min(heartbeat_due(), heard_at_ + kSilentIntervals * heartbeat_);
-  due = std::min(due, large_.due());
+  due = std::min({due, large_.due(), words_due_});
   if (leaving_) due = std::min(due, drain_deadline_);
   return due;
 }
@@ -486,6 +502,7 @@ void Session::refuse(wire::Lease lease, JobFailure failure) {
 void Session::keep(Table::iterator place, JobOutcome outcome) {
   Held& held = place->second;
   held.phase = Held::Phase::finished;
+  held.word.reset();
   held.order = ++finished_;
   held.outcome = std::move(outcome);
   ++outcomes_;
@@ -576,6 +593,27 @@ void Session::say_outcome(const wire::Lease& lease, const JobOutcome& outcome) {
   message.upstream_status = report->upstream_status;
   if (report->retry_after) message.retry_after_ms = report->retry_after->count();
   outbox_.push(message, outcome.body);
+}
+
+void Session::say_word(const wire::Lease& lease, Word& word, TimePoint now) {
+  word.unsent = false;
+  word.sent_at = now;
+  wire::Progress message{.job = lease.job, .attempt = lease.attempt, .pct = word.said.pct, .note = {}};
+  if (!word.said.note.empty()) message.note = word.said.note;
+  outbox_.push(message);
+}
+
+/// Sends the words that came too soon before. A job that is over says none.
+void Session::say_words_due(TimePoint now) {
+  words_due_ = TimePoint::max();
+  for (auto& [lease, held] : table_) {
+    if (held.phase != Held::Phase::running || !held.word || !held.word->unsent) continue;
+    const TimePoint due = held.word->sent_at + kProgressEvery;
+    if (now >= due)
+      say_word(lease, *held.word, now);
+    else
+      words_due_ = std::min(words_due_, due);
+  }
 }
 
 /// Sends as many unsent pieces of a stream as the window allows; the last one may go beyond it.

@@ -34,6 +34,8 @@ inline constexpr std::size_t kBatchMax = 16;
 inline constexpr int kSilentIntervals = 3;
 /// The same before the first `welcome`, when no interval is known: a wrong endpoint is reported soon.
 inline constexpr std::chrono::milliseconds kFirstWordWithin{2'000};
+/// A job's progress is sent at most so often; of words in between the last one.
+inline constexpr std::chrono::milliseconds kProgressEvery{250};
 /// Bytes of a failure's message to people. The broker puts a code and a reason in front, and 4096 have to
 /// hold all of it.
 inline constexpr std::size_t kMessageBytesMax = 3840;
@@ -136,14 +138,16 @@ class Session {
   /// A piece of a job's streamed answer. Ignored for unknown and unwanted leases. A piece that cannot be sent
   /// fails its job.
   void chunk(StreamPiece piece, TimePoint now, Effects& effects);
+  /// How far a job is. Ignored for unknown leases and for those that nobody wants.
+  void progress(ProgressWord word, TimePoint now);
   /// A job is over; its outcome is sent behind its pieces. Ignored for unknown leases.
   void finish(wire::Lease lease, JobOutcome outcome, TimePoint now, Effects& effects);
   /// Takes no more jobs; leaves when the last one is over, at `deadline` in any case.
   void drain(TimePoint deadline, TimePoint now, Effects& effects);
   /// Leaves now; the broker gives running jobs to other workers.
   void leave(TimePoint now, Effects& effects);
-  /// Does what is due by now: large outcomes that waited, heartbeats, a silent broker, the end of a drain.
-  /// Also to be called after receive().
+  /// Does what is due by now: words and large outcomes that waited, heartbeats, a silent broker, the end of a
+  /// drain. Also to be called after receive().
   void advance(TimePoint now, Effects& effects);
   /// When advance() has work next.
   TimePoint next_wakeup() const;
@@ -181,6 +185,13 @@ class Session {
     void stop();
   };
 
+  /// The last word of a job's progress.
+  struct Word {
+    JobProgress said;
+    TimePoint sent_at{};
+    bool unsent = false;  ///< it came too soon behind the one before
+  };
+
   /// What the session knows of a lease.
   struct Held {
     enum class Phase : unsigned char {
@@ -195,6 +206,7 @@ class Session {
     std::uint64_t order = 0;  ///< of finishing
     JobOutcome outcome;
     std::unique_ptr<Stream> stream{};
+    std::unique_ptr<Word> word{};  ///< null: its handler has said none
     std::size_t bytes() const { return outcome.body.size() + (stream ? stream->kept_bytes : 0); }
   };
   struct ByJob {
@@ -218,6 +230,8 @@ class Session {
   void say_ready(std::size_t capacity);
   void say_inventory(bool with_outcomes, TimePoint now);
   void say_outcome(const wire::Lease& lease, const JobOutcome& outcome);
+  void say_word(const wire::Lease& lease, Word& word, TimePoint now);
+  void say_words_due(TimePoint now);
   void say_chunks(const wire::Lease& lease, Stream& stream);
   void say_chunks_again(const wire::Lease& lease, Stream& stream);
   void say_outcomes_again(TimePoint now);
@@ -252,6 +266,7 @@ class Session {
   TimePoint heard_at_{}, said_heartbeat_at_{}, heard_heartbeat_at_{};
   TimePoint reconnect_at_{};  ///< greeting: when it counts as unheard
   TimePoint drain_deadline_{}, parting_until_{};
+  TimePoint words_due_ = TimePoint::max();  ///< the first word that is unsent
 
   Table table_;
   std::size_t running_ = 0, outcomes_ = 0, outcome_bytes_ = 0;

@@ -449,21 +449,24 @@ class Worker::Loop {
   }
 
   void take_finished(TimePoint now) {
-    sink_->take(finished_, pieces_);
-    for (worker::StreamPiece& piece : pieces_) {
+    sink_->take(handed_in_);
+    for (worker::StreamPiece& piece : handed_in_.pieces) {
       if (options_.calls) options_.calls->streams(piece.lease, now);
       session_.chunk(std::move(piece), now, effects_);
       carry_out(now);
     }
-    pieces_.clear();
-    for (worker::FinishedJob& job : finished_) {
+    for (worker::ProgressWord& word : handed_in_.words)
+      session_.progress(std::move(word), now);
+    for (worker::FinishedJob& job : handed_in_.finished) {
       if (!job.outcome.succeeded()) log_failure(job, now);
       tell_end(job, now);
       if (!traces_.empty()) traces_.erase({job.lease.job, job.lease.attempt});
       session_.finish(job.lease, std::move(job.outcome), now, effects_);
       carry_out(now);
     }
-    finished_.clear();
+    handed_in_.pieces.clear();
+    handed_in_.words.clear();
+    handed_in_.finished.clear();
   }
 
   // ---- life -------------------------------------------------------------------------------------------
@@ -597,8 +600,7 @@ class Worker::Loop {
   worker::Session session_;
   std::shared_ptr<CompletionSink> sink_;
   worker::Effects effects_;
-  std::vector<worker::FinishedJob> finished_;
-  std::vector<worker::StreamPiece> pieces_;
+  CompletionSink::HandedIn handed_in_;
 
   zmq::context_t context_{1};
   zmq::socket_t socket_;

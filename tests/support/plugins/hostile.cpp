@@ -105,6 +105,18 @@ void start(void* handler, const lanemq_job* job, lanemq_completion done) {
     failure.usage = &usage;
     host->failure(host, done, &failure);
   }
+  if (how == "progress" && host->size >= LANEMQ_HOST_WITH_PROGRESS) {
+    const std::string note(300, 'n');
+    host->progress(host, done, 7, "first", 5);
+    host->progress(host, done + 1'000'000, 8, "nobody's", 8);
+    host->progress(host, done, 999, note.data(), note.size());
+    answer(done, "done");
+    host->progress(host, done, 9, "late", 4);
+  }
+  if (how == "progress_without") {
+    host->progress(host, done, -1, nullptr, 10);
+    answer(done, "done");
+  }
   if (how == "log") {
     host->log(host, LANEMQ_WARNING, "two\nlines", 9);
     answer(done, "logged");

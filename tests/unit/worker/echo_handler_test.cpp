@@ -30,10 +30,10 @@ class EchoHandlerTest : public testing::Test {
     handler.start(job, Completion(sink_, lease, gate));
   }
   std::vector<FinishedJob> finished() {
-    std::vector<FinishedJob> jobs;
-    pieces_.clear();
-    sink_->take(jobs, pieces_);
-    return jobs;
+    CompletionSink::HandedIn all;
+    sink_->take(all);
+    pieces_ = std::move(all.pieces);
+    return std::move(all.finished);
   }
   /// The bytes of the pieces that came with the last finished().
   std::vector<std::string_view> pieces() const {

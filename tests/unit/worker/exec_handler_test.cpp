@@ -83,6 +83,21 @@ TEST_F(ExecHandlerTest, the_message_ends_with_what_was_said_last) {
   EXPECT_EQ(outcomes_.at(1).body.bytes(), "out\n");
 }
 
+TEST_F(ExecHandlerTest, a_line_of_stderr_says_how_far_a_program_is) {
+  const auto handler = runs(
+      "echo 'lanemq-progress 10 reads its input' >&2; echo 'a warning' >&2; read more;"
+      "echo lanemq-progress 90 >&2; echo '  lanemq-progress 91' >&2; echo 'is bad' >&2; exit 3");
+
+  start(*handler, 1, "go on\n");
+
+  EXPECT_EQ(outcome(*handler, 1).report->code, "exit_3");
+  ASSERT_TRUE(words_.contains(1));
+  EXPECT_EQ(words_[1].pct, 90);
+  EXPECT_EQ(words_[1].note, "");
+  EXPECT_NE(message(1).find("a warning"), std::string::npos);
+  EXPECT_EQ(message(1).find("lanemq-progress 10"), std::string::npos) << message(1);
+}
+
 TEST_F(ExecHandlerTest, a_stream_comes_in_pieces_as_they_are_written) {
   // The program goes on when the test has seen the first piece.
   const test::TemporaryDirectory folder;

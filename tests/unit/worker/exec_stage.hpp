@@ -54,14 +54,15 @@ class ExecStage : public testing::Test {
 
   /// Takes what was handed in.
   void take() {
-    std::vector<FinishedJob> jobs;
-    std::vector<StreamPiece> pieces;
-    sink_->take(jobs, pieces);
-    for (StreamPiece& piece : pieces) {
+    CompletionSink::HandedIn all;
+    sink_->take(all);
+    for (ProgressWord& word : all.words)
+      words_[word.lease.job] = std::move(word.said);
+    for (StreamPiece& piece : all.pieces) {
       streamed_[piece.lease.job] += piece.body.bytes();
       ++pieces_[piece.lease.job];
     }
-    for (FinishedJob& job : jobs)
+    for (FinishedJob& job : all.finished)
       EXPECT_TRUE(outcomes_.emplace(job.lease.job, std::move(job.outcome)).second) << "answered twice";
   }
   /// The outcome of a job; waits for it.
@@ -94,6 +95,7 @@ class ExecStage : public testing::Test {
   std::map<std::uint64_t, JobOutcome> outcomes_;
   std::map<std::uint64_t, std::string> streamed_;
   std::map<std::uint64_t, std::size_t> pieces_;
+  std::map<std::uint64_t, JobProgress> words_;  // the last of each job
 };
 
 }  // namespace lanemq::worker

@@ -69,10 +69,9 @@ class HttpHandlerTest : public testing::Test {
     return std::move(jobs[0]);
   }
   std::vector<FinishedJob> take() {
-    std::vector<FinishedJob> jobs;
-    std::vector<StreamPiece> pieces;
-    sink_->take(jobs, pieces);
-    return jobs;
+    CompletionSink::HandedIn all;
+    sink_->take(all);
+    return std::move(all.finished);
   }
 
   JobOutcome ask(const std::string& url, std::vector<std::string> headers = {}) {

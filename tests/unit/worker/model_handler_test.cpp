@@ -101,12 +101,11 @@ class ModelHandlerTest : public testing::Test {
   /// Takes in what has come; false when nothing comes for long.
   bool wait() {
     if (!turn_until_answered(*client_, *sink_)) return false;
-    std::vector<FinishedJob> finished;
-    std::vector<StreamPiece> pieces;
-    sink_->take(finished, pieces);
-    for (const StreamPiece& piece : pieces)
+    CompletionSink::HandedIn all;
+    sink_->take(all);
+    for (const StreamPiece& piece : all.pieces)
       pieces_.emplace_back(piece.body.bytes());
-    for (FinishedJob& job : finished) {
+    for (FinishedJob& job : all.finished) {
       EXPECT_EQ(job.lease, kLease);
       outcome_ = std::move(job.outcome);
     }

@@ -53,13 +53,14 @@ class PluginHandlerTest : public testing::Test {
   std::vector<FinishedJob> finished(std::size_t count) {
     std::vector<FinishedJob> jobs;
     while (jobs.size() < count) {
-      std::vector<FinishedJob> some;
-      std::vector<StreamPiece> pieces;
-      sink_->take(some, pieces);
-      for (FinishedJob& job : some)
+      CompletionSink::HandedIn all;
+      sink_->take(all);
+      for (FinishedJob& job : all.finished)
         jobs.push_back(std::move(job));
-      for (StreamPiece& piece : pieces)
+      for (StreamPiece& piece : all.pieces)
         pieces_ += piece.body.bytes();
+      for (ProgressWord& word : all.words)
+        words_.push_back((word.said.pct ? std::to_string(*word.said.pct) : "-") + " " + word.said.note);
       std::this_thread::yield();
     }
     return jobs;
@@ -82,6 +83,7 @@ class PluginHandlerTest : public testing::Test {
                  }};
   std::shared_ptr<CompletionSink> sink_ = std::make_shared<CompletionSink>();
   std::string pieces_;
+  std::vector<std::string> words_;
   std::uint64_t last_job_ = 0;
   JobOutcome last_;
 };
@@ -107,16 +109,16 @@ TEST_F(PluginHandlerTest, a_plugin_waits_for_a_slow_reader_and_goes_on) {
   const auto gate = std::make_shared<StreamGate>();
   start(*handler, {7, 1}, body, gate);
   std::size_t lines = 0;
-  std::vector<FinishedJob> jobs;
-  std::vector<StreamPiece> pieces;
+  CompletionSink::HandedIn all;
+  const std::vector<FinishedJob>& jobs = all.finished;
   while (jobs.empty()) {
-    sink_->take(jobs, pieces);
-    for (const StreamPiece& piece : pieces) {
+    sink_->take(all);
+    for (const StreamPiece& piece : all.pieces) {
       ASSERT_FALSE(piece.overrun);
       ++lines;
       if (gate->taken(1, piece.body.size())) handler->resume({7, 1});
     }
-    pieces.clear();
+    all.pieces.clear();
     std::this_thread::yield();
   }
   EXPECT_TRUE(jobs[0].outcome.succeeded());
@@ -211,10 +213,20 @@ TEST_F(PluginHandlerTest, a_hostile_plugin_ends_its_job_once_and_harms_no_other)
   EXPECT_NE(logged_.find("plugin.says service=tried text=\"two\\x0alines\""), std::string::npos) << logged_;
   EXPECT_NE(logged_.find("plugin.threw service=tried function=start what=cannot"), std::string::npos)
       << logged_;
-  std::vector<FinishedJob> more;
-  std::vector<StreamPiece> pieces;
-  sink_->take(more, pieces);
+  CompletionSink::HandedIn more;
+  sink_->take(more);
   EXPECT_TRUE(more.empty());
+}
+
+TEST_F(PluginHandlerTest, says_how_far_its_jobs_are) {
+  const auto handler = make("hostile");
+
+  EXPECT_EQ(end_of(*handler, "progress"), "done");
+  // Of words that nobody took in between the last one is left; bytes at no place are none.
+  EXPECT_EQ(words_, (std::vector<std::string>{"100 " + std::string(256, 'n')}));
+  words_.clear();
+  EXPECT_EQ(end_of(*handler, "progress_without"), "done");
+  EXPECT_EQ(words_, std::vector<std::string>{"- "});
 }
 
 TEST_F(PluginHandlerTest, garbage_in_a_failure_is_bounded) {
@@ -279,15 +291,13 @@ TEST_F(PluginHandlerTest, a_thousand_loads_and_unloads_under_load_leave_nothing)
     const auto handler = make("word_count", "", {{"threads", "2"}});
     for (std::uint64_t job = 1; job <= 4; ++job)
       start(*handler, {job, 1}, "some words of a job");
-    std::vector<FinishedJob> jobs;
-    std::vector<StreamPiece> pieces;
-    sink_->take(jobs, pieces);
-    ended += jobs.size();
+    CompletionSink::HandedIn all;
+    sink_->take(all);
+    ended += all.finished.size();
   }
-  std::vector<FinishedJob> jobs;
-  std::vector<StreamPiece> pieces;
-  sink_->take(jobs, pieces);
-  EXPECT_EQ(ended + jobs.size(), 4000u);  // answered, or handed back
+  CompletionSink::HandedIn all;
+  sink_->take(all);
+  EXPECT_EQ(ended + all.finished.size(), 4000u);  // answered, or handed back
   EXPECT_EQ(open_descriptors(), before);
 }
 

@@ -92,6 +92,18 @@ TEST_F(PoolHandlerTest, meta_and_extras_come_as_json) {
   EXPECT_EQ(line["body"], "");
 }
 
+TEST_F(PoolHandlerTest, a_process_says_how_far_its_job_is) {
+  const auto handler = each(
+      "say('progress', job, pct=40, note='reads'); say('progress', job, pct=101); "
+      "say('result', job, body='done')");
+
+  start(*handler, 1);
+
+  EXPECT_EQ(answer(*handler, 1), "done");
+  EXPECT_EQ(words_[1].pct, 100);
+  EXPECT_EQ(words_[1].note, "") << "each takes the place of the one before";
+}
+
 TEST_F(PoolHandlerTest, bytes_that_are_no_text_go_in_base64) {
   const auto handler = each("say('result', job, body_base64=job['body_base64'])");
   const std::string bytes("\x00\xFF\xFE\n", 4);

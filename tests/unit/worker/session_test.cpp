@@ -105,6 +105,10 @@ class SessionTest : public testing::Test {
     session_.chunk({.lease = lease, .body = Blob::copy(body)}, now_, effects_);
     return said();
   }
+  Lines progress(wire::Lease lease, int pct, const std::string& note = "") {
+    session_.progress({lease, {.pct = pct, .note = note}}, now_);
+    return said();
+  }
   Lines overrun(wire::Lease lease) {
     session_.chunk({.lease = lease, .body = {}, .overrun = true}, now_, effects_);
     return said();
@@ -947,6 +951,49 @@ TEST_F(SessionTest, passes_the_status_of_the_upstream_on) {
   wire::WorkerReport report;
   ASSERT_EQ(decoder.decode(session_.outbox().front().header, report), nullptr);
   EXPECT_EQ(std::get<wire::Failure>(report).upstream_status, 429);
+}
+
+TEST_F(SessionTest, sends_the_last_word_of_a_jobs_progress_a_few_times_a_second) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+
+  EXPECT_EQ(progress({1, 1}, 10, "reads"), Lines{"> progress 1.1 10 reads"});
+  EXPECT_EQ(progress({2, 1}, 20), Lines{"> progress 2.1 20"}) << "each job by itself";
+  EXPECT_EQ(progress({1, 1}, 11), Lines{});
+  EXPECT_EQ(progress({1, 1}, 12), Lines{});
+  EXPECT_EQ(session_.next_wakeup(), now_ + kProgressEvery);
+  EXPECT_EQ(pass(kProgressEvery - milliseconds(1)), Lines{});
+  EXPECT_EQ(pass(milliseconds(1)), Lines{"> progress 1.1 12"});
+  EXPECT_EQ(pass(kProgressEvery), Lines{}) << "nothing new";
+  EXPECT_EQ(progress({1, 1}, 13), Lines{"> progress 1.1 13"});
+}
+
+TEST_F(SessionTest, says_no_progress_of_what_is_over_or_not_wanted) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+  progress({1, 1}, 10);
+  progress({1, 1}, 11);
+
+  finish({1, 1});
+  EXPECT_EQ(pass(kProgressEvery), Lines{}) << "its outcome says more";
+  EXPECT_EQ(progress({1, 1}, 12), Lines{});
+  EXPECT_EQ(progress({7, 1}, 12), Lines{});
+  hear(stale({2, 1}));
+  EXPECT_EQ(progress({2, 1}, 12), Lines{});
+}
+
+TEST_F(SessionTest, says_the_last_progress_again_behind_its_inventory) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+  progress({1, 1}, 10);
+  progress({1, 1}, 11, "more");
+
+  const Lines again = hear(unknown_session());
+  EXPECT_EQ(again, (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> progress 1.1 11 more"}));
+  EXPECT_EQ(pass(kProgressEvery), Lines{}) << "it is said";
 }
 
 }  // namespace

@@ -112,6 +112,7 @@ void Child::read_errors(std::size_t reads_max) {
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size <= 0) return close(errors_.end);
     const auto count = static_cast<std::size_t>(size);
+    owner_.on_errors(*this, {host_.buffer_.data(), count});
     const std::size_t kept = std::min(count, kLastWordsMax);
     if (errors_.text.size() + kept > 2 * kLastWordsMax)
       errors_.text.erase(0, errors_.text.size() - (kLastWordsMax - kept));

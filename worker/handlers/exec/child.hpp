@@ -43,6 +43,10 @@ class ChildOwner {
   virtual ~ChildOwner() = default;
   /// A piece of the program's stdout. False: no more until Child::resume(). Must not destroy the child.
   virtual bool on_output(Child& child, std::string_view bytes) = 0;
+  /// A piece of the program's stderr. Must not destroy the child.
+  virtual void on_errors(Child& child, std::string_view bytes) {
+    static_cast<void>(child), static_cast<void>(bytes);
+  }
   /// The program and all that came from it have ended, and all its output was handed over. The last call; the
   /// owner may destroy the child.
   virtual void on_end(Child& child, ChildEnd end) = 0;

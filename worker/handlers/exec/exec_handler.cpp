@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/settings/values.hpp"
+#include "worker/handlers/exec/progress_lines.hpp"
 
 namespace lanemq::worker {
 
@@ -17,11 +18,16 @@ struct ExecHandler::Run final : ChildOwner {
   Run(ExecHandler& owner, Waiting from) : handler(owner), job(std::move(from)) {}
 
   bool on_output(Child&, std::string_view bytes) override { return handler.on_output(*this, bytes); }
+  void on_errors(Child&, std::string_view bytes) override {
+    for (JobProgress& said : words.read(bytes))
+      job.done.progress(std::move(said));
+  }
   void on_end(Child&, ChildEnd end) override { handler.on_end(*this, std::move(end)); }
 
   ExecHandler& handler;
   Waiting job;
   std::unique_ptr<Child> child{};
+  ProgressLines words{};
   std::string output{};  ///< of a job without `stream`
   std::size_t came = 0;  ///< bytes of output
   ExecStop why = ExecStop::none;
@@ -167,6 +173,7 @@ bool ExecHandler::on_output(Run& run, std::string_view bytes) {
 
 void ExecHandler::on_end(Run& run, ChildEnd end) {
   set_timer(run, std::nullopt);
+  end.last_words = without_progress(end.last_words);
   const auto output = std::make_shared<const std::string>(std::move(run.output));
   const auto answer = Blob::own(output, *output);
   if (run.why != ExecStop::none) {

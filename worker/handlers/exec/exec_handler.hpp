@@ -47,7 +47,8 @@ class HostedHandler : public Handler {
 std::vector<std::string> job_variables(const JobCall& job);
 
 /// Runs a program for each job: the body is its stdin, the answer its stdout, with `stream` in pieces as they
-/// come. exec_outcome.hpp has what its end means. What the program has started ends with it.
+/// come. Lines of its stderr may say how far it is (progress_lines.hpp). exec_outcome.hpp has what its end
+/// means. What the program has started ends with it.
 ///
 /// A job that is cancelled, or whose time is over, gets SIGTERM, and SIGKILL after ExecOptions::grace; its
 /// outcome is handed in when all of its processes are gone. A program that writes too much is killed.

@@ -324,6 +324,7 @@ void PoolHandler::on_line(Process& process, std::string_view line) {
   }
   Held& held = found->second;
   if (answer->what == PoolAnswer::What::chunk) return on_chunk(process, held, *answer);
+  if (answer->what == PoolAnswer::What::progress) return held.done.progress(std::move(answer->progress));
   timers_.erase({held.due, &process, answer->job});
   finish(held, *answer);
   process.jobs.erase(found);

@@ -141,14 +141,22 @@ PoolAnswer answer_of(const Json& object) {
   const std::string op = text(object, "op");
   if (op == "chunk")
     answer.what = PoolAnswer::What::chunk;
+  else if (op == "progress")
+    answer.what = PoolAnswer::What::progress;
   else if (op == "error")
     answer.what = PoolAnswer::What::error;
   else if (op != "result")
-    throw Wrong{"op is \"" + printable(op, 64) + "\", and must be chunk, result or error"};
+    throw Wrong{"op is \"" + printable(op, 64) + "\", and must be chunk, progress, result or error"};
   const auto job = whole(object, "job");
   if (!job) throw Wrong{"job is missing"};
   answer.job = static_cast<std::uint64_t>(*job);
   answer.attempt = whole(object, "attempt");
+  if (answer.what == PoolAnswer::What::progress) {
+    if (const auto pct = whole(object, "pct"))
+      answer.progress.pct = static_cast<int>(std::min<std::int64_t>(*pct, limits::progress_pct_max));
+    answer.progress.note = text(object, "note");
+    return answer;
+  }
   answer.body = body_of(object);
   if (answer.what == PoolAnswer::What::chunk) {
     answer.seq = whole(object, "seq");

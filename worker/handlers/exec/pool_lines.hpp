@@ -25,11 +25,12 @@ std::string window_line(wire::Lease lease, std::int64_t seq);
 
 /// What a process says of a job.
 struct PoolAnswer {
-  enum class What : unsigned char { chunk, result, error };
+  enum class What : unsigned char { chunk, progress, result, error };
   What what = What::result;
   std::uint64_t job = 0;
   std::optional<std::int64_t> attempt{};  ///< none: of the one that the process has
   std::optional<std::int64_t> seq{};      ///< of a chunk
+  JobProgress progress{};                 ///< of a progress
   std::string body{};                     ///< of an error, too
   std::optional<wire::Usage> usage{};
   std::optional<wire::UpstreamLimits> limits{};

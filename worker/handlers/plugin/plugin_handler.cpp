@@ -155,7 +155,8 @@ PluginHandler::PluginHandler(std::string service, const PluginOptions& options, 
             .success = &PluginHandler::success,
             .failure = &PluginHandler::failure,
             .log = &PluginHandler::say,
-            .context = this} {
+            .context = this,
+            .progress = &PluginHandler::progress} {
   make(options, capacity);
 }
 
@@ -299,6 +300,14 @@ bool PluginHandler::chunk(const lanemq_host*, lanemq_completion done, const char
   if (!wrong.empty())
     held.take(done, [&](HeldCompletions::Held& job) { job.done.failure(bad_answer(wrong)); });
   return more;
+}
+
+void PluginHandler::progress(const lanemq_host*, lanemq_completion done, std::int32_t percent,
+                             const char* note, std::size_t note_size) {
+  HeldCompletions::of_process().with(done, [&](HeldCompletions::Held& job) {
+    job.done.progress({.pct = percent < 0 ? std::nullopt : std::optional(percent),
+                       .note = std::string(beginning(view_of({note, note_size}), kTextMax))});
+  });
 }
 
 void PluginHandler::success(const lanemq_host*, lanemq_completion done, const char* data, std::size_t size,

@@ -44,6 +44,8 @@ class PluginHandler final : public Handler {
 
  private:
   static bool chunk(const lanemq_host* host, lanemq_completion done, const char* data, std::size_t size);
+  static void progress(const lanemq_host* host, lanemq_completion done, std::int32_t percent,
+                       const char* note, std::size_t note_size);
   static void success(const lanemq_host* host, lanemq_completion done, const char* data, std::size_t size,
                       const lanemq_usage* usage, const lanemq_limits* limits);
   static void failure(const lanemq_host* host, lanemq_completion done, const lanemq_failure* failure);

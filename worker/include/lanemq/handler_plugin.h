@@ -127,7 +127,14 @@ struct lanemq_host {
   /* Writes a line to the worker's log (`plugin.says`); the level is of lanemq_log_level. */
   void (*log)(const lanemq_host* host, int32_t level, const char* text, size_t size);
   const void* context; /* the worker's own */
+  /* Says how far the job is, for who asks the broker: `percent` of 0 to 100, negative: not known; and a
+   * note for people of up to 256 bytes, or none. From the first call on the broker ends the attempt where
+   * neither this nor a chunk comes for its lane's stall_timeout. Older workers do not have it: call it where
+   * `size` >= LANEMQ_HOST_WITH_PROGRESS. */
+  void (*progress)(const lanemq_host* host, lanemq_completion done, int32_t percent, const char* note,
+                   size_t note_size);
 };
+#define LANEMQ_HOST_WITH_PROGRESS (offsetof(lanemq_host, progress) + sizeof(void*))
 
 /* What a handler is created from. Valid until create() returns. */
 typedef struct lanemq_plugin_config {

@@ -54,13 +54,20 @@ struct JobFailure {
   std::optional<int> upstream_status{};  ///< the HTTP status, where the upstream answered
 };
 
+/// How far a job is, for Completion::progress().
+struct JobProgress {
+  std::optional<int> pct{};  ///< 0..100; others are taken for the nearest
+  std::string note{};        ///< for people; limits::progress_note_bytes_max bytes of it count
+};
+
 class CompletionSink;
 namespace worker {
 class StreamGate;
 }
 
-/// Answers a job: success() or failure(), once; before it, if the job asks for a stream, any number of
-/// chunk(). From any thread, one call at a time. On the thread of Worker::run() a call costs no wake-up.
+/// Answers a job: success() or failure(), once; before it any number of progress() and, if the job asks for a
+/// stream, of chunk(). From any thread, one call at a time. On the thread of Worker::run() a call costs no
+/// wake-up.
 ///
 /// A Completion that is destroyed unused ends its job as `retry` with code `abandoned`, so that a handler
 /// that forgets one loses no job. After its worker has ended it does nothing.
@@ -83,6 +90,11 @@ class Completion {
   /// the job as `permanent` with code `stream_overrun`. After the job's end, or when nobody wants it any
   /// more, the call does nothing and returns true. An empty piece is ignored.
   bool chunk(Blob piece);
+  /// Says how far the job is, for who asks the broker. Each word replaces the one before, and as often as
+  /// wanted: of many the worker sends a few a second, the last among them. From the first one on the broker
+  /// ends the attempt where neither a word nor a piece comes for its lane's stall_timeout. After the job's
+  /// end the call does nothing.
+  void progress(JobProgress said);
   /// Ends the job with its answer; of a stream, with the rest of it, mostly nothing. Requires: neither
   /// success() nor failure() was called before.
   void success(Blob body, std::optional<wire::Usage> usage = std::nullopt,
