@@ -232,6 +232,31 @@ class Methods(SdkCase):
             client.fetch("doomed")
         self.assertEqual(client.status("nobody").state, "unknown")
 
+    def test_a_handler_says_how_far_it_is(self):
+        said, go = threading.Event(), threading.Event()
+
+        def works(job):
+            for pct in range(1000):
+                job.progress(pct / 10, "å" * 200)
+            job.progress(42.7, "half way")
+            said.set()
+            go.wait(harness.PATIENCE)
+            return b"done"
+
+        self.serve({"works": works})
+        client = self.connect()
+        client.leave("works", id="long")
+        self.assertTrue(said.wait(harness.PATIENCE))
+
+        harness.wait_until(lambda: client.status("long").note == "half way", "the last word")
+        status = client.status("long")
+        self.assertEqual((status.state, status.pct), ("running", 42))
+        self.assertLess(status.silent, harness.PATIENCE)
+        self.assertLess(self.room.stats()["counters"]["progress_in"], 100)
+        go.set()
+        self.assertEqual(client.fetch("long").body, b"done")
+        self.assertEqual((client.status("long").pct, client.status("long").note, client.status("long").silent), (None, "", None))
+
     def test_explain_says_what_lanemq_explain_says(self):
         held = Held()
         self.serve({"held": held}, capacity=1)

@@ -138,6 +138,9 @@ export class Answer {
  * @property {number} [etaMs] Until it may go on, where the broker knows.
  * @property {string} [blockedBy] Of a job that waits: for what.
  * @property {string} [worker] Of a job that runs: where.
+ * @property {number} [pct] Of a job that runs and whose worker says how far it is: in percent.
+ * @property {string} [note] The same in words.
+ * @property {number} [silentMs] For how long it has said nothing.
  * @property {{ code?: string, message?: string }} error Of a job that failed.
  */
 /**
@@ -185,6 +188,9 @@ export function statusOf(fields) {
     etaMs: wire.optionalInt(fields, "eta_ms"),
     blockedBy: wire.optionalText(fields, "blocked_by"),
     worker: wire.optionalText(fields, "worker"),
+    pct: wire.optionalInt(fields, "pct"),
+    note: wire.optionalText(fields, "note"),
+    silentMs: wire.optionalInt(fields, "silent_ms"),
     error: fields.error ?? {},
   };
 }

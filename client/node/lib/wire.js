@@ -15,6 +15,7 @@ export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 export const NAME_BYTES_MAX = 128;
 export const DURATION_MS_MAX = 31_536_000_000;
 export const STREAM_CHUNKS_MAX = 64;
+export const PROGRESS_NOTE_BYTES_MAX = 256;
 export const STREAM_BYTES_MAX = 262_144;
 export const CAPACITY_MAX = 1024;
 export const LIST_ENTRIES_MAX = 256;
@@ -193,6 +194,18 @@ export function checkName(what, name) {
     throw new RangeError(`${what} has ${size} bytes; the limits are 1 and ${NAME_BYTES_MAX}`);
   }
   return name;
+}
+
+/**
+ * The beginning of a text, of so many bytes at most and no half character.
+ * @param {string} text
+ * @param {number} bytes
+ */
+export function beginning(text, bytes) {
+  const whole = Buffer.from(text);
+  let end = Math.min(whole.length, bytes);
+  while (end > 0 && end < whole.length && (/** @type {number} */ (whole[end]) & 0xc0) === 0x80) end -= 1;
+  return whole.subarray(0, end).toString();
 }
 
 /** @param {unknown} value */

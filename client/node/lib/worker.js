@@ -40,6 +40,8 @@ import * as wire from "./wire.js";
 export const VERSION = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
 const DRAIN_TIMEOUT_MS = 10_000;
 const CODE_CHARS_MAX = 100;
+/** Words of one job's progress go to the worker's thread at once, but not more often; the others with what else there is to say. */
+const SAY_EVERY_MS = 50;
 /** Pieces of one job whose chunk() was not awaited, beyond a full window. */
 const PIECES_WAITING_MAX = 64;
 const GONE_WITHIN_MS = 5000; // of a process that ends while its worker serves
@@ -156,6 +158,10 @@ export class JobCall {
   /** @type {StreamGate | undefined} */
   #gate;
   #endsAt;
+  #say;
+  #saidAt = -Infinity;
+  /** @type {wire.Fields | undefined} Of progress(), until it is said. */
+  #word;
 
   /**
    * @internal
@@ -165,8 +171,10 @@ export class JobCall {
    * @param {Int32Array} cancelled
    * @param {number} place
    * @param {(piece: Buffer) => void} send
+   * @param {(word: wire.Fields, atOnce: boolean) => void} say
    */
-  constructor(lease, fields, body, cancelled, place, send) {
+  constructor(lease, fields, body, cancelled, place, send, say) {
+    this.#say = say;
     this.#cancelled = cancelled;
     this.#place = place;
     /** The request's bytes. */
@@ -241,6 +249,33 @@ export class JobCall {
     if (!this.#gate) throw new TypeError("the client wants no pieces: chunk() is for jobs whose `stream` is true");
     this.check();
     return this.#gate.enter(bodyBytes(body));
+  }
+
+  /**
+   * Says how far the job is, for who asks the broker: in percent, and in up to 256 bytes of words. Each word replaces the one before,
+   * and as often as wanted: of many a few a second are sent, the last among them. Also a handler that computes is heard. From the
+   * first word on the broker ends the attempt where neither a word nor a piece comes for its lane's `stall_timeout`.
+   * @param {number | undefined} [pct]
+   * @param {string} [note]
+   */
+  progress(pct, note = "") {
+    /** @type {wire.Fields} */
+    const word = {};
+    if (pct !== undefined) word.pct = Math.trunc(Math.min(Math.max(pct, 0), 100)) || 0;
+    if (note) word.note = wire.beginning(note, wire.PROGRESS_NOTE_BYTES_MAX);
+    const now = performance.now();
+    if (now - this.#saidAt >= SAY_EVERY_MS) {
+      this.#saidAt = now;
+      this.#word = undefined;
+      return this.#say(word, true);
+    }
+    const waits = this.#word !== undefined;
+    this.#word = word;
+    if (waits) return;
+    queueMicrotask(() => {
+      if (this.#word) this.#say(this.#word, false);
+      this.#word = undefined;
+    });
   }
 
   /** @internal Until the pieces that wait are sent, or nobody wants them. */
@@ -420,13 +455,19 @@ export class Worker {
     return () => Atomics.wait(this.#gone, 0, 0, GONE_WITHIN_MS);
   }
 
-  /** @param {Order} order */
-  #tell(order) {
-    if (this.#orders.push(order) > 1) return;
-    queueMicrotask(() => {
-      this.#thread?.postMessage(this.#orders);
-      this.#orders = [];
-    });
+  /**
+   * @param {Order} order
+   * @param {boolean} [atOnce] Not when the main thread pauses next.
+   */
+  #tell(order, atOnce = false) {
+    const first = this.#orders.push(order) === 1;
+    if (atOnce) this.#post();
+    else if (first) queueMicrotask(() => this.#post());
+  }
+
+  #post() {
+    if (this.#orders.length > 0) this.#thread?.postMessage(this.#orders);
+    this.#orders = [];
   }
 
   /** @param {Told} told */
@@ -464,7 +505,9 @@ export class Worker {
    */
   async #handle(lease, fields, body, place) {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-    const call = new JobCall(lease, fields, bytes, this.#cancelled, place, (piece) => this.#tell({ what: "piece", lease, body: piece }));
+    const call = new JobCall(lease, fields, bytes, this.#cancelled, place,
+      (piece) => this.#tell({ what: "piece", lease, body: piece }),
+      (word, atOnce) => this.#tell({ what: "progress", lease, word }, atOnce));
     this.#calls.set(lease.join(), { call, place });
     const outcome = await this.#outcomeOf(call);
     await call.piecesSent();

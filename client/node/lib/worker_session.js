@@ -35,6 +35,7 @@ const PARTING_MAX = 2000; // the broker answers outcomes at a goodbye, or with i
 const REFUSED_PAUSE = 5000; // `ready` again later
 const REOPEN_FAILED_PAUSE = 1000;
 export const MESSAGE_CHARS_MAX = 1024;
+const PROGRESS_EVERY = 250; // a job's progress is sent at most so often; of words in between the last one
 
 /** @param {Lease} lease */
 const nameOf = ([job, attempt]) => `${job} ${attempt}`;
@@ -51,6 +52,10 @@ class Held {
   first = 0; // the number of the first kept piece
   /** @type {Outcome | undefined} */
   outcome = undefined;
+  /** @type {Fields | undefined} The last of its progress. */
+  word = undefined;
+  wordAt = 0; // when it was sent
+  wordUnsent = false; // it came too soon behind the one before
 
   /** @param {Lease} lease */
   constructor(lease) {
@@ -104,6 +109,7 @@ export class WorkerSession {
   #heardHeartbeatAt = -Infinity;
   #drainDeadline = Infinity;
   #partingUntil = Infinity;
+  #wordsDue = Infinity;
   /** @type {number | undefined} */
   #reopenAt = undefined;
   #lost = 0;
@@ -139,6 +145,22 @@ export class WorkerSession {
     if (held?.phase !== "running") return;
     held.kept.push(body);
     this.#sayPiece(held, held.first + held.kept.size - 1, body);
+  }
+
+  /**
+   * How far a job is. Ignored for a lease that nobody wants any more.
+   * @param {Lease} lease
+   * @param {Fields} word
+   * @param {number} now
+   */
+  progress(lease, word, now) {
+    const held = this.#held.get(nameOf(lease));
+    if (held?.phase !== "running") return;
+    const first = held.word === undefined;
+    held.word = word;
+    if (first || now >= held.wordAt + PROGRESS_EVERY) return this.#sayWord(held, word, now);
+    held.wordUnsent = true;
+    this.#wordsDue = Math.min(this.#wordsDue, held.wordAt + PROGRESS_EVERY);
   }
 
   /**
@@ -257,6 +279,7 @@ export class WorkerSession {
     if (!this.#metBefore) return;
     this.#sayInventory(now);
     for (const held of this.#held.values()) {
+      if (held.phase === "running" && held.word) this.#sayWord(held, held.word, now);
       const kept = held.kept.drain();
       kept.forEach((body, index) => {
         held.kept.push(body);
@@ -277,6 +300,7 @@ export class WorkerSession {
     }
     if (this.#leaving && now >= this.#drainDeadline) return this.leave();
     if (this.#reopenAt === undefined && now >= this.#heardAt + SILENT_INTERVALS * this.#heartbeat) this.#reopenAt = now;
+    if (now >= this.#wordsDue) this.#sayWordsDue(now);
     if (this.#state === "serving" && now >= this.#heartbeatDue()) this.#sayInventory(now);
   }
 
@@ -286,6 +310,7 @@ export class WorkerSession {
     if (this.#state === "parting") return this.#partingUntil;
     let due = this.#reopenAt ?? this.#heardAt + SILENT_INTERVALS * this.#heartbeat;
     if (this.#state === "serving") due = Math.min(due, this.#heartbeatDue());
+    due = Math.min(due, this.#wordsDue);
     return this.#leaving ? Math.min(due, this.#drainDeadline) : due;
   }
 
@@ -348,6 +373,30 @@ export class WorkerSession {
     const jobs = [...running, ...finished].slice(0, INVENTORY_MAX).map(({ lease }) => lease);
     this.#say("heartbeat", jobs.length > 0 ? { jobs } : {});
     this.#saidHeartbeatAt = now;
+  }
+
+  /**
+   * @param {Held} held
+   * @param {Fields} word
+   * @param {number} now
+   */
+  #sayWord(held, word, now) {
+    held.wordUnsent = false;
+    held.wordAt = now;
+    this.#say("progress", { job: held.lease[0], attempt: held.lease[1], ...word });
+  }
+
+  /**
+   * Sends the words that came too soon before. A job that is over says none.
+   * @param {number} now
+   */
+  #sayWordsDue(now) {
+    this.#wordsDue = Infinity;
+    for (const held of this.#held.values()) {
+      if (held.phase !== "running" || !held.wordUnsent || !held.word) continue;
+      if (now >= held.wordAt + PROGRESS_EVERY) this.#sayWord(held, held.word, now);
+      else this.#wordsDue = Math.min(this.#wordsDue, held.wordAt + PROGRESS_EVERY);
+    }
   }
 
   /**

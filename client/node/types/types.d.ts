@@ -174,6 +174,9 @@ export class Answer {
  * @property {number} [etaMs] Until it may go on, where the broker knows.
  * @property {string} [blockedBy] Of a job that waits: for what.
  * @property {string} [worker] Of a job that runs: where.
+ * @property {number} [pct] Of a job that runs and whose worker says how far it is: in percent.
+ * @property {string} [note] The same in words.
+ * @property {number} [silentMs] For how long it has said nothing.
  * @property {{ code?: string, message?: string }} error Of a job that failed.
  */
 /**
@@ -344,6 +347,18 @@ export type Status = {
      * Of a job that runs: where.
      */
     worker?: string | undefined;
+    /**
+     * Of a job that runs and whose worker says how far it is: in percent.
+     */
+    pct?: number | undefined;
+    /**
+     * The same in words.
+     */
+    note?: string | undefined;
+    /**
+     * For how long it has said nothing.
+     */
+    silentMs?: number | undefined;
     /**
      * Of a job that failed.
      */

@@ -44,6 +44,12 @@ export function checkValue(name: string, value: unknown, depth?: number): void;
  * @returns {string}
  */
 export function checkName(what: string, name: unknown): string;
+/**
+ * The beginning of a text, of so many bytes at most and no half character.
+ * @param {string} text
+ * @param {number} bytes
+ */
+export function beginning(text: string, bytes: number): string;
 /** @typedef {Record<string, any>} Fields */
 /** @typedef {{ fields: Fields, body: Buffer }} Item One message of a batch, with all its fields. */
 export const HEADER_BYTES_MAX: 16384;
@@ -56,6 +62,7 @@ export const BODY_BYTES_MAX: number;
 export const NAME_BYTES_MAX: 128;
 export const DURATION_MS_MAX: 31536000000;
 export const STREAM_CHUNKS_MAX: 64;
+export const PROGRESS_NOTE_BYTES_MAX: 256;
 export const STREAM_BYTES_MAX: 262144;
 export const CAPACITY_MAX: 1024;
 export const LIST_ENTRIES_MAX: 256;

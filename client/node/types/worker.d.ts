@@ -50,8 +50,9 @@ export class JobCall {
      * @param {Int32Array} cancelled
      * @param {number} place
      * @param {(piece: Buffer) => void} send
+     * @param {(word: wire.Fields, atOnce: boolean) => void} say
      */
-    constructor(lease: Lease, fields: wire.Fields, body: Buffer, cancelled: Int32Array, place: number, send: (piece: Buffer) => void);
+    constructor(lease: Lease, fields: wire.Fields, body: Buffer, cancelled: Int32Array, place: number, send: (piece: Buffer) => void, say: (word: wire.Fields, atOnce: boolean) => void);
     /** The request's bytes. */
     body: Buffer<ArrayBufferLike>;
     /** @type {string} */
@@ -104,6 +105,14 @@ export class JobCall {
      * @returns {Promise<void>}
      */
     chunk(body: Body): Promise<void>;
+    /**
+     * Says how far the job is, for who asks the broker: in percent, and in up to 256 bytes of words. Each word replaces the one before,
+     * and as often as wanted: of many a few a second are sent, the last among them. Also a handler that computes is heard. From the
+     * first word on the broker ends the attempt where neither a word nor a piece comes for its lane's `stall_timeout`.
+     * @param {number | undefined} [pct]
+     * @param {string} [note]
+     */
+    progress(pct?: number | undefined, note?: string): void;
     /** @internal Until the pieces that wait are sent, or nobody wants them. */
     piecesSent(): Promise<void>;
     /** @internal @param {number} count @param {number} size */

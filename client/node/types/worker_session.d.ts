@@ -42,6 +42,13 @@ export class WorkerSession {
      */
     piece(lease: Lease, body: Uint8Array): void;
     /**
+     * How far a job is. Ignored for a lease that nobody wants any more.
+     * @param {Lease} lease
+     * @param {Fields} word
+     * @param {number} now
+     */
+    progress(lease: Lease, word: Fields, now: number): void;
+    /**
      * A handler is done; its outcome goes behind its pieces.
      * @param {Lease} lease
      * @param {Outcome} outcome

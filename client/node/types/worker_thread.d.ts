@@ -17,6 +17,10 @@ export type Order = {
     lease: Lease;
     body: Uint8Array;
 } | {
+    what: "progress";
+    lease: Lease;
+    word: import("./wire.js").Fields;
+} | {
     what: "finish";
     lease: Lease;
     place: number;

@@ -145,6 +145,10 @@ class Status:
     blocked_by: str | None = None
     #: Of a job that runs: where.
     worker: str | None = None
+    #: Of a job that runs and whose worker says how far it is: in percent, and in words; and the seconds for which it has said nothing.
+    pct: int | None = None
+    note: str = ""
+    silent: float | None = None
     #: Of a job that failed: `code` and `message`.
     error: Mapping[str, Any] = field(default_factory=dict)
 
@@ -177,11 +181,12 @@ class Pong:
 
 
 def status_of(fields: Mapping[str, Any]) -> Status:
-    eta = fields.get("eta_ms")
+    eta, silent = fields.get("eta_ms"), fields.get("silent_ms")
     return Status(id=fields.get("id", ""), state=fields.get("state", "unknown"), lane=fields.get("lane"),
                   attempts=fields.get("attempts", 0), queued=fields.get("queued_ms", 0) / 1000,
                   eta=None if eta is None else eta / 1000, blocked_by=fields.get("blocked_by"),
-                  worker=fields.get("worker"), error=fields.get("error") or {})
+                  worker=fields.get("worker"), pct=fields.get("pct"), note=fields.get("note", ""),
+                  silent=None if silent is None else silent / 1000, error=fields.get("error") or {})
 
 
 def body_bytes(body: Body) -> bytes:

@@ -42,8 +42,11 @@ class Result:
 class JobCall:
     """A job for a handler. Of the handler's thread; `cancelled` and `check` may be used from any."""
 
-    def __init__(self, lease: Lease, fields: wire.Fields, body: bytes, send: Callable[[Lease, bytes], None]) -> None:
-        self._lease, self._send = lease, send
+    def __init__(self, lease: Lease, fields: wire.Fields, body: bytes, send: Callable[[Lease, bytes], None],
+                 say: Callable[[JobCall], None]) -> None:
+        self._lease, self._send, self._say = lease, send, say
+        self._word_lock = threading.Lock()
+        self._word: wire.Fields | None = None  # of progress(), until the driver's thread takes it
         self._cancelled = threading.Event()
         self._gate = StreamGate() if fields.get("stream") else None
         #: The request's bytes.
@@ -92,6 +95,25 @@ class JobCall:
         """Raises JobCancelled where the job is cancelled."""
         if self._cancelled.is_set():
             raise JobCancelled(self.id)
+
+    def progress(self, pct: float | None = None, note: str = "") -> None:
+        """Says how far the job is, for who asks the broker: in percent, and in up to 256 bytes of words. Each word replaces the one
+        before, and as often as wanted: of many a few a second are sent, the last among them. From the first one on the broker
+        ends the attempt where neither a word nor a piece comes for its lane's `stall_timeout`."""
+        word: wire.Fields = {}
+        if pct is not None:
+            word["pct"] = int(min(max(pct, 0), 100))
+        if note:
+            word["note"] = note.encode()[:wire.PROGRESS_NOTE_BYTES_MAX].decode(errors="ignore")
+        with self._word_lock:
+            waits, self._word = self._word is not None, word
+        if not waits:  # else the driver's thread is told already
+            self._say(self)
+
+    def _take_word(self) -> wire.Fields | None:
+        with self._word_lock:
+            word, self._word = self._word, None
+        return word
 
     def chunk(self, body: Body) -> None:
         """Sends a piece of the answer. Waits while the reader is 64 pieces or 256 KiB behind; raises JobCancelled where the
@@ -290,12 +312,19 @@ class Worker:
     def _send_piece(self, lease: Lease, body: bytes) -> None:
         self._tell(self._session.piece, lease, body)
 
+    def _say_word(self, call: JobCall) -> None:
+        self._tell(self._take_word, call)
+
     # ---- on the driver's thread -----------------------------------------------------------------------------------
 
     def _take_inbox(self, now: float) -> None:
         while self._inbox:
             act, arguments = self._inbox.popleft()
             act(*arguments, now)
+
+    def _take_word(self, call: JobCall, now: float) -> None:
+        if (word := call._take_word()) is not None:
+            self._session.progress(call._lease, word, now)
 
     def _finish(self, lease: Lease, outcome: Outcome, now: float) -> None:
         self._busy -= 1
@@ -326,7 +355,7 @@ class Worker:
                 self._over.set()
 
     def _start(self, lease: Lease, fields: wire.Fields, body: bytes) -> None:
-        call = JobCall(lease, fields, body, self._send_piece)
+        call = JobCall(lease, fields, body, self._send_piece, self._say_word)
         if call._gate is not None:
             self._session.watch(lease, call._gate)
         self._calls[lease] = call

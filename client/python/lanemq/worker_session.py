@@ -26,6 +26,7 @@ HEARTBEAT_MIN, HEARTBEAT_MAX = 0.01, 3600.0
 PARTING_MAX = 2.0  # the broker answers outcomes at a goodbye, or with its next heartbeat
 REFUSED_PAUSE = 5.0  # `ready` again later
 MESSAGE_CHARS_MAX = 1024
+PROGRESS_EVERY = 0.25  # a job's progress is sent at most so often; of words in between the last one
 
 Lease = tuple[int, int]  # job, attempt
 
@@ -57,6 +58,9 @@ class Held:
     kept: deque[bytes] = field(default_factory=deque)  # pieces that no window covered; bounded by the gate
     first: int = 0  # the number of the first kept piece
     outcome: Outcome | None = None
+    word: wire.Fields | None = None  # the last of its progress
+    word_at: float = 0.0  # when it was sent
+    word_unsent: bool = False  # it came too soon behind the one before
 
     def size(self) -> int:
         return len(self.outcome.body) if self.outcome else 0
@@ -88,7 +92,7 @@ class WorkerSession:
         self._met_before = self._leaving = self._told_to_drain = self._parted_again = False
         self._heard_at = self._said_heartbeat_at = now
         self._heard_heartbeat_at = float("-inf")
-        self._drain_deadline = self._parting_until = float("inf")
+        self._drain_deadline = self._parting_until = self._words_due = float("inf")
         self._reopen_at: float | None = None
         self._lost = 0
         self.outcomes_dropped = self.stale = self.undecodable = 0
@@ -103,6 +107,17 @@ class WorkerSession:
             return
         held.kept.append(body)
         self._say_piece(held, held.first + len(held.kept) - 1, body)
+
+    def progress(self, lease: Lease, word: wire.Fields, now: float) -> None:
+        """How far a job is. Ignored for a lease that nobody wants any more."""
+        held = self._held.get(lease)
+        if held is None or held.phase != "running":
+            return
+        first, held.word = held.word is None, word
+        if first or now >= held.word_at + PROGRESS_EVERY:
+            return self._say_word(held, now)
+        held.word_unsent = True
+        self._words_due = min(self._words_due, held.word_at + PROGRESS_EVERY)
 
     def finish(self, lease: Lease, outcome: Outcome, now: float) -> None:
         """A handler is done; its outcome goes behind its pieces."""
@@ -195,6 +210,8 @@ class WorkerSession:
             return
         self._say_inventory(now)
         for held in self._held.values():
+            if held.phase == "running" and held.word is not None:
+                self._say_word(held, now)
             for seq, body in enumerate(held.kept, held.first):
                 self._say_piece(held, seq, body)
             if held.phase == "finished":
@@ -213,6 +230,8 @@ class WorkerSession:
             return self.leave(now)
         if self._reopen_at is None and now >= self._heard_at + SILENT_INTERVALS * self._heartbeat:
             self._reopen_at = now
+        if now >= self._words_due:
+            self._say_words_due(now)
         if self._state == "serving" and now >= self._heartbeat_due():
             self._say_inventory(now)
 
@@ -224,6 +243,7 @@ class WorkerSession:
         due = self._reopen_at if self._reopen_at is not None else self._heard_at + SILENT_INTERVALS * self._heartbeat
         if self._state == "serving":
             due = min(due, self._heartbeat_due())
+        due = min(due, self._words_due)
         return min(due, self._drain_deadline) if self._leaving else due
 
     def _heartbeat_due(self) -> float:
@@ -269,6 +289,22 @@ class WorkerSession:
         jobs = (running + finished)[:INVENTORY_MAX]
         self._outbox.append(("heartbeat", {"jobs": jobs} if jobs else {}, b""))
         self._said_heartbeat_at = now
+
+    def _say_word(self, held: Held, now: float) -> None:
+        assert held.word is not None
+        held.word_unsent, held.word_at = False, now
+        self._outbox.append(("progress", {"job": held.lease[0], "attempt": held.lease[1], **held.word}, b""))
+
+    def _say_words_due(self, now: float) -> None:
+        """Sends the words that came too soon before. A job that is over says none."""
+        self._words_due = float("inf")
+        for held in self._held.values():
+            if held.phase != "running" or not held.word_unsent:
+                continue
+            if now >= held.word_at + PROGRESS_EVERY:
+                self._say_word(held, now)
+            else:
+                self._words_due = min(self._words_due, held.word_at + PROGRESS_EVERY)
 
     def _say_piece(self, held: Held, seq: int, body: bytes) -> None:
         self._outbox.append(("chunk", {"job": held.lease[0], "attempt": held.lease[1], "seq": seq}, body))

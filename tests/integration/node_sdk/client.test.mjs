@@ -217,6 +217,31 @@ test("cancel reaches the handler", async (t) => {
   assert.equal((await client.status("nobody")).state, "unknown");
 });
 
+test("a handler says how far it is, also while it computes", async (t) => {
+  const here = await room(t);
+  let go;
+  const released = new Promise((resolve) => (go = resolve));
+  await here.serve({
+    works: async (job) => {
+      for (let pct = 0; pct < 100; pct += 0.1) job.progress(pct, "å".repeat(200));
+      job.progress(undefined, "thinks");
+      job.progress(42.7, "half way");
+      await released;
+      return "done";
+    },
+  });
+  const client = here.connect();
+  await client.leave("works", "", { id: "long" });
+
+  await until(async () => (await client.status("long")).note === "half way", "the last word");
+  const status = await client.status("long");
+  assert.deepEqual([status.state, status.pct], ["running", 42]);
+  assert(status.silentMs < PATIENCE);
+  go();
+  assert.equal((await client.fetch("long")).text, "done");
+  assert.equal((await client.status("long")).pct, undefined);
+});
+
 test("explain says what `lanemq explain` says", async (t) => {
   const here = await room(t);
   const handler = held();

@@ -77,6 +77,48 @@ describe("greeting", () => {
   });
 });
 
+describe("progress", () => {
+  beforeEach(() => {
+    meet();
+    job(1);
+  });
+
+  const words = (now) => {
+    session.advance(now);
+    return said(session, now).filter(([op]) => op === "progress").map(([, fields]) => fields);
+  };
+
+  test("the last word is said a few times a second", () => {
+    session.progress([1, 1], { pct: 10, note: "reads" }, 0);
+    assert.deepEqual(words(0), [{ job: 1, attempt: 1, pct: 10, note: "reads" }]);
+    session.progress([1, 1], { pct: 11 }, 100);
+    session.progress([1, 1], { pct: 12 }, 200);
+    assert.equal(session.nextWakeup(), 250);
+    assert.deepEqual(words(249), []);
+    assert.deepEqual(words(250), [{ job: 1, attempt: 1, pct: 12 }]);
+    assert.deepEqual(words(900), []);
+  });
+
+  test("it is said again behind the inventory", () => {
+    session.progress([1, 1], { pct: 10 }, 0);
+    session.progress([1, 1], { pct: 11 }, 100);
+    said(session, 100);
+    tell(session, "error", { code: "unknown_session" }, undefined, 200);
+    assert.deepEqual(said(session, 200).map(([op, fields]) => [op, fields.pct]),
+      [["ready", undefined], ["heartbeat", undefined], ["progress", 11]]);
+  });
+
+  test("what is over or not wanted says none", () => {
+    session.progress([1, 1], { pct: 10 }, 0);
+    session.progress([1, 1], { pct: 11 }, 100);
+    finish(1, { now: 100 });
+    session.progress([1, 1], { pct: 12 }, 100);
+    session.progress([7, 1], { pct: 12 }, 100);
+    said(session, 100);
+    assert.deepEqual(words(500), []);
+  });
+});
+
 describe("jobs", () => {
   beforeEach(meet);
 

@@ -90,6 +90,45 @@ class Greeting(Case):
         self.assertEqual(self.effects(), [("refused", "bad_request: m", True)])
 
 
+class Progress(Case):
+    def setUp(self):
+        super().setUp()
+        said(self.session, 0.0)
+        self.welcome()
+        self.job(1)
+
+    def words(self, now):
+        self.session.advance(now)
+        return [fields for op, fields, _ in said(self.session, now) if op == "progress"]
+
+    def test_the_last_word_is_said_a_few_times_a_second(self):
+        self.session.progress((1, 1), {"pct": 10, "note": "reads"}, 0.0)
+        self.assertEqual(self.words(0.0), [{"job": 1, "attempt": 1, "pct": 10, "note": "reads"}])
+        self.session.progress((1, 1), {"pct": 11}, 0.1)
+        self.session.progress((1, 1), {"pct": 12}, 0.2)
+        self.assertEqual(self.session.next_wakeup(), 0.25)
+        self.assertEqual(self.words(0.24), [])
+        self.assertEqual(self.words(0.25), [{"job": 1, "attempt": 1, "pct": 12}])
+        self.assertEqual(self.words(0.9), [])
+
+    def test_it_is_said_again_behind_the_inventory(self):
+        self.session.progress((1, 1), {"pct": 10}, 0.0)
+        self.session.progress((1, 1), {"pct": 11}, 0.1)
+        said(self.session, 0.1)
+        tell(self.session, "error", {"code": "unknown_session"}, now=0.2)
+        self.assertEqual([(op, fields.get("pct")) for op, fields, _ in said(self.session, 0.2)],
+                         [("ready", None), ("heartbeat", None), ("progress", 11)])
+
+    def test_what_is_over_or_not_wanted_says_none(self):
+        self.session.progress((1, 1), {"pct": 10}, 0.0)
+        self.session.progress((1, 1), {"pct": 11}, 0.1)
+        self.session.finish((1, 1), Outcome("result", {}, b""), 0.1)
+        self.session.progress((1, 1), {"pct": 12}, 0.1)
+        self.session.progress((7, 1), {"pct": 12}, 0.1)
+        said(self.session, 0.1)
+        self.assertEqual(self.words(0.5), [])
+
+
 class Jobs(Case):
     def setUp(self):
         super().setUp()
