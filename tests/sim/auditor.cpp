@@ -56,6 +56,7 @@ void Auditor::free_place(ModelJob& job) {
   for_limits_of(job, [&](ModelBudget& budget) { budget.call_over(job); });
   job.place->held.erase(&job);
   job.place = nullptr;
+  job.alive_at.reset();
   --clients_[job.client].running;
 }
 

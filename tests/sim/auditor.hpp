@@ -158,7 +158,10 @@ class Auditor final : public Watcher {
   void on(const std::string& address, const wire::Ready& ready);
   void on(ModelWorker& worker, const wire::Outcome& outcome, std::string_view body);
   void on(ModelWorker& worker, const wire::Failure& failure, std::string_view body);
+  void on(ModelWorker& worker, const wire::Progress& progress);
   void on(ModelWorker& worker, const wire::Heartbeat& heartbeat);
+  TimePoint stalls_at(const ModelJob& job) const;
+  void noticed_of_stall(const core::Notice& notice);
   void on_bye(ModelWorker& worker);
   void come_back(ModelWorker& worker, const std::string& address);
   void mend(ModelWorker& worker);

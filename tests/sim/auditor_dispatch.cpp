@@ -329,6 +329,12 @@ void Auditor::check_wakeup() {
     wanted = deadlines_.begin()->first;
     what = "the deadline of " + deadlines_.begin()->second->name();
   }
+  for (const auto& [address, worker] : workers_)
+    for (const ModelJob* job : worker.held)
+      if (const TimePoint due = stalls_at(*job); due < wanted) {
+        wanted = due;
+        what = "the end of the silent call of " + job->name();
+      }
   if (!fetches_.empty() && requests_[fetches_.begin()->second].open())
     wanted = std::min(wanted, fetches_.begin()->first);
   for (const ModelStream& stream : streams_) {

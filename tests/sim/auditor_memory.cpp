@@ -15,7 +15,7 @@ namespace {
 /// What a record may count for besides what was handed in, and what else of a dead job.
 constexpr std::size_t kRecordMost = 1024, kDeadMost = 1024;
 /// What an attempt that failed leaves in a job's history, and what a waiting request counts for.
-constexpr std::size_t kAttemptMost = 1024, kAttemptsKept = 16, kWaiterMost = 512;
+constexpr std::size_t kAttemptMost = 1024, kAttemptsKept = 16, kWaiterMost = 512, kWordMost = 512;
 /// What a chunk may count for besides its bytes.
 constexpr std::size_t kChunkMost = 64;
 /// Of an id that the broker makes.
@@ -39,6 +39,7 @@ Auditor::Bytes Auditor::bytes_of(const ModelJob& job) const {
   if (!job.ended()) {
     const std::size_t waiters = job.waiters.size() + job.readers.size();
     bytes.least = job.texts + job.body.size();
+    if (job.alive_at) bytes.most += kWordMost;
     bytes.most += job.body.size() + attempts * kAttemptMost + waiters * kWaiterMost;
     for (const std::uint64_t ref : job.waiters)
       if (const auto place = requests_.find(ref); place != requests_.end())

@@ -36,6 +36,11 @@ bool ModelAnswer::full() const {
          bytes_until(next() - 1) - taken_bytes >= limits::stream_bytes_max;
 }
 
+bool ModelAnswer::keeps_waiting() const {
+  return next() - 1 - said >= static_cast<std::int64_t>(limits::stream_chunks_max) ||
+         bytes_until(next() - 1) - said_bytes >= limits::stream_bytes_max;
+}
+
 /// The oldest go while more than so much is kept.
 void ModelAnswer::trim(std::size_t bytes_max) {
   const auto kept = [&] {
@@ -120,6 +125,7 @@ void Auditor::on(ModelWorker& worker, const wire::Chunk& chunk, std::string_view
     if (!let_go(*job, reader.ref)) return;
   }
   parts.bodies.emplace_back(body);
+  if (job->alive_at) job->alive_at = now_;
   parts.ends.push_back(parts.bytes_until(parts.next() - 2) + body.size());
   streaming_.insert(job);
   if (!job->timeout_stated) {
@@ -220,6 +226,7 @@ void Auditor::heard_window(const std::string& address, const wire::Window& windo
   if (job == nullptr || job->place == nullptr || job->place->address != address ||
       job->attempt != window.attempt || !job->streams)
     violated("a window of what its worker does not hold");
+  if (job->alive_at && job->parts.keeps_waiting()) job->alive_at = now_;
   if (std::exchange(job->window_due, false)) {
     if (window.seq != job->parts.taken)
       violated(job->name() + ": its worker has come back and is told a wrong window");

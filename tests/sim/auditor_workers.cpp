@@ -53,6 +53,7 @@ void Auditor::worker_says(const std::string& address, const wire::WorkerReport& 
   worker->heard_at = now;
   mend(*worker);
   if (const auto* chunk = std::get_if<wire::Chunk>(&report)) return on(*worker, *chunk, body);
+  if (const auto* progress = std::get_if<wire::Progress>(&report)) return on(*worker, *progress);
   if (const auto* outcome = std::get_if<wire::Outcome>(&report)) return on(*worker, *outcome, body);
   if (const auto* failure = std::get_if<wire::Failure>(&report)) return on(*worker, *failure, body);
   if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report)) return on(*worker, *heartbeat);
@@ -291,6 +292,44 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   requeue(*job, true, paused ? now_ : until, paused ? now_ : until);
 }
 
+void Auditor::on(ModelWorker& worker, const wire::Progress& progress) {
+  const wire::Lease lease{progress.job, progress.attempt};
+  const auto place = by_number_.find(lease.job);
+  ModelJob* const job = place == by_number_.end() ? nullptr : place->second;
+  if (job != nullptr && job->place == &worker && job->attempt == lease.attempt) {
+    if (!job->ended()) job->alive_at = now_;
+    return;
+  }
+  // That one is to be cancelled the worker knows already.
+  if (std::find(worker.strays.begin(), worker.strays.end(), lease) != worker.strays.end()) return;
+  refusal_due_ = "stale";
+  refusal_address_ = worker.address;
+}
+
+/// When the attempt is over if nothing more is heard of it.
+TimePoint Auditor::stalls_at(const ModelJob& job) const {
+  const Duration patience = options_.lanes[job.lane].stall_timeout;
+  if (job.ended() || !job.alive_at || patience.count() == 0 || job.parts.keeps_waiting()) return core::kNever;
+  return *job.alive_at + patience;
+}
+
+/// An attempt is over since nothing more was heard of it. Its worker is told, and has a place less until it
+/// says how that ended, or lists it no more.
+void Auditor::noticed_of_stall(const core::Notice& notice) {
+  const auto place = by_number_.find(notice.number);
+  if (place == by_number_.end() || place->second->place == nullptr || !advancing_ ||
+      place->second->attempt != notice.attempt || now_ < stalls_at(*place->second))
+    violated("the call of job " + notice.name + " was ended as if it were silent");
+  ModelJob& job = *place->second;
+  ModelWorker& worker = *job.place;
+  cancels_due_.push_back({worker.address, {job.number, job.attempt}});
+  worker.strays.push_back({job.number, job.attempt});
+  free_place(job);
+  call_over(job, ModelUpstream::Said::nothing);
+  if (job.parts.next() > 0 || job.attempts >= job.attempts_max) return must_end(job, {"stalled"});
+  requeue(job, false, now_, now_);
+}
+
 void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
   worker.awaits_inventory = false;
   worker.strays.clear();
@@ -360,9 +399,11 @@ void Auditor::stood_still(Duration how_long, TimePoint now) {
     if (worker.lost_at != core::kNever) worker.lost_at += how_long;
     for (auto& [lease, owed_since] : worker.acks_owed)
       owed_since += how_long;
-    for (ModelJob* job : worker.held)
+    for (ModelJob* job : worker.held) {
       for (ModelReader& reader : job->readers)
         reader.silent_since += how_long;
+      if (job->alive_at) *job->alive_at += how_long;
+    }
   }
 }
 
@@ -413,6 +454,7 @@ void Auditor::noticed(const core::Notice& notice) {
       if (stream.service == notice.service && !stream.waiting.empty()) upstream.waits(stream.client);
     return;
   }
+  if (notice.kind == Kind::job_stalled) return noticed_of_stall(notice);
   // The others are about what is judged where it counts.
   if (notice.kind != Kind::worker_lost && notice.kind != Kind::worker_left) return;
   if (std::find(gone_.begin(), gone_.end(), notice.session) != gone_.end()) return;
@@ -430,6 +472,9 @@ void Auditor::check_silence() {
   for (const auto& [address, worker] : workers_) {
     if (now_ - worker.heard_at > (kSilentHeartbeatsMax + 1) * options_.heartbeat + kLate)
       violated("worker " + address + " is silent and not given up");
+    for (const ModelJob* job : worker.held)
+      if (const TimePoint due = stalls_at(*job); due != core::kNever && now_ - due > kLate)
+        violated(job->name() + ": nothing is heard of its call any more, and it goes on");
     if (worker.cut && worker.lost_at != core::kNever && now_ - worker.lost_at > kLate)
       violated("worker " + address + " is gone for longer than worker_grace and not given up");
     if (!worker.cut && !worker.acks_owed.empty() &&

@@ -315,6 +315,8 @@ void BrokerHost::take_worker_report(const std::string& address, const wire::Work
     calling().handle(core::WorkerReady{address, ready}, now);
   else if (const auto* chunk = std::get_if<wire::Chunk>(&report))
     calling().handle(core::ChunkReported{address, chunk, Blob::borrow(body)}, now);
+  else if (const auto* progress = std::get_if<wire::Progress>(&report))
+    calling().handle(core::ProgressReported{address, progress}, now);
   else if (const auto* outcome = std::get_if<wire::Outcome>(&report))
     calling().handle(core::OutcomeReported{address, outcome, Blob::borrow(body)}, now);
   else if (const auto* failure = std::get_if<wire::Failure>(&report))

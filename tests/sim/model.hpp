@@ -175,6 +175,8 @@ struct ModelAnswer {
   std::uint64_t bytes_until(std::int64_t seq) const;
   void take(std::int64_t seq);
   bool full() const;
+  /// The same, by what the worker was told: it waits for that.
+  bool keeps_waiting() const;
   void trim(std::size_t bytes_max);
 };
 
@@ -213,7 +215,9 @@ struct ModelJob {
   std::int64_t attempt = 0;
   std::int64_t attempts_before = 0;  ///< in the lives before this one, which its history tells of
   int attempts = 0, crashes = 0, missing = 0;
-  bool missed = false;             ///< a hand-over of it never arrived
+  bool missed = false;  ///< a hand-over of it never arrived
+  /// Its worker has said how far it is: when something was heard of it last, or the worker was let go on.
+  std::optional<TimePoint> alive_at;
   bool window_due = false;         ///< its worker has come back, and is to be told how far it may go
   std::int64_t refused = -1;       ///< the last chunk of this attempt that was refused
   ModelBudget* account = nullptr;  ///< of the key that it got for this attempt; null: it got none

@@ -182,6 +182,10 @@ void SimWorker::act_on(worker::Effects& effects, bool last) {
       question.gate = start_job->gate;
       if (question.gate) question.chunks_left = stage_.random.between(0, swarm.stream_chunks_max);
       begin(question);
+      if (swarm.words > 0) {
+        question.speaks = stage_.random.per_mille(static_cast<std::uint64_t>(swarm.words));
+        if (question.speaks) say_word_later(start_job->lease);
+      }
       stage_.scheduler.after(stage_.random.between(swarm.work_min, swarm.work_max),
                              [this, life = life_, lease = start_job->lease] {
                                if (life == life_) go_on(lease);
@@ -195,7 +199,9 @@ void SimWorker::act_on(worker::Effects& effects, bool last) {
                              });
     } else if (const auto* cancel = std::get_if<worker::CancelJob>(&effect)) {
       // Some handlers stop soon, others do not care.
-      if (stage_.random.percent(50))
+      const auto question = questions_.find({cancel->lease.job, cancel->lease.attempt});
+      const bool hangs = question != questions_.end() && question->second.hangs;
+      if (hangs || stage_.random.percent(50))
         stage_.scheduler.after(milliseconds(1), [this, life = life_, lease = cancel->lease] {
           if (life == life_) finish(lease);
         });
@@ -217,6 +223,10 @@ void SimWorker::go_on(wire::Lease lease) {
   const auto place = questions_.find({lease.job, lease.attempt});
   if (place == questions_.end()) return;
   Question& question = place->second;
+  if (question.hangs && !stage_.healing)
+    return stage_.scheduler.after(std::chrono::seconds(1), [this, life = life_, lease] {
+      if (life == life_) go_on(lease);
+    });
   // Some upstreams break off.
   if (question.chunks_left == 0 || stage_.random.per_mille(10)) return finish(lease);
   --question.chunks_left;
@@ -234,6 +244,28 @@ void SimWorker::go_on(wire::Lease lease) {
   worker::Effects effects;
   session().chunk({.lease = lease, .body = Blob::copy(piece)}, now(), effects);
   act_on(effects);
+}
+
+void SimWorker::say_word_later(wire::Lease lease) {
+  stage_.scheduler.after(stage_.random.between(Duration(0), stage_.swarm.word_pause_max),
+                         [this, life = life_, lease] {
+                           if (life == life_) say_word(lease);
+                         });
+}
+
+/// How far a call is, and perhaps the last that is heard of it.
+void SimWorker::say_word(wire::Lease lease) {
+  const auto place = questions_.find({lease.job, lease.attempt});
+  if (place == questions_.end()) return;
+  Question& question = place->second;
+  Random& random = stage_.random;
+  JobProgress said;
+  if (random.percent(80)) said.pct = static_cast<int>(random.between(0, 100));
+  if (random.percent(50)) said.note.assign(random.below(limits::progress_note_bytes_max + 1), 'n');
+  question.hangs = random.per_mille(static_cast<std::uint64_t>(stage_.swarm.hangs));
+  if (!question.hangs) say_word_later(lease);
+  session().progress({lease, std::move(said)}, now());
+  flush();
 }
 
 void SimWorker::finish(wire::Lease lease) {
@@ -376,7 +408,7 @@ void SimWorker::lie() {
   Random& random = stage_.random;
   Buffer out;
   const auto& leases = stage_.host.recent_leases();
-  const std::uint64_t kind = random.below(7);
+  const std::uint64_t kind = random.below(stage_.swarm.words > 0 ? 8 : 7);
   if (kind == 0) {
     encode(wire::Heartbeat{}, out);
   } else if (kind == 1) {
@@ -404,6 +436,12 @@ void SimWorker::lie() {
       failure.code = "lie";
       failure.message = "not true";
       encode(failure, out);
+    } else if (kind == 7) {
+      wire::Progress progress;
+      progress.job = lease.job;
+      progress.attempt = lease.attempt;
+      progress.pct = random.between(0, 100);
+      encode(progress, out);
     } else if (kind == 6) {
       encode(wire::Chunk{lease.job, lease.attempt, random.between(0, 5)}, "lie", out);
     } else {

@@ -46,8 +46,12 @@ class SimWorker {
     std::shared_ptr<worker::StreamGate> gate{};  ///< of a streamed answer
     std::int64_t chunks = 0, chunks_left = 0;    ///< handed in, and to come
     bool waits = false;                          ///< for its reader
+    bool speaks = false;                         ///< says now and then how far it is
+    bool hangs = false;                          ///< said something, and is silent until it is told to end
   };
   void go_on(wire::Lease lease);
+  void say_word(wire::Lease lease);
+  void say_word_later(wire::Lease lease);
   void take(const wire::JobOffer& offer, const std::string& body);
   void begin(Question& question);
   bool is_out() const;

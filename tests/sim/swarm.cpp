@@ -400,6 +400,17 @@ void draw_rarities(Random& random, Swarm& swarm, bool follows) {
   }
 }
 
+void draw_words(Random& random, Swarm& swarm) {
+  if (!random.percent(15)) return;
+  swarm.words = static_cast<int>(random.between(100, 1000));
+  swarm.hangs = static_cast<int>(random.between(0, 400));
+  swarm.word_pause_max = random.one_of<Duration>({milliseconds(5), milliseconds(300), seconds(3)});
+  for (core::LaneOptions& lane : swarm.options.lanes)
+    if (random.percent(80))
+      lane.stall_timeout =
+          random.one_of<Duration>({milliseconds(20), milliseconds(300), seconds(2), seconds(10)});
+}
+
 /// Pools of keys, of one account or of several, for some of the budgets.
 void draw_keys(Random& random, core::Options& options) {
   for (core::BudgetOptions& budget : options.budgets) {
@@ -525,6 +536,7 @@ std::string describe(const Swarm& swarm) {
          " outage=" + ms(swarm.outage) + " input_max=" + std::to_string(swarm.input_max) +
          " output_max=" + std::to_string(swarm.output_max) + " usages=" + std::to_string(swarm.usages) +
          " misestimates=" + std::to_string(swarm.misestimates) + " streams=" + std::to_string(swarm.streams) +
+         " words=" + std::to_string(swarm.words) +
          " stream_chunks_max=" + std::to_string(swarm.stream_chunks_max) +
          " chunk_bytes_max=" + std::to_string(swarm.chunk_bytes_max) +
          " stream_kept_bytes_max=" + std::to_string(options.stream_kept_bytes_max) + "\nupstream " +

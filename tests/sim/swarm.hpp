@@ -84,7 +84,10 @@ struct Swarm {
   std::size_t envelope_bytes_max = 2;               ///< in front of what comes from REQ sockets
   core::Duration retain_max{};                      ///< some jobs are kept for so long; 0: none asks for that
   core::Duration retry_after_max = kRetryAfterMax;  ///< that upstreams say
-  int client_names = 0, service_names = 0;          ///< besides those that there are; nobody serves these
+  int words = 0;  ///< per mille of calls whose workers say how far they are, in lanes with a stall_timeout
+  int hangs = 0;  ///< per mille of these that fall silent and end only when they are told to
+  core::Duration word_pause_max{};          ///< between two words
+  int client_names = 0, service_names = 0;  ///< besides those that there are; nobody serves these
 
   /// What an upstream says that is longer is probed, and the model apart for which it is said.
   static constexpr core::Duration kRetryAfterMax = std::chrono::minutes(1);
@@ -107,6 +110,8 @@ struct Swarm {
 Swarm draw_swarm(Random& random);
 /// What few seeds have besides. `follows`: somebody knows what the broker decides, and has to be able to.
 void draw_rarities(Random& random, Swarm& swarm, bool follows);
+/// Workers that say how far their jobs are, in few seeds; drawn behind all else.
+void draw_words(Random& random, Swarm& swarm);
 /// Gives budgets pools of keys.
 void draw_keys(Random& random, core::Options& options);
 /// Other limits and keys than these, which the configuration may say just as well; budgets stay those that

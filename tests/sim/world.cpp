@@ -28,6 +28,7 @@ Crashes draw_rest(std::uint64_t seed, World::Kind kind, Random& random, Swarm& s
   const Crashes crashes = crashing ? draw_crashes(random, swarm) : Crashes{};
   Random rare(~seed);
   draw_rarities(rare, swarm, !crashing);
+  if (kind == World::Kind::forgetful) draw_words(rare, swarm);
   return crashes;
 }
 
