@@ -45,6 +45,7 @@ struct KeySettings {
   bool any_stored_response = false;  ///< may also use responses that other keys stored in the shared account
   std::optional<bool> forward_service_tier{};  ///< none: as Settings::forward_service_tier
   std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit
+  std::size_t files_bytes_max = 0;  ///< of its files that are kept; 0: as files_bytes_per_caller_max
 
   bool operator==(const KeySettings&) const = default;
 };

@@ -305,7 +305,10 @@ const Options<KeySettings>& key_options() {
        count("requests_per_minute", "requests", {0, kCountMax}, "0: no limit.",
              &KeySettings::requests_per_minute),
        count("tokens_per_minute", "tokens", {0, kCountMax}, "0: no limit.", &KeySettings::tokens_per_minute),
-       count("concurrency", "requests", {0, kCountMax}, "0: no limit.", &KeySettings::concurrency)});
+       count("concurrency", "requests", {0, kCountMax}, "0: no limit.", &KeySettings::concurrency),
+       size("files_bytes_max", {0, kBytesMax},
+            "Of its files that are kept, together; 0: files_bytes_per_caller_max.",
+            &KeySettings::files_bytes_max)});
   return kOptions;
 }
 

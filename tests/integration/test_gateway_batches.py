@@ -34,11 +34,11 @@ class BatchCase(GatewayCase):
             harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0", *self.flags, *more))
         self.base = self.ready(self.gateway)
 
-    def upload(self, content, purpose="batch", name="in.jsonl"):
+    def upload(self, content, purpose="batch", name="in.jsonl", **headers):
         form = (f'--XX\r\ncontent-disposition: form-data; name="purpose"\r\n\r\n{purpose}\r\n'
                 f'--XX\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n'
                 f'content-type: application/octet-stream\r\n\r\n{content}\r\n--XX--\r\n')
-        return self.ask("POST", "/v1/files", form, {"content-type": "multipart/form-data; boundary=XX"})
+        return self.ask("POST", "/v1/files", form, {"content-type": "multipart/form-data; boundary=XX", **headers})
 
     def create(self, lines, **fields):
         file = self.upload("\n".join(lines)).json()
@@ -185,6 +185,18 @@ class StoredResponses(BatchCase):
             self.assertEqual((refused.status, "stored_responses" in refused.json()["error"]["message"]), (404, True))
             # The double keeps none: who asks it is told so in its own words.
             self.assertNotIn(b"stored_responses", self.ask("GET", f"/v1/responses/{response_id}", headers=bearer("maker")).body)
+
+
+class Shares(BatchCase):
+    config = key("small", 'files_bytes_max = "1KiB"') + key("other")
+
+    def test_a_keys_files_have_the_room_that_it_has(self):
+        line = '{"a":"' + "x" * 600 + '"}'
+        self.assertEqual(self.upload(line, **bearer("small")).status, 200)
+        refused = self.upload(line, **bearer("small"))
+        self.assertEqual((refused.status, "(files_bytes_max)" in refused.json()["error"]["message"]), (413, True), refused.body)
+        for _ in range(2):
+            self.assertEqual(self.upload(line, **bearer("other")).status, 200)
 
 
 class FallBacks(BatchCase):

@@ -116,10 +116,12 @@ tl::expected<void, ApiError> BatchDesk::room_for(const BatchCaller& caller, std:
     return refused("too_large", "there are " + std::to_string(settings_.files_max) +
                                     " files already (files_per_caller_max); delete some");
   const auto more = static_cast<std::int64_t>(bytes);
-  if (store_.files_bytes(caller.owner) + more > settings_.caller_files_bytes_max)
-    return refused("too_large", "your files may have up to " +
-                                    std::to_string(settings_.caller_files_bytes_max) +
-                                    " bytes together (files_bytes_per_caller_max); delete some");
+  const bool has_its_own = caller.files_bytes_max > 0;
+  const std::int64_t most = has_its_own ? caller.files_bytes_max : settings_.caller_files_bytes_max;
+  if (store_.files_bytes(caller.owner) + more > most)
+    return refused("too_large", "your files may have up to " + std::to_string(most) + " bytes together (" +
+                                    (has_its_own ? "files_bytes_max" : "files_bytes_per_caller_max") +
+                                    "); delete some");
   if (store_.files_bytes() + more > settings_.files_bytes_max)
     return refused("store_full",
                    "the gateway keeps up to " + std::to_string(settings_.files_bytes_max) +

@@ -26,6 +26,8 @@ struct BatchCaller {
   std::string models{};    ///< as StoredBatch
   std::string headers{};   ///< as StoredBatch
   std::string base_url{};  ///< in front of links
+  /// Of its files together, of whatever key stands behind it; 0: as BatchSettings has it for all.
+  std::int64_t files_bytes_max = 0;
 };
 
 /// A caller's request for a page of a list.

@@ -138,9 +138,11 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
   }
   BatchCaller result{
       .owner = caller->name, .client = caller->client, .base_url = base_url_of(settings, request)};
-  if (caller->key != nullptr)
+  if (caller->key != nullptr) {
     for (const std::string& pattern : caller->key->models)
       result.models += pattern + "\n";
+    result.files_bytes_max = static_cast<std::int64_t>(caller->key->files_bytes_max);
+  }
   for (const std::string_view name : kForwardedHeaders) {
     const bool belongs = name.starts_with(api == Api::openai ? "openai" : "anthropic");
     const std::string* const value = belongs ? request.headers.find(name) : nullptr;

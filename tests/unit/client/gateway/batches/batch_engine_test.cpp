@@ -739,6 +739,11 @@ TEST_F(Batches, leave_room_for_files_of_others) {
   EXPECT_THAT(second.error().message, HasSubstr("files_bytes_per_caller_max"));
   acme_.owner = "other";
   EXPECT_TRUE(file('c'));
+  // A key's own bound counts instead, be it more or less.
+  acme_.files_bytes_max = 500;
+  EXPECT_TRUE(file('d'));
+  acme_.files_bytes_max = 100;
+  EXPECT_THAT(file('e').error().message, HasSubstr("up to 100 bytes together (files_bytes_max)"));
 }
 
 TEST_F(Batches, and_files_go_when_their_time_is_over) {
