@@ -60,6 +60,7 @@ const std::vector<Table>& verb_table() {
         {"wait p99 1m", "wait_ms.minute.p99"},
         {"wait p99 10m", "wait_ms.ten_minutes.p99"},
         {"run p50 1m", "run_ms.minute.p50"},
+        {"first p50 1m", "first_piece_ms.minute.p50"},
         {"depth_max", "depth_max"},
         {"timeout", "timeout_ms"},
         {"stall_timeout", "stall_timeout_ms"},

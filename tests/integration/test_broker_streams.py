@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers that come piece by piece, through a broker's sockets, across its death, and past clients that are gone."""
 
+import json
 import unittest
 
 import zmq
@@ -38,6 +39,21 @@ class Streams(harness.Case):
         self.worker.hand_in(job)
 
         self.assertEqual(self.client.get("result").fields["chunks"], len(pieces))
+
+    def test_how_long_first_pieces_take_is_told_of_their_lane(self):
+        self.client.submit(stream=True, id="quick", lane="high")
+        job = self.worker.get("job")
+        for seq in range(3):
+            chunk(self.worker, job, seq, b"x")
+        self.worker.hand_in(job)
+        self.client.submit(id="whole", lane="high")
+        self.worker.hand_in(self.worker.get("job"))
+        while self.client.get().fields.get("id") != "whole":
+            pass
+        rows = json.loads(self.room.run(harness.program("lanemq"), "--admin", self.room.broker.admin, "lanes", "--json").stdout)["lanes"]
+        high, normal = (next(row for row in rows if row["name"] == name) for name in ("high", "normal"))
+        self.assertEqual((high["first_piece_ms"]["count"], high["first_piece_ms"]["minute"]["count"], normal["first_piece_ms"]["count"]), (1, 1, 0))
+        self.assertLessEqual(high["first_piece_ms"]["max"], high["run_ms"]["max"])
 
     def test_a_long_stream_goes_through_the_window(self):
         count, seen, sent, taken = 2000, -1, 0, -1

@@ -132,7 +132,8 @@ void add_lane_figures(DocumentMap& row, Lane& lane, TimePoint now) {
   for (const auto& [code, count] : lane.counters.refused_by)
     refused.integer(name_of(code), signed_of(count));
   if (!lane.counters.refused_by.empty()) row.map("refused", refused);
-  for (const auto& [name, times] : {std::pair("wait_ms", &lane.wait), std::pair("run_ms", &lane.run)}) {
+  for (const auto& [name, times] : {std::pair("wait_ms", &lane.wait), std::pair("run_ms", &lane.run),
+                                    std::pair("first_piece_ms", &lane.first_piece)}) {
     DocumentMap figures;
     add_times(figures, *times, now);
     row.map(name, figures);

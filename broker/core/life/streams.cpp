@@ -47,7 +47,11 @@ Streams::After Streams::take_chunk(Job& job, std::int64_t seq, const Blob& body,
   if (Progress* const progress = job.progress()) progress->heard_at = now;
   let_go_on(job, now);
   // The job now has content, so it is never run again: the next life of the broker must know that.
-  if (first) journal_.write_changed(job);
+  if (first) {
+    journal_.write_changed(job);
+    if (seq == 0 && job.away() != nullptr)  // of what was sent before a restart nobody knows
+      state_.lanes[job.lane]->first_piece.record(now - job.at_away().dispatched_at, now);
+  }
   for (const auto& reader : stream.readers) {
     send_chunk(*reader, seq, now);
     if (reader->seen >= seq) stream.take(seq);  // the reader asked to begin after this chunk

@@ -75,6 +75,7 @@ class Lane {
     ++counters.refused_by[why];
   }
   Times wait, run;
+  Times first_piece;  ///< of streamed answers: from the hand-over on
   /// Counts a job that is done, for leaving_per_second.
   void count_leaving(TimePoint now);
   double leaving_per_second = 0;  ///< over the last whole second, for retry_after of a full lane
