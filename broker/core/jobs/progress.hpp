@@ -25,8 +25,8 @@ struct Progress {
   std::optional<TimePoint> told_at{};  ///< to watchers; none: not yet
   bool untold = false;                 ///< the last word is for watchers, but came too soon
 
-  /// Its share of the byte bounds.
-  std::size_t bytes() const { return sizeof(Progress) + note.size(); }
+  /// Its share of the byte bounds: what the worker chose. The rest only running jobs have, as an Away.
+  std::size_t bytes() const { return note.size(); }
 };
 
 }  // namespace lanemq::core

@@ -14,23 +14,29 @@ namespace lanemq::core {
 
 void ProgressKeeper::take(Job& job, const wire::Progress& said, TimePoint now) {
   auto& place = job.need_extra().progress;
-  if (place == nullptr) {
-    place = std::make_unique<Progress>(job);
-    state_.bytes += place->bytes();
-  }
+  if (place == nullptr) place = std::make_unique<Progress>(job);
   Progress& progress = *place;
-  state_.bytes -= progress.bytes();
   progress.pct = said.pct;
-  progress.note = said.note;
-  state_.bytes += progress.bytes();
   progress.heard_at = now;
+  set_note(progress, said.note, now);
   ++state_.stats.progress_in;
   if (!progress.told_at || now >= *progress.told_at + kToldEvery)
     tell(progress, now);
   else
     progress.untold = watchers_.size() > 0;
   set_timer(progress);
-  if (results_.memory_bytes() > state_.options.memory_max) results_.evict(now);
+}
+
+/// Results make way for a note; where memory is short all the same there is none.
+void ProgressKeeper::set_note(Progress& progress, std::string_view note, TimePoint now) {
+  state_.bytes -= progress.bytes();
+  progress.note = note;
+  state_.bytes += progress.bytes();
+  if (results_.memory_bytes() <= state_.options.memory_max) return;
+  results_.evict(now);
+  if (results_.memory_bytes() <= state_.options.memory_max) return;
+  state_.bytes -= progress.bytes();
+  progress.note = {};
 }
 
 void ProgressKeeper::look(Progress& progress, TimePoint now) {

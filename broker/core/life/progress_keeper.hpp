@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string_view>
+
 #include "broker/core/base/time.hpp"
 #include "broker/core/jobs/job.hpp"
 
@@ -31,6 +33,7 @@ class ProgressKeeper {
 
  private:
   Duration patience_with(const Job& job) const;
+  void set_note(Progress& progress, std::string_view note, TimePoint now);
   void tell(Progress& progress, TimePoint now);
   void set_timer(Progress& progress);
   void end_attempt(Job& job, TimePoint now);

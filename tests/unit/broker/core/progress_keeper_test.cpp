@@ -122,13 +122,35 @@ TEST_F(ProgressKeeperTest, counts_a_word_in_the_bytes_of_its_job) {
   const std::string note(limits::progress_note_bytes_max, 'n');
 
   progress("a", 10, note);
-  EXPECT_EQ(broker_.memory_bytes(), before + sizeof(Progress) + note.size());
+  EXPECT_EQ(broker_.memory_bytes(), before + note.size());
   progress("a", 20, "n");
-  EXPECT_EQ(broker_.memory_bytes(), before + sizeof(Progress) + 1);
+  EXPECT_EQ(broker_.memory_bytes(), before + 1);
   pass(kStall);
   EXPECT_EQ(broker_.stats().jobs_stalled, 1u);
   result(lease("a"));  // of the attempt that began since, at another place
   EXPECT_LT(broker_.memory_bytes(), before);
+}
+
+/// The same where memory is used up by a job.
+class ProgressWithoutMemory : public ProgressKeeperTest {
+ protected:
+  static Options short_of_memory() {
+    Options options = options_with_stall();
+    options.memory_max = 400;
+    return options;
+  }
+  ProgressWithoutMemory() : ProgressKeeperTest(short_of_memory()) {}
+};
+
+TEST_F(ProgressWithoutMemory, a_note_beyond_memory_max_is_left_out_and_the_rest_counts) {
+  submit("a", 1);
+  progress("a", 10, std::string(limits::progress_note_bytes_max, 'n'));
+
+  EXPECT_LE(broker_.memory_bytes(), 400u);
+  EXPECT_EQ(broker_.jobs().find("a")->job()->progress()->note, "");
+  EXPECT_EQ(told_["a"].back().second, 10);
+  pass(kStall);
+  EXPECT_EQ(errors_, std::vector<std::string>{"stalled"});
 }
 
 TEST_F(ProgressKeeperTest, all_bytes_are_given_back) {
