@@ -127,7 +127,7 @@ class Reference(unittest.TestCase):
                 for name in (name for name in files if name.endswith((".cpp", ".hpp"))):
                     with open(os.path.join(path, name), encoding="utf-8") as file:
                         source = file.read()
-                    for call in re.finditer(r"(?:log::event\(|\bLogLine(?: line)?\()(?:[^;{]|\{(?!\{))*", source):
+                    for call in re.finditer(r"(?:log::event\(|\blog_worker\(|\bLogLine(?: line)?\()(?:[^;{]|\{(?!\{))*", source):
                         level = re.search(r"Level::(\w+)", call[0])
                         events = re.findall(r'"([a-z]+\.[a-z_]+)"', call[0])
                         said.update((event, level[1]) for event in events if level and " ? " not in call[0].split(event)[0])
