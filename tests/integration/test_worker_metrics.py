@@ -4,6 +4,8 @@
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -126,18 +128,60 @@ class WorkerMetrics(harness.Case):
         self.text(http, authorization=f"Bearer {SECRET}")
         self.assertEqual(http.ask("GET", "/healthz")[0], 200)
 
+    def test_a_rotated_key_and_certificate_are_read_again(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        secret = os.path.join(folder, "secret")
+        certificate, key = make_certificate(folder, "worker")
+        with open(secret, "w") as file:
+            file.write(SECRET)
+        worker, line = self.start_worker("--metrics-key", f"file:{secret}", "--metrics-tls-certificate", certificate, "--metrics-tls-key", key)
+        url = self.url(line).replace("127.0.0.1", "localhost")
+        self.text(Http(url, certificate), authorization=f"Bearer {SECRET}")
+        with open(secret, "w") as file:
+            file.write(SECRET + "-new")
+        new, new_key = make_certificate(folder, "renewed")
+        os.replace(new, certificate)
+        os.replace(new_key, key)
+        worker.signal(signal.SIGHUP)
+        harness.wait_until(lambda: "secrets.read_again" in worker.stderr(), "the reload")
+        http = Http(url, certificate)  # which trusts the new one alone
+        harness.wait_until(lambda: http.ask("GET", "/metrics", authorization=f"Bearer {SECRET}")[0] == 401, "the old key's end", pause=0.05)
+        self.text(http, authorization=f"Bearer {SECRET}-new")
+        # What cannot be read changes nothing.
+        os.remove(secret)
+        worker.signal(signal.SIGHUP)
+        harness.wait_until(lambda: "secret.kept" in worker.stderr(), "the complaint")
+        self.text(http, authorization=f"Bearer {SECRET}-new")
+
+    def test_neighbours_that_say_nothing_shut_nobody_out(self):
+        _, line = self.start_worker()
+        http = Http(self.url(line))
+        held = [socket.create_connection((http.at.hostname, http.at.port)) for _ in range(300)]
+        self.addCleanup(lambda: [one.close() for one in held])
+
+        def answers():
+            try:
+                return http.ask("GET", "/healthz")[0] == 200
+            except OSError:
+                return False
+        harness.wait_until(answers, "an answer once those who came have been looked at", pause=0.05)
+        for _ in range(20):
+            self.assertTrue(answers())
+
     def test_other_pages_reach_nothing_without_a_key(self):
         _, line = self.start_worker()
         http = Http(self.url(line))
         self.assertEqual(http.ask("GET", "/metrics", host="evil.example")[0], 403)
         self.assertEqual(http.ask("GET", "/metrics", origin="http://evil.example")[0], 403)
         self.assertEqual(http.ask("GET", "/nothing")[0], 404)
-        self.assertEqual(http.ask("POST", "/metrics", b"x")[0], 405)
+        status, headers, _ = http.ask("DELETE", "/metrics")
+        self.assertEqual((status, headers["allow"]), (405, "GET, HEAD, OPTIONS"))
 
     def test_an_open_door_is_refused_at_the_start(self):
         for arguments, said in ((("--metrics", "0.0.0.0:0"), "metrics_key"), (("--metrics", "nowhere"), "metrics"),
                                 (("--metrics", "127.0.0.1:0", "--metrics-key", "env:MISSING_SCRAPER"), "MISSING_SCRAPER"),
                                 (("--metrics", "127.0.0.1:0", "--metrics-tls-key", "/nowhere"), "belong together"),
+                                (("--metrics-key", "env:HOME"), "not set"),
                                 (("--metrics", "127.0.0.1:0", "--metrics-tls-key", "/nowhere", "--metrics-tls-certificate", "/nowhere"),
                                  "/nowhere")):
             for check in ((), ("--check",)):

@@ -516,8 +516,11 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
       return answer_options(found.allowed);
     if (found.allowed.empty())
       return refuse(Refusal::not_found, "there is nothing at " + request_.method + " " + request_.path);
-    return refuse(Refusal::method_not_allowed,
-                  request_.path + " takes " + found.allowed + ", not " + request_.method);
+    HttpAnswer answer =
+        core_.refusal_answer(Refusal::method_not_allowed, request_,
+                             request_.path + " takes " + found.allowed + ", not " + request_.method);
+    answer.headers.set("allow", found.allowed + ", OPTIONS");  // RFC 9110, 15.5.6
+    return refuse_with(std::move(answer));
   }
   if (!body_unread_) return;
   holders_ = {"address " + request_.peer};
