@@ -201,9 +201,11 @@ void leave_signals_to_those_who_wait() {
 /// heartbeats. Logs which have changed, never a value.
 class SecretReloader {
  public:
-  /// Requires: SIGHUP is blocked in all threads, so that only this one takes it.
-  SecretReloader(std::vector<UpstreamService> services, Log log, service::Notifier& notifier)
+  /// Requires: SIGHUP is blocked in all threads, so that only this one takes it. `metrics`: may be null.
+  SecretReloader(std::vector<UpstreamService> services, MetricsServer* metrics, Log log,
+                 service::Notifier& notifier)
       : services_(std::move(services)),
+        metrics_(metrics),
         log_(std::move(log)),
         notifier_(notifier),
         thread_([this] { run(); }) {}
@@ -235,10 +237,23 @@ class SecretReloader {
       }
       service.credentials->use(service.secrets.credentials());
     }
+    if (!read_metrics_again()) ++kept;
     LogLine(log_, LogLevel::info, "secrets.read_again").field("changed", changed).field("kept", kept);
   }
 
+  /// The key of the metrics, and their certificate.
+  bool read_metrics_again() const try {
+    if (metrics_ != nullptr) metrics_->read_again();
+    return true;
+  } catch (const UsageError& error) {
+    LogLine(log_, LogLevel::warning, "secret.kept")
+        .field("secret", "metrics")
+        .field("reason", std::string(error.what()) + "; what was read before stays in use");
+    return false;
+  }
+
   std::vector<UpstreamService> services_;
+  MetricsServer* const metrics_;
   const Log log_;
   service::Notifier& notifier_;
   std::atomic<bool> stopping_{false};
@@ -370,6 +385,7 @@ std::unique_ptr<MetricsServer> serve_metrics(const Settings& settings, WorkerOpt
 }
 
 int run(Settings settings) {
+  check_metrics(settings.metrics, process_environment);
   try_plugins(settings, false);
   service::Notifier notifier(process_environment);
   std::unique_ptr<MetricsServer> metrics;
@@ -387,7 +403,7 @@ int run(Settings settings) {
   Worker worker(settings.worker, maker.make());
   std::vector<UpstreamService> upstream_services = maker.take_upstreams();
   hide_variables(settings, upstream_services);
-  const SecretReloader reloader(std::move(upstream_services), settings.worker.log, notifier);
+  const SecretReloader reloader(std::move(upstream_services), metrics.get(), settings.worker.log, notifier);
   const Stopping stopping(stop_signals, worker);
   const WorkerEnd end = worker.run();
   if (end == WorkerEnd::refused) {

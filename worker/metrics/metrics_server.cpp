@@ -71,7 +71,12 @@ HttpAnswer refused(int status, std::string text) {
 }  // namespace
 
 void check_metrics(const MetricsOptions& options, const settings::Environment& environment) {
-  if (!options.is_on) return;
+  if (!options.is_on) {
+    const bool is_meant =
+        !options.key.empty() || !options.tls_certificate.empty() || !options.tls_key.empty();
+    if (is_meant) throw UsageError("metrics_key and metrics_tls_* are for metrics, which is not set");
+    return;
+  }
   static_cast<void>(hash_of(options, environment));
   static_cast<void>(identity_of(options, environment));
   check_place(options);
@@ -81,7 +86,9 @@ class MetricsServer::Core {
  public:
   Core(const MetricsOptions& options, const settings::Environment& environment,
        std::function<WorkerFigures()> figures)
-      : key_hash_(hash_of(options, environment)),
+      : options_(options),
+        environment_(environment),
+        key_hash_(hash_of(options, environment)),
         figures_(std::move(figures)),
         server_(
             options.server, router_,
@@ -103,6 +110,17 @@ class MetricsServer::Core {
   }
 
   const std::string& url() const { return url_; }
+
+  void read_again() {
+    // A variable of this process stays as it was.
+    const bool may_differ = !options_.key.empty() && !options_.key.starts_with("env:");
+    std::string hash = may_differ ? hash_of(options_, environment_) : std::string();
+    auto identity = identity_of(options_, environment_);
+    server_.post([this, may_differ, hash = std::move(hash), identity = std::move(identity)] {
+      if (may_differ) key_hash_ = hash;
+      if (identity) server_.encrypt(identity);
+    });
+  }
 
   void beat(const WorkerBeat& beat) {
     const std::lock_guard lock(mutex_);
@@ -180,7 +198,9 @@ class MetricsServer::Core {
            " s: a handler blocks it\n";
   }
 
-  const std::string key_hash_;  ///< empty: no key is needed
+  const MetricsOptions options_;
+  const settings::Environment environment_;
+  std::string key_hash_;  ///< empty: no key is needed; of the server's thread
   const std::function<WorkerFigures()> figures_;
   http::WrongKeys wrong_keys_;
   mutable std::mutex mutex_;
@@ -206,6 +226,10 @@ MetricsServer::~MetricsServer() = default;
 
 const std::string& MetricsServer::url() const {
   return core_->url();
+}
+
+void MetricsServer::read_again() {
+  core_->read_again();
 }
 
 void MetricsServer::beat(const WorkerBeat& beat) {

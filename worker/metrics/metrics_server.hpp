@@ -36,6 +36,9 @@ class MetricsServer {
 
   /// `http://127.0.0.1:5574`.
   const std::string& url() const;
+  /// Takes a new key and certificate for requests and connections to come. Throws settings::UsageError where
+  /// they cannot be read; those before stay in use. Thread-safe.
+  void read_again();
   /// The worker's loop turns. From its thread, every kBeatEvery.
   void beat(const WorkerBeat& beat);
 
