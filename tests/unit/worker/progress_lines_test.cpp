@@ -30,6 +30,14 @@ TEST(ProgressLines, are_found_among_others) {
             Words{"1|"});
 }
 
+TEST(ProgressLines, take_percentages_as_programs_print_them) {
+  ProgressLines lines;
+  EXPECT_EQ(read(lines,
+                 "lanemq-progress 40.0 reads\nlanemq-progress 66.67%\nlanemq-progress  7\tx\n"
+                 "lanemq-progress -5\nlanemq-progress 1e9\nlanemq-progress nan\nlanemq-progress inf\n"),
+            (Words{"40|reads", "66|", "7|x", "0|", "100|"}));
+}
+
 TEST(ProgressLines, may_come_in_any_pieces) {
   const std::string text = "one\nlanemq-progress 7 with a note\ntwo\nlanemq-progress 8\n";
   for (std::size_t piece = 1; piece < text.size(); ++piece) {

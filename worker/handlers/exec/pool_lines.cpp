@@ -152,9 +152,11 @@ PoolAnswer answer_of(const Json& object) {
   answer.job = static_cast<std::uint64_t>(*job);
   answer.attempt = whole(object, "attempt");
   if (answer.what == PoolAnswer::What::progress) {
-    if (const auto pct = whole(object, "pct"))
-      answer.progress.pct = static_cast<int>(std::min<std::int64_t>(*pct, limits::progress_pct_max));
-    answer.progress.note = text(object, "note");
+    // A word for people that is written badly is no reason to end the process and its other jobs.
+    if (const Json* const pct = member(object, "pct"); pct && pct->is_number())
+      answer.progress.pct = whole_percent(pct->get<double>());
+    if (const Json* const note = member(object, "note"); note && note->is_string())
+      answer.progress.note = note->get<std::string>();
     return answer;
   }
   answer.body = body_of(object);

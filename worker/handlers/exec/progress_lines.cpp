@@ -3,29 +3,44 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 namespace lanemq::worker {
 namespace {
 
+constexpr std::string_view kBlanks = " \t";
+
+/// Of `40`, `40.0` or `40%`; none: it is no number.
+std::optional<int> percent_of(std::string_view text) {
+  if (text.ends_with('%')) text.remove_suffix(1);
+  double pct = 0;
+  const auto [behind, fault] = std::from_chars(text.data(), text.data() + text.size(), pct);
+  if (fault != std::errc() || behind != text.data() + text.size()) return std::nullopt;
+  return whole_percent(pct);
+}
+
 /// None: the line is none of these.
 std::optional<JobProgress> progress_of(std::string_view line) {
   if (!line.starts_with(ProgressLines::kBegin)) return std::nullopt;
   line.remove_prefix(ProgressLines::kBegin.size());
   if (line.ends_with('\r')) line.remove_suffix(1);
-  const std::size_t end = std::min(line.find(' '), line.size());
+  line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+  const std::size_t end = std::min(line.find_first_of(kBlanks), line.size());
   const std::string_view number = line.substr(0, end);
   JobProgress said{.note = std::string(line.substr(std::min(end + 1, line.size())))};
   if (number == "-") return said;
-  int pct = 0;
-  const auto [behind, fault] = std::from_chars(number.data(), number.data() + number.size(), pct);
-  if (fault != std::errc() || behind != number.data() + number.size()) return std::nullopt;
-  said.pct = pct;
-  return said;
+  said.pct = percent_of(number);
+  return said.pct ? std::optional(said) : std::nullopt;
 }
 
 }  // namespace
+
+std::optional<int> whole_percent(double pct) {
+  if (!std::isfinite(pct)) return std::nullopt;
+  return static_cast<int>(std::clamp(pct, 0.0, static_cast<double>(limits::progress_pct_max)));
+}
 
 std::vector<JobProgress> ProgressLines::read(std::string_view bytes) {
   std::vector<JobProgress> words;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ class ProgressLines {
   std::string line_;       // as far as it came; at most kLineBytesMax
   bool too_long_ = false;  // what comes up to the next line counts no more
 };
+
+/// A percentage as a program may say it; none: it is no number.
+std::optional<int> whole_percent(double pct);
 
 /// The text without such lines; the first line may be cut.
 std::string without_progress(std::string_view text);
