@@ -114,6 +114,8 @@ const std::vector<Table>& verb_table() {
         {"mean us", "mean_us"},
         {"longest us", "longest_us"},
         {"reason", "reason"}}},
+      {"changes",
+       {{"VERB", "verb"}, {"of", "what"}, {"name", "name"}, {"how", "how"}, {"by", "by"}, {"ago", "ago_ms"}}},
       {"config", {{"OPTION", "key"}, {"value", "value"}, {"from", "from"}}},
       {"reload", {{"OPTION", "what"}, {"how", "how"}, {"from", "from"}, {"to", "to"}, {"counts", "counts"}}},
       {"pauses", {{"PAUSED", "what"}, {"name", "name"}, {"for", "for_ms"}, {"reason", "reason"}}}};

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include <poll.h>
@@ -21,8 +23,12 @@
 namespace lanemq::cli {
 namespace {
 
-std::mutex mutex;       // guards live_line
+std::mutex mutex;       // guards what follows
 std::string live_line;  // as shown on the terminal
+/// Sentences that wait for the end of HeldWords; none: they do not wait. What is beyond the bound is left
+/// out.
+std::optional<std::string> held;
+constexpr std::size_t kHeldBytesMax = std::size_t{64} * 1024;
 
 std::atomic<int> caught_signal{0};
 int signal_bell = -1;         // an eventfd, made once
@@ -67,8 +73,23 @@ std::size_t columns_of(int descriptor) {
 
 }  // namespace
 
+HeldWords::HeldWords() {
+  const std::lock_guard lock(mutex);
+  held.emplace();
+}
+
+HeldWords::~HeldWords() {
+  const std::lock_guard lock(mutex);
+  write_error(*held);
+  held.reset();
+}
+
 void say(std::string_view sentence) {
   const std::lock_guard lock(mutex);
+  if (held) {
+    if (held->size() < kHeldBytesMax) *held += "lanemq: " + std::string(sentence) + '\n';
+    return;
+  }
   std::string text = live_line.empty() ? "" : "\r\x1b[K";
   text += "lanemq: ";
   text += sentence;

@@ -15,6 +15,15 @@ namespace lanemq::cli {
 /// Prints `lanemq: ...` above the live line.
 void say(std::string_view sentence);
 
+/// While it lives sentences wait, and its end prints them: on a screen of its own they would go with that.
+class HeldWords {
+ public:
+  HeldWords();
+  ~HeldWords();
+  HeldWords(const HeldWords&) = delete;
+  HeldWords& operator=(const HeldWords&) = delete;
+};
+
 /// Replaces the live line, if the standard error is a terminal; an empty `line` removes it.
 void show_live(std::string_view line);
 

@@ -120,6 +120,7 @@ int top(const Common& common, bool json) {
   }
   catch_interrupts();
   {
+    const HeldWords held;  // until the screen is left
     const FullScreen screen;
     TopFacts before;
     Clock::time_point looked_at = Clock::now(), looked_before = looked_at;

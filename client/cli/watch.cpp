@@ -152,10 +152,18 @@ void add_watch(CommandLine& line) {
   const auto options = std::make_shared<WatchOptions>();
   CLI::App& command =
       line.add("watch", "Follow what becomes of jobs: a line for each change, until interrupted");
-  command.add_option("id", options->request.id, "Of that job alone")->type_name("ID");
-  command.add_option("--client", options->request.client, "Of that client alone")->type_name("NAME");
-  command.add_option("--lane", options->request.lane, "Of that lane alone")->type_name("NAME");
-  command.add_option("--service", options->request.service, "Of that service alone")->type_name("NAME");
+  // `watch "$ID"` with a variable that is not set must not follow everybody's jobs.
+  const auto named = [](const std::string& text) {
+    return text.empty() ? std::string("is empty; leave it out to follow all jobs") : std::string();
+  };
+  command.add_option("id", options->request.id, "Of that job alone")->type_name("ID")->check(named);
+  command.add_option("--client", options->request.client, "Of that client alone")
+      ->type_name("NAME")
+      ->check(named);
+  command.add_option("--lane", options->request.lane, "Of that lane alone")->type_name("NAME")->check(named);
+  command.add_option("--service", options->request.service, "Of that service alone")
+      ->type_name("NAME")
+      ->check(named);
   command.add_option("-n,--changes", options->changes_max, "End after so many; 0: do not")->type_name("N");
   command.add_flag(
       "--json", options->json,

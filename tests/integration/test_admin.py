@@ -483,6 +483,19 @@ class Commands(harness.Case):
             self.assertEqual(json.loads(self.does(*command.split(), "--json"))[counter], count, command)
         self.assertEqual(self.does("dead"), "no dead\n")
 
+    def test_lists_are_tables(self):
+        self.does("pause", "lane", "batch", "--reason", "why not")
+        for verb in ("jobs", "workers", "clients", "services", "lanes", "pauses", "dead", "changes", "plugin"):
+            text = self.does(verb)
+            self.assertNotIn("until", text.splitlines()[0], verb)  # the sentence about a change
+            self.assertTrue(text.startswith("no ") or text.split()[0].isupper(), (verb, text))
+        self.assertRegex(self.does("changes"), r"(?m)^pause +lane +batch +why not")
+
+    def test_nobody_watches_all_by_a_slip(self):
+        code, output, errors = self.lanemq("watch", "")
+        self.assertEqual((code, output), (2, ""))
+        self.assertIn("leave it out", errors)
+
     def test_top_prints_one_picture_where_there_is_no_terminal(self):
         self.room.worker(name="w1")
         self.room.client().submit(lane="batch", service="nobody", id="a")

@@ -108,6 +108,16 @@ TEST(Top, shows_what_lanes_finish_in_a_second_and_the_busiest_first) {
   EXPECT_LT(line_of("b "), line_of("a "));
 }
 
+TEST(AdminText, changes_are_a_table) {
+  const auto text = admin_text(
+      "changes",
+      R"({"changes":[{"number":2,"verb":"pause","what":"lane","name":"batch","how":"why","by":"ann","ago_ms":9}]})",
+      false);
+  EXPECT_THAT(*text, testing::ContainsRegex("VERB +of +name +how +by +ago"));
+  EXPECT_THAT(*text, testing::ContainsRegex("pause +lane +batch +why +ann +9 ?ms"));
+  EXPECT_EQ(admin_text("changes", R"({"changes":[]})", false), "no changes\n");
+}
+
 TEST(TopLines, a_lanes_times_are_those_of_the_last_minute) {
   const TopFacts facts{
       .stats = R"({"lanes":{"normal":{"queued":0,"wait_ms":{"p50":9000,"p99":9000},"run_ms":{"p50":9000}}}})",
