@@ -25,6 +25,7 @@ NOT_RUN = {
     "elsewhere": "it needs another machine",
     "package": "it is for root; tests/bare/packages does it on a machine of its own",
     "proxy": "it is a file for nginx or Caddy",
+    "line": "it is one line of a program",
 }
 NODE_MODULES = os.path.join(ROOT, "tests/integration/sdk/node_modules")
 NODE_PACKAGE = os.path.join(ROOT, "client/node")
