@@ -89,7 +89,7 @@ class Progress(Exec):
         self.assertNotIn("pct", self.status("long"))
         counters = self.room.stats()["counters"]
         self.assertEqual(counters["jobs_stalled"], 1)
-        self.assertGreaterEqual(counters["progress_in"], 3)
+        self.assertGreaterEqual(counters["progress_in"], 2)  # one of each attempt at the least: words that come together are thinned
         self.nothing_runs(worker)
 
     def test_the_last_attempt_that_hangs_ends_its_job(self):
