@@ -385,7 +385,6 @@ std::unique_ptr<MetricsServer> serve_metrics(const Settings& settings, WorkerOpt
 }
 
 int run(Settings settings) {
-  check_metrics(settings.metrics, process_environment);
   try_plugins(settings, false);
   service::Notifier notifier(process_environment);
   std::unique_ptr<MetricsServer> metrics;

@@ -525,6 +525,10 @@ void check_exec(const std::string& shown, const ExecOptions& exec) {
 }
 
 void check(const Settings& settings) {
+  const MetricsOptions& metrics = settings.metrics;
+  const bool is_meant = !metrics.key.empty() || !metrics.tls_certificate.empty() || !metrics.tls_key.empty();
+  if (is_meant && !metrics.is_on)
+    throw UsageError("metrics_key and metrics_tls_* are for metrics, which is not set");
   if (settings.services.empty())
     throw UsageError(
         "nothing to serve: name at least one service, as in --service echo=echo or "

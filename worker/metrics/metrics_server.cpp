@@ -71,12 +71,7 @@ HttpAnswer refused(int status, std::string text) {
 }  // namespace
 
 void check_metrics(const MetricsOptions& options, const settings::Environment& environment) {
-  if (!options.is_on) {
-    const bool is_meant =
-        !options.key.empty() || !options.tls_certificate.empty() || !options.tls_key.empty();
-    if (is_meant) throw UsageError("metrics_key and metrics_tls_* are for metrics, which is not set");
-    return;
-  }
+  if (!options.is_on) return;
   static_cast<void>(hash_of(options, environment));
   static_cast<void>(identity_of(options, environment));
   check_place(options);
@@ -214,7 +209,7 @@ class MetricsServer::Core {
 
 MetricsServer::MetricsServer(const MetricsOptions& options, const settings::Environment& environment,
                              std::function<WorkerFigures()> figures) try {
-  check_metrics(options, environment);
+  check_place(options);
   core_ = std::make_unique<Core>(options, environment, std::move(figures));
 } catch (const UsageError&) {
   throw;
