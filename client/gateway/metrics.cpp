@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/metrics.hpp"
 
-#include <algorithm>
-
 #include "client/gateway/batches/batch_figures.hpp"
 
 namespace lanemq::gateway {
@@ -152,13 +150,6 @@ void add_rows(Families& families, const Row<Of> (&rows)[n], const Of& figures) {
 
 }  // namespace
 
-void Metrics::took(std::chrono::nanoseconds time) {
-  const double seconds = std::chrono::duration<double>(time).count();
-  const auto at = std::lower_bound(kBounds.begin(), kBounds.end(), seconds);
-  ++durations_[static_cast<std::size_t>(at - kBounds.begin())];
-  duration_sum_ += seconds;
-}
-
 void Metrics::add_requests(const ServerCounters& server, Families& families) const {
   families.begin(kRequests);
   for (const RouteAnswers& row : server.answers)
@@ -168,7 +159,7 @@ void Metrics::add_requests(const ServerCounters& server, Families& families) con
   for (const auto& [reason, count] : refused)
     families.add({{"reason", reason}}, number(count));
   families.begin(kRequestSeconds);
-  families.add({}, kBounds, durations_, duration_sum_);
+  families.add({}, kRequestBounds, durations_.counts, durations_.sum);
 }
 
 std::string Metrics::text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,

@@ -12,11 +12,15 @@
 
 #include "client/gateway/http_words.hpp"
 #include "common/http/server/server.hpp"
+#include "common/metrics/durations.hpp"
 #include "common/metrics/families.hpp"
 
 namespace lanemq::gateway {
 
 struct BatchFigures;
+
+inline constexpr std::array<double, 14> kRequestBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                                       0.25,  0.5,    1,     2.5,  10,    60,   600};
 
 /// Counters since the gateway's start. Belongs to the loop's thread.
 struct Metrics {
@@ -36,7 +40,7 @@ struct Metrics {
       refused{};  ///< requests by the reason of their refusal; a fixed set of reasons
 
   /// Notes how long a request took until its answer.
-  void took(std::chrono::nanoseconds time);
+  void took(std::chrono::nanoseconds time) { durations_.add(time); }
   /// All metrics in Prometheus' text format. `batches`: null where there are none.
   std::string text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
                    const BatchFigures* batches) const;
@@ -44,10 +48,7 @@ struct Metrics {
  private:
   void add_requests(const ServerCounters& server, metrics::Families& families) const;
 
-  static constexpr std::array<double, 14> kBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
-                                                  0.25,  0.5,    1,     2.5,  10,    60,   600};
-  std::array<std::uint64_t, kBounds.size() + 1> durations_{};
-  double duration_sum_ = 0;
+  metrics::Durations<kRequestBounds> durations_;
 };
 
 }  // namespace lanemq::gateway

@@ -29,13 +29,6 @@ void add_tokens(std::uint64_t& sum, const std::optional<std::int64_t>& tokens) {
 
 }  // namespace
 
-void DurationFigures::add(std::chrono::nanoseconds time) {
-  const double seconds = std::chrono::duration<double>(time).count();
-  const auto at = std::lower_bound(kBounds.begin(), kBounds.end(), seconds);
-  ++counts[static_cast<std::size_t>(at - kBounds.begin())];
-  sum += seconds;
-}
-
 CallFigures::CallFigures(const std::vector<std::string>& services, std::shared_ptr<CallWatcher> next)
     : next_(std::move(next)) {
   for (const std::string& name : services)

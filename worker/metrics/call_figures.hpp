@@ -16,18 +16,14 @@
 
 #include <lanemq/worker.hpp>
 
+#include "common/metrics/durations.hpp"
+
 namespace lanemq::worker {
 
-/// Durations in buckets, for Prometheus.
-struct DurationFigures {
-  /// Upper bounds in seconds of all buckets but the last, which has none.
-  static constexpr std::array<double, 14> kBounds{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-                                                  1,     2.5,  5,     10,   30,  120,  600};
-  std::array<std::uint64_t, kBounds.size() + 1> counts{};
-  double sum = 0;
-
-  void add(std::chrono::nanoseconds time);
-};
+/// Of a call, and of what comes first of its answer.
+inline constexpr std::array<double, 14> kCallBounds{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+                                                    1,     2.5,  5,     10,   30,  120,  600};
+using DurationFigures = metrics::Durations<kCallBounds>;
 
 /// What a service's calls came to, since the worker's start.
 struct ServiceFigures {
