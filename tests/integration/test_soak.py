@@ -88,7 +88,7 @@ held = []
 for number in range(60):
     held += [os.urandom(100_000), open("/dev/null")]
     with open(os.path.join(sys.argv[1], str(number)), "wb") as file:
-        file.write(bytes(200_000))
+        file.write(bytes(400_000))
     if number % 10 == 0:
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     print(number, flush=True)
