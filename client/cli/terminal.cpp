@@ -71,6 +71,15 @@ std::size_t columns_of(int descriptor) {
   return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+/// Characters that turn the reading direction of what follows (U+202A to U+202E, U+2066 to U+2069) begin
+/// with E2 80 or E2 81: with them a line can read otherwise than it is ("Trojan Source", CVE-2021-42574).
+bool turns_direction(std::string_view text) {
+  if (text.size() < 3 || text[0] != '\xE2') return false;
+  const auto last = static_cast<unsigned char>(text[2]);
+  return (text[1] == '\x80' && last >= 0xAA && last <= 0xAE) ||
+         (text[1] == '\x81' && last >= 0xA6 && last <= 0xA9);
+}
+
 }  // namespace
 
 HeldWords::HeldWords() {
@@ -136,6 +145,14 @@ std::string harmless(std::string_view data) {
     const auto c = static_cast<unsigned char>(data[i]);
     const auto next = i + 1 < data.size() ? static_cast<unsigned char>(data[i + 1]) : 0;
     const bool is_c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;  // a C1 control in UTF-8
+    if (turns_direction(data.substr(i))) {
+      char escaped[8];
+      const unsigned low = (next & 0x3FU) << 6U | (static_cast<unsigned char>(data[i + 2]) & 0x3FU);
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", 0x2000U | low);
+      text += escaped;
+      i += 2;
+      continue;
+    }
     if ((c >= 0x20 && c != 0x7F && !is_c1) || c == '\n' || c == '\t') {
       text += data[i];
       continue;

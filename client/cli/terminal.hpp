@@ -44,7 +44,8 @@ bool put_foreign(std::string_view data);
 /// Calls ::write(). A write that blocks fails with EINTR when an interrupt comes. From one thread.
 ssize_t write_breaking_off(int fd, std::string_view data);
 
-/// An upstream's text made safe for a terminal: without control characters but line ends and tabs.
+/// An upstream's text made safe for a terminal: without control characters but line ends and tabs, and
+/// without those that turn the direction of reading.
 std::string harmless(std::string_view data);
 
 /// From now on SIGINT, SIGTERM and SIGHUP (but not under nohup) only set interrupted(); a second one, but for
