@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/command_line.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -43,6 +45,12 @@ std::string runtime_folder() {
   if (const char* const folder = std::getenv("RUNTIME_DIRECTORY")) return folder;
   const std::string service = "/run/lanemq";
   return ::access((service + "/admin.sock").c_str(), R_OK | W_OK) == 0 ? service : "";
+}
+
+/// CLI11 counts an option that a variable has set as given.
+bool is_typed(std::string_view option, int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc,
+                     [&](std::string_view word) { return word.substr(0, word.find('=')) == option; });
 }
 
 }  // namespace
@@ -120,8 +128,10 @@ int CommandLine::run(int argc, char** argv) {
     return kExitUsage;
   }
   common_.admin = admin_endpoint_;
-  // --admin alone means that there is no clients' endpoint to ask.
-  const bool admin_alone = app_.count("--admin") > 0 && app_.count("--broker") == 0;
+  // --admin alone means that there is no clients' endpoint to ask; typed alone it counts more than
+  // LANEMQ_BROKER.
+  const bool admin_alone = (app_.count("--admin") > 0 && app_.count("--broker") == 0) ||
+                           (is_typed("--admin", argc, argv) && !is_typed("--broker", argc, argv));
   if (asks_ == Asks::operators || (asks_ == Asks::either && admin_alone)) {
     common_.broker = admin_endpoint_;
     common_.named_by = "--admin or LANEMQ_ADMIN";

@@ -164,7 +164,9 @@ void add_watch(CommandLine& line) {
   command.add_option("--service", options->request.service, "Of that service alone")
       ->type_name("NAME")
       ->check(named);
-  command.add_option("-n,--changes", options->changes_max, "End after so many; 0: do not")->type_name("N");
+  command.add_option("-n,--changes", options->changes_max, "End after so many; 0: do not")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
   command.add_flag(
       "--json", options->json,
       "Each change as JSON, in a line of its own; `watching` first, and again where some are missing");

@@ -441,6 +441,13 @@ class Commands(harness.Case):
         self.assertIn("--admin or LANEMQ_ADMIN", errors)
         self.assertEqual(self.lanemq("pause", "lane")[0], 2)
         self.assertEqual(self.lanemq("limits", "set", "api")[0], 2)
+        self.assertEqual(self.lanemq("jobs", "-n", "-1")[0], 2)
+
+    def test_an_endpoint_that_is_typed_counts_more_than_a_variable(self):
+        nobody = "tcp://127.0.0.1:9"
+        typed = self.lanemq("--admin", self.room.broker.admin, "stats", LANEMQ_BROKER=nobody, LANEMQ_ADMIN=nobody)
+        self.assertEqual((typed[0], typed[2]), (0, ""))
+        self.assertEqual(self.lanemq("--connect-timeout", "300ms", "stats", LANEMQ_BROKER=nobody)[0], 3)
 
     def test_dead_jobs_are_shown_run_again_and_forgotten(self):
         client, worker = self.room.client(), self.room.worker(name="w1", capacity=4)
