@@ -82,6 +82,7 @@ const std::vector<Table>& verb_table() {
         {"session", "session"},
         {"state", "state"},
         {"running", "running"},
+        {"stopping", "stopping"},
         {"capacity", "capacity"},
         {"services", "services"},
         {"lanes", "lanes"},

@@ -219,6 +219,7 @@ void OperatorLists::list_workers(const AdminAsked& event, TimePoint now) {
     row.text_if_any("name", worker.name).text("session", worker.session);
     row.text("state", worker.draining ? "draining" : worker.awaits_inventory ? "greeting" : "ready");
     row.integer("running", worker.running).integer("capacity", worker.capacity);
+    if (!worker.strays.empty()) row.integer("stopping", signed_of(worker.strays.size()));
     row.texts("services", services, kNamesShown);
     if (services.size() > kNamesShown) row.integer("services_count", signed_of(services.size()));
     if (worker.reserved()) row.texts("lanes", lanes, kNamesShown);

@@ -14,7 +14,7 @@ export function workers_view(room) {
     columns: [
       { head: 'Worker', cell: (worker) => [h('span', { class: 'name' }, worker.name || worker.session.slice(0, 8)), h('small', null, worker.session.slice(0, 8))], same: (worker) => worker.name },
       { head: 'State', cell: (worker) => chip({ ready: 'good', draining: 'pause', greeting: 'notice' }[worker.state] ?? 'notice', worker.state), same: (worker) => worker.state },
-      { head: 'Holds', cell: (worker) => [meter(worker.capacity ? worker.running / worker.capacity : 0, `Places of ${worker.name || worker.session}`, `${worker.running} of ${worker.capacity}`), h('span', { class: 'words' }, `${count(worker.running)} of ${count(worker.capacity)}`)] },
+      { head: 'Holds', cell: (worker) => [meter(worker.capacity ? held(worker) / worker.capacity : 0, `Places of ${worker.name || worker.session}`, `${held(worker)} of ${worker.capacity}`), h('span', { class: 'words' }, `${count(held(worker))} of ${count(worker.capacity)}${worker.stopping ? `, ${count(worker.stopping)} told to stop` : ''}`)] },
       { head: 'Heard', number: true, cell: (worker) => `${duration(worker.heard_ms)} ago` },
       { head: 'Services', cell: (worker) => names(worker.services, worker.services_count) },
       { head: 'Lanes', cell: (worker) => (worker.lanes?.length ? names(worker.lanes) : 'all') },
@@ -46,6 +46,9 @@ export function workers_view(room) {
     },
   };
 }
+
+// Attempts that are over hold their places until their worker says so.
+const held = (worker) => worker.running + (worker.stopping ?? 0);
 
 function drain(worker, room) {
   const shown = worker.name || worker.session;
