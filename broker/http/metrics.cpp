@@ -35,6 +35,10 @@ struct Row {
 // The broker as a whole: paths of the stats document.
 constexpr Row kBrokerRows[] = {
     {{"lanemq_uptime_seconds", Kind::gauge, "Since the broker's start."}, "uptime_ms", kMs},
+    {{"lanemq_clock_set_seconds", Kind::gauge,
+      "How far the machine's clock was set since the broker's start, by which its own times go."},
+     "clock_set_ms",
+     kMs},
     {{"lanemq_memory_bytes", Kind::gauge, "All jobs and kept answers, as memory_max counts them."},
      "memory_bytes"},
     {{"lanemq_memory_max_bytes", Kind::gauge, "The bound memory_max."}, "memory_max"},

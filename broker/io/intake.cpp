@@ -2,6 +2,7 @@
 #include "broker/io/intake.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <lanemq/admin_table.hpp>
@@ -24,6 +25,13 @@ bool belongs(const wire::ClientRequest& request, core::Peer peer) {
          std::holds_alternative<wire::StatusQuery>(request) ||
          std::holds_alternative<wire::StatsQuery>(request) || std::holds_alternative<wire::Ping>(request) ||
          std::holds_alternative<wire::Watch>(request) || std::holds_alternative<wire::Seen>(request);
+}
+
+/// How far the system's clock is from where `wall`, its reading at the start of time, and the time since have
+/// it.
+core::Duration clock_set(std::chrono::milliseconds wall, core::TimePoint now) {
+  const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<core::Duration>(unix_time) - wall - now.time_since_epoch();
 }
 
 /// Asks `ask` whether the peer may send a batch.
@@ -355,11 +363,13 @@ void Intake::answer_stats(const core::Origin& from, const wire::StatsQuery& quer
   Buffer document;
   stats_.store_backlog_bytes = commits_.backlog_bytes();
   stats_.lent_bytes = broker_.lent_bytes();
-  const Surroundings around{.store = store_watch_.kind(),
-                            .store_state = store_watch_.state(),
-                            .room = store_watch_.room(),
-                            .now = now,
-                            .uptime = now - started_};
+  const Surroundings around{
+      .store = store_watch_.kind(),
+      .store_state = store_watch_.state(),
+      .room = store_watch_.room(),
+      .now = now,
+      .uptime = now - started_,
+      .clock_set = clock_set(std::chrono::milliseconds(broker_.options().wall_ms), now)};
   write_stats_document(broker_, stats_, around, static_cast<std::size_t>(query.from), document);
   wire::StatsReply reply;
   reply.document.bytes = document.view();

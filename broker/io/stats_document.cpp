@@ -279,10 +279,11 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   DocumentWriter out(buffer);
   const core::TimePoint now = around.now;
   const LimitsPage page(broker.budgets(), from, now);
-  out.map(page.more() ? 20 : 19);
+  out.map(page.more() ? 21 : 20);
   out.text("version").text(kVersion);
   out.text("state").text(transport.draining ? "draining" : "ready");
   out.text("uptime_ms").integer(core::to_ms(around.uptime));
+  out.text("clock_set_ms").integer(core::to_ms(around.clock_set));
   const std::vector<core::Duration> oldest = broker.oldest(now);
   out.text("lanes").map(broker.lanes().size());
   for (const auto& lane : broker.lanes()) {

@@ -53,11 +53,12 @@ class GatewayCase(harness.Case):
 
     config, flags, settings, hosts = "", (), (), "*"
     services = ()  # of the worker, besides the two APIs
+    room_arguments = ()  # of the broker, besides its settings
 
     def setUp(self):
         # No worker dies here, and one that is held up by a busy machine is not to be taken for dead: a call made
         # twice is what these tests look for.
-        self.arguments = ("--set", "heartbeat=10s", *(word for setting in self.settings for word in ("--set", setting)))
+        self.arguments = ("--set", "heartbeat=10s", *(word for setting in self.settings for word in ("--set", setting)), *self.room_arguments)
         super().setUp()
         folder = self.enterContext(tempfile.TemporaryDirectory())
         self.folder, self.log = folder, os.path.join(folder, "upstream.log")
