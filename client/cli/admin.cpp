@@ -263,7 +263,7 @@ void add_fields(CLI::App& command, AdminOptions& options, const AdminInfo& info,
       if (changes) continue;  // redrive and purge have no limit
       options.rows_max = kRowsUsual;
       command.add_option("-n,--limit", options.rows_max, "Rows at most; 0: all")
-          ->check(CLI::NonNegativeNumber)
+          ->check(not_negative)
           ->capture_default_str()
           ->type_name("N");
     } else if (name == "dry_run") {

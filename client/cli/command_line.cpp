@@ -154,6 +154,10 @@ int CommandLine::run(int argc, char** argv) {
   }
 }
 
+std::string not_negative(const std::string& text) {
+  return text.starts_with('-') ? "must be 0 or more" : "";
+}
+
 CLI::Option* add_duration(CLI::App& command, const std::string& name, milliseconds min, milliseconds max,
                           const std::string& sentence, std::function<void(milliseconds)> set) {
   const auto set_checked = [name, min, max, set = std::move(set)](const std::string& text) {

@@ -53,6 +53,10 @@ class CommandLine {
   Run run_;
 };
 
+/// For CLI::Option::check() of a count, since CLI11 reads -1 as the largest number: what is wrong, or
+/// nothing.
+std::string not_negative(const std::string& text);
+
 /// Adds an option for a duration, such as 30s, from `min` to `max`. The old spelling `--NAME-ms N` works for
 /// one version, with a warning.
 CLI::Option* add_duration(CLI::App& command, const std::string& name, std::chrono::milliseconds min,

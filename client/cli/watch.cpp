@@ -165,7 +165,7 @@ void add_watch(CommandLine& line) {
       ->type_name("NAME")
       ->check(named);
   command.add_option("-n,--changes", options->changes_max, "End after so many; 0: do not")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative)
       ->type_name("N");
   command.add_flag(
       "--json", options->json,
