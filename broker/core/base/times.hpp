@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "broker/core/base/histogram.hpp"
 #include "broker/core/base/time.hpp"
@@ -148,6 +150,79 @@ class Times {
   Histogram all_;
   RecentTimes recent_;
   Duration sum_{};
+};
+
+/// Figures of names that peers make up, for as many of them as there is room for: the first ones. A name for
+/// which nothing was recorded for ten minutes, whose windows are empty, gives way to another one. 121 KiB
+/// each.
+class NamedTimes {
+ public:
+  /// Of one name.
+  struct Figures {
+    Times wait;                ///< from acceptance to the first hand-over
+    Times run;                 ///< from the last hand-over to the end, of jobs that end while they run
+    std::uint64_t tokens = 0;  ///< that its calls used, as far as workers said
+  };
+
+  /// Held by what has the name; it may have figures. Outlived by its NamedTimes.
+  class Place {
+   public:
+    Place() = default;
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    ~Place() {
+      if (figures_ != nullptr) figures_->holder = nullptr;
+    }
+    /// Null: nothing was recorded, or its figures gave way.
+    Figures* figures() const { return figures_ != nullptr ? &figures_->figures : nullptr; }
+
+   private:
+    friend class NamedTimes;
+    struct Kept {
+      Figures figures;
+      Place* holder = nullptr;
+      TimePoint used_at{};
+    };
+    Kept* figures_ = nullptr;
+  };
+
+  explicit NamedTimes(std::size_t names_max) : names_max_(names_max) {}
+  NamedTimes(const NamedTimes&) = delete;
+  NamedTimes& operator=(const NamedTimes&) = delete;
+
+  /// The figures to record into; null: there is no room now. Requires: `now` does not go back.
+  Figures* at(Place& place, TimePoint now) {
+    if (place.figures_ == nullptr && !take_room(place, now)) return nullptr;
+    place.figures_->used_at = now;
+    return &place.figures_->figures;
+  }
+
+ private:
+  static constexpr Duration kIdle = std::chrono::minutes(12);  // no window reaches further back
+  static constexpr Duration kLookEvery = std::chrono::seconds(10);
+
+  bool take_room(Place& place, TimePoint now) {
+    if (kept_.size() >= names_max_ && now < next_look_) return false;
+    const auto is_free = [&](const auto& kept) {
+      return kept->holder == nullptr || now - kept->used_at >= kIdle;
+    };
+    auto found = std::find_if(kept_.begin(), kept_.end(), is_free);
+    if (found == kept_.end() && kept_.size() >= names_max_) {
+      next_look_ = now + kLookEvery;
+      return false;
+    }
+    if (found == kept_.end()) found = kept_.insert(kept_.end(), std::make_unique<Place::Kept>());
+    Place::Kept& kept = **found;
+    if (kept.holder != nullptr) kept.holder->figures_ = nullptr;
+    kept.figures = {};
+    kept.holder = &place;
+    place.figures_ = &kept;
+    return true;
+  }
+
+  std::size_t names_max_;
+  std::vector<std::unique_ptr<Place::Kept>> kept_;
+  TimePoint next_look_{};
 };
 
 }  // namespace lanemq::core

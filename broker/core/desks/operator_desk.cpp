@@ -69,7 +69,7 @@ void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
     case AdminVerb::workers:
       return lists_.list_workers(event, now);
     case AdminVerb::clients:
-      return lists_.list_clients(event);
+      return lists_.list_clients(event, now);
     case AdminVerb::budgets:
       return lists_.list_budgets(event, now);
     case AdminVerb::dead:

@@ -132,12 +132,18 @@ void add_lane_figures(DocumentMap& row, Lane& lane, TimePoint now) {
   for (const auto& [code, count] : lane.counters.refused_by)
     refused.integer(name_of(code), signed_of(count));
   if (!lane.counters.refused_by.empty()) row.map("refused", refused);
-  for (const auto& [name, times] : {std::pair("wait_ms", &lane.wait), std::pair("run_ms", &lane.run),
-                                    std::pair("first_piece_ms", &lane.first_piece)}) {
-    DocumentMap figures;
-    add_times(figures, *times, now);
-    row.map(name, figures);
-  }
+  add_times(row, "wait_ms", lane.wait, now);
+  add_times(row, "run_ms", lane.run, now);
+  add_times(row, "first_piece_ms", lane.first_piece, now);
+}
+
+/// What is known of how long a service's or a client's jobs take; nothing where it has no figures.
+void add_named_times(DocumentMap& row, const NamedTimes::Place& times, TimePoint now) {
+  NamedTimes::Figures* const figures = times.figures();
+  if (figures == nullptr) return;
+  if (figures->tokens > 0) row.integer("tokens", static_cast<std::int64_t>(figures->tokens));
+  add_times(row, "wait_ms", figures->wait, now);
+  add_times(row, "run_ms", figures->run, now);
 }
 
 }  // namespace
@@ -191,6 +197,7 @@ void OperatorLists::list_services(const AdminAsked& event, TimePoint now) {
     }
     if (!service.is_sound()) row.rows("breakers", breakers);
     if (service.paused) row.flag("paused", true);
+    add_named_times(row, service.times, now);
     return row;
   });
   reply(state_, event, list("services", page, next));
@@ -229,7 +236,7 @@ void OperatorLists::list_workers(const AdminAsked& event, TimePoint now) {
   reply(state_, event, list("workers", page, next));
 }
 
-void OperatorLists::list_clients(const AdminAsked& event) {
+void OperatorLists::list_clients(const AdminAsked& event, TimePoint now) {
   DocumentPage page(event.fields->limit);
   auto place = static_cast<std::size_t>(event.fields->from);
   const std::size_t end = std::min(state_.clients.places(), place + kPlacesPerPage);
@@ -244,6 +251,7 @@ void OperatorLists::list_clients(const AdminAsked& event) {
     if (client->options.depth_max > 0) row.integer("depth_max", signed_of(client->options.depth_max));
     row.text_if_any("lane_max", client->options.lane_max);
     if (client->paused) row.flag("paused", true);
+    add_named_times(row, client->times, now);
     page.add(row);
   }
   reply(state_, event,

@@ -31,7 +31,7 @@ class OperatorLists {
   void list_lanes(const AdminAsked& event, TimePoint now);
   void list_services(const AdminAsked& event, TimePoint now);
   void list_workers(const AdminAsked& event, TimePoint now);
-  void list_clients(const AdminAsked& event);
+  void list_clients(const AdminAsked& event, TimePoint now);
   void list_budgets(const AdminAsked& event, TimePoint now);
   void list_pauses(const AdminAsked& event, TimePoint now);
   void list_dead(const AdminAsked& event, TimePoint now);

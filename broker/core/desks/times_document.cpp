@@ -28,4 +28,10 @@ void add_times(DocumentMap& map, Times& times, TimePoint now) {
   }
 }
 
+void add_times(DocumentMap& map, std::string_view name, Times& times, TimePoint now) {
+  DocumentMap figures;
+  add_times(figures, times, now);
+  map.map(name, figures);
+}
+
 }  // namespace lanemq::core

@@ -558,6 +558,7 @@ void WorkerDesk::settle(Job& job, const std::optional<wire::Usage>& usage, TimeP
   Away& away = job.at_away();
   if (!usage) return state_.budgets.settle(away.reservation, std::nullopt, now);
   const Amounts used = used_by(job, *usage, now);
+  state_.note_tokens(job, used.input_tokens + used.output_tokens, now);
   if (state_.budgets.counts_tokens(away.reservation.set)) {
     const std::int64_t expected = cost_of(away.reservation.amounts());
     const std::int64_t more =

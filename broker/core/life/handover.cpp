@@ -25,7 +25,10 @@ void Handover::start(const Pick& pick, TimePoint now) {
   Lane& lane = *state_.lanes[job.lane];
   Flow& flow = job.flow();
   Worker& worker = *state_.workers.find_place(flow.service(), job.lane)->worker;
-  if (job.attempt == 0) lane.wait.record(now - job.accepted_at, now);
+  if (job.attempt == 0) {
+    lane.wait.record(now - job.accepted_at, now);
+    state_.note_wait(job, now - job.accepted_at, now);
+  }
   const std::optional<TimePoint> refused_since = flow.starts(now);
   const std::int64_t cost = dispatcher_.take(job);
   job.state = JobState::running;

@@ -300,6 +300,7 @@ void JobLife::leave(Job& job, Terminal& how, TimePoint now) {
     const Duration ran_for = now - job.at_away().dispatched_at;
     how.ran_ms = to_ms32(ran_for);
     lane.run.record(ran_for, now);
+    state_.note_run(job, ran_for, now);
     job.flow().service().note_run(ran_for);
   } else {
     tell_wait(state_, job, job.state == JobState::queued ? job.flow().refused_since() : std::nullopt,

@@ -13,6 +13,7 @@
 #include "broker/core/base/mark.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/string_hash.hpp"
+#include "broker/core/base/times.hpp"
 #include "broker/core/scheduler/client_queue.hpp"
 
 namespace lanemq::core {
@@ -36,6 +37,7 @@ struct Client {
   std::size_t running = 0;     ///< jobs that hold a place at a worker
   std::size_t references = 0;  ///< by queues, connections, and an operator's pause
   bool paused = false;         ///< by an operator
+  NamedTimes::Place times;
   std::vector<std::unique_ptr<ClientQueue>> queues;
   ListHook<Client> hook;
   std::size_t place = 0;  ///< the index for Clients::at()

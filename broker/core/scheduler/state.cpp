@@ -27,6 +27,24 @@ State::State(Options all, std::uint64_t seed)
   LANEMQ_CHECK(default_lane != nullptr);
 }
 
+template <class Note>
+void State::note(const Job& job, TimePoint now, Note&& note) {
+  if (NamedTimes::Figures* const figures = service_times.at(job.flow().service().times, now)) note(*figures);
+  if (NamedTimes::Figures* const figures = client_times.at(job.queue->client().times, now)) note(*figures);
+}
+
+void State::note_wait(const Job& job, Duration waited, TimePoint now) {
+  note(job, now, [&](NamedTimes::Figures& figures) { figures.wait.record(waited, now); });
+}
+
+void State::note_run(const Job& job, Duration ran_for, TimePoint now) {
+  note(job, now, [&](NamedTimes::Figures& figures) { figures.run.record(ran_for, now); });
+}
+
+void State::note_tokens(const Job& job, std::int64_t tokens, TimePoint now) {
+  note(job, now, [&](NamedTimes::Figures& figures) { figures.tokens += static_cast<std::uint64_t>(tokens); });
+}
+
 Lane* State::lane_named(std::string_view name) const {
   if (name.empty()) return default_lane;
   for (const auto& lane : lanes)

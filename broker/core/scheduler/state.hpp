@@ -17,6 +17,7 @@
 #include "broker/core/base/pauses.hpp"
 #include "broker/core/base/stats.hpp"
 #include "broker/core/base/timer_wheel.hpp"
+#include "broker/core/base/times.hpp"
 #include "broker/core/budgets/budgets.hpp"
 #include "broker/core/budgets/caller_budgets.hpp"
 #include "broker/core/budgets/estimates.hpp"
@@ -27,6 +28,9 @@
 #include "broker/core/scheduler/workers.hpp"
 
 namespace lanemq::core {
+
+/// Services and clients whose waits and runs are known: 121 KiB each.
+inline constexpr std::size_t kTimedServicesMax = 16, kTimedClientsMax = 32;
 
 /// The tables that all parts of the broker share. Looks up, and keeps tables consistent with each other;
 /// decides nothing. Owned by Broker; parts hold a reference.
@@ -60,6 +64,11 @@ struct State {
   void set_timer(Job& job);
   /// The job's attempt is over, and what its worker said of it goes.
   void forget_progress(Job& job);
+  /// Record into the figures of the job's service and client, where these have any. Require: it is in a queue
+  /// or runs.
+  void note_wait(const Job& job, Duration waited, TimePoint now);
+  void note_run(const Job& job, Duration ran_for, TimePoint now);
+  void note_tokens(const Job& job, std::int64_t tokens, TimePoint now);
   /// Running jobs of all lanes.
   std::size_t running() const;
 
@@ -80,6 +89,8 @@ struct State {
   std::mt19937_64 random;
   std::vector<std::unique_ptr<Lane>> lanes;
   Lane* default_lane = nullptr;
+  NamedTimes service_times{kTimedServicesMax},
+      client_times{kTimedClientsMax};  ///< before those who hold them
   Workers workers;
   Clients clients;
   Connections connections;
@@ -102,6 +113,10 @@ struct State {
   Stats stats;
   Outbox outbox;
   Buffer scratch;  ///< for texts that are needed until an answer is encoded
+
+ private:
+  template <class Note>
+  void note(const Job& job, TimePoint now, Note&& note);
 };
 
 }  // namespace lanemq::core

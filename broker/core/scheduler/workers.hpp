@@ -19,6 +19,7 @@
 #include "broker/core/base/intrusive_list.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/string_hash.hpp"
+#include "broker/core/base/times.hpp"
 #include "broker/core/budgets/circuit_breaker.hpp"
 #include "broker/core/budgets/retry_budget.hpp"
 #include "broker/core/jobs/job.hpp"
@@ -65,6 +66,7 @@ class Service {
   std::uint32_t unserved_looks = 0;  ///< how often Unserved has found it listed since; kept by it
   TimePoint unserved_since{};        ///< when Unserved found it listed first; kept by it
   bool paused = false;               ///< by an operator
+  NamedTimes::Place times;
   /// What each lane is owed of its share_min, in thousandths of cost: at most the cost of two of its jobs.
   /// Cost is in tokens where any job's are counted; jobs whose tokens are not counted have the usual cost.
   std::array<std::int64_t, kLanesMax> owed{};

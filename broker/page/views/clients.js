@@ -3,12 +3,12 @@
 import { Table, chip, fill, h, meter } from '../dom.js';
 import { pause_or_resume } from '../actions.js';
 import { rows } from '../broker.js';
-import { count, many, percent } from '../words.js';
+import { count, duration, many, percent } from '../words.js';
 
 export function clients_view(room) {
   let total = 0, by_tokens = false;
   const more = h('p', { class: 'note' });
-  const size_of = (client) => (by_tokens ? tokens_of(client) : client.running);
+  const size_of = (client) => (by_tokens ? client.tokens : client.running);
   const table = new Table({
     name: 'Clients', key: (client) => client.name, empty: 'No client has, or lately had, a job.',
     columns: [
@@ -20,7 +20,9 @@ export function clients_view(room) {
       { head: 'Weight', number: true, cell: (client) => count(client.weight) },
       { head: 'Waiting', number: true, cell: (client) => bounded(client.waiting, client.depth_max) },
       { head: 'Running', number: true, cell: (client) => bounded(client.running, client.in_flight_max) },
-      { head: 'Tokens', number: true, cell: (client) => (tokens_of(client) === undefined ? '–' : count(tokens_of(client))) },
+      { head: 'Tokens', number: true, cell: (client) => (client.tokens === undefined ? '–' : count(client.tokens)) },
+      { head: 'Waits p50', number: true, cell: (client) => waits(client, 'p50') },
+      { head: 'p99', number: true, cell: (client) => waits(client, 'p99') },
       { head: 'Do', cell: (client) => [h('a', { href: `#jobs/?client=${encodeURIComponent(client.name)}` }, 'Jobs'), client.name ? pause_or_resume('client', client.name, client.paused === true, room.refresh) : null], same: (client) => client.paused === true },
     ],
   });
@@ -28,7 +30,7 @@ export function clients_view(room) {
     element: h('div', { class: 'view' }, h('section', { class: 'panel' }, h('header', null, h('h2', null, 'Clients'), more), table.element)),
     async lists() {
       const { list, more: others } = await rows('clients');
-      by_tokens = list.some((client) => tokens_of(client) > 0);
+      by_tokens = list.some((client) => client.tokens > 0);
       total = list.reduce((sum, client) => sum + (size_of(client) ?? 0), 0);
       table.update(list.sort((one, other) => (size_of(other) ?? 0) - (size_of(one) ?? 0) || other.waiting - one.waiting || one.name.localeCompare(other.name)));
       fill(more, `${many(list.length, 'client')}${others ? ' and more' : ''}; shares are of ${by_tokens ? 'tokens' : 'the jobs that run'}.`);
@@ -36,10 +38,11 @@ export function clients_view(room) {
   };
 }
 
-function tokens_of(client) {
-  return client.input_tokens === undefined && client.output_tokens === undefined ? undefined : (client.input_tokens ?? 0) + (client.output_tokens ?? 0);
-}
-
 function bounded(value, most) {
   return most ? `${count(value)} of ${count(most)}` : count(value);
+}
+
+// Of the last minute; where none was handed over there is nothing to say.
+function waits(client, of) {
+  return client.wait_ms?.minute.count ? duration(client.wait_ms.minute[of]) : '–';
 }

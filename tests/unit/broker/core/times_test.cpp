@@ -106,5 +106,34 @@ TEST(RecentTimes, percentiles_are_within_5_percent_of_exact_ones) {
   }
 }
 
+TEST(NamedTimes, has_room_for_so_many_names_and_gives_that_of_an_idle_one_to_another) {
+  NamedTimes times(2);
+  NamedTimes::Place one, other, third;
+  TimePoint now = kBegin;
+  times.at(one, now)->tokens = 1;
+  times.at(other, now)->tokens = 2;
+  EXPECT_EQ(times.at(third, now), nullptr);
+  for (int minute = 0; minute < 20; ++minute) {
+    now += minutes(1);
+    EXPECT_EQ(times.at(one, now)->tokens, 1U) << "in use";
+    EXPECT_EQ(times.at(third, now) != nullptr, minute >= 11) << minute;
+  }
+  EXPECT_EQ(other.figures(), nullptr);
+  EXPECT_EQ(third.figures()->tokens, 0U) << "nothing is left of whose place it was";
+  EXPECT_EQ(times.at(other, now), nullptr) << "it begins anew when there is room";
+}
+
+TEST(NamedTimes, gives_the_room_of_who_is_gone_to_the_next) {
+  NamedTimes times(1);
+  {
+    NamedTimes::Place gone;
+    times.at(gone, kBegin)->run.record(seconds(1), kBegin);
+  }
+  NamedTimes::Place next;
+  NamedTimes::Figures* const figures = times.at(next, kBegin);
+  ASSERT_NE(figures, nullptr);
+  EXPECT_EQ(figures->run.all().count(), 0U);
+}
+
 }  // namespace
 }  // namespace lanemq::core
