@@ -145,6 +145,10 @@ const settings::Options<Config>& option_table() {
             "Watches of jobs at the clients' endpoint, a quarter of them for one tenant at most; "
             "operators have 128 beside. 0: none.",
             &Config::core, &core::Options::watchers_max),
+      count("groups_max", "groups", {0, kCountMax},
+            "Groups that jobs named, a quarter of them for one tenant at most; those without an open job "
+            "make way for new ones. 0: none.",
+            &Config::core, &core::Options::groups_max),
       count("clients_idle_max", "clients", {1, kCountMax},
             "Connections, and queues of clients, remembered without a job.", &Config::core,
             &core::Options::clients_idle_max),

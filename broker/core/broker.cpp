@@ -32,12 +32,13 @@ Parts::Parts(State& state, std::uint64_t seed)
       journal(state),
       results(state, journal, seed),
       answers(state, journal, results, dispatcher),
-      watchers(state, answers),
+      groups(state, journal),
+      watchers(state, answers, groups),
       streams(state, journal, results, answers),
       handover(state, journal, dispatcher, upstreams, watchers),
-      life(state, dispatcher, upstreams, journal, results, answers, streams, handover, watchers),
+      life(state, dispatcher, upstreams, journal, results, answers, groups, streams, handover, watchers),
       progress(state, watchers, results, life),
-      admission(state, terms, upstreams, results),
+      admission(state, terms, upstreams, results, groups),
       clients(state, journal, results, answers, streams, life, admission),
       workers(state, upstreams, results, streams, handover, life, progress, admission),
       lists(state, upstreams, dispatcher, results, answers),
@@ -140,6 +141,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
   switch (timer.owner) {
     case TimerOwner::worker:
       return parts_->workers.tick(*static_cast<Worker*>(timer.object()), now);
+    case TimerOwner::group:
+      return parts_->life.come_due(*static_cast<Group*>(timer.object()), now);
     case TimerOwner::rest:
       return state_.workers.update(*static_cast<Worker*>(timer.object()));
     case TimerOwner::service:  // the dispatcher finds out which calls may be made now
@@ -225,7 +228,7 @@ void Broker::give_up_running(TimePoint now) {
 // ---- what outlives it ---------------------------------------------------------------------------------
 
 Restorer Broker::restorer() {
-  return Restorer(state_, parts_->journal, parts_->results, parts_->streams, parts_->life);
+  return Restorer(state_, parts_->journal, parts_->results, parts_->groups, parts_->streams, parts_->life);
 }
 
 bool Broker::write_notes() {

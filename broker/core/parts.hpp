@@ -7,6 +7,7 @@
 #include "broker/core/desks/operator_lists.hpp"
 #include "broker/core/desks/worker_desk.hpp"
 #include "broker/core/life/answers.hpp"
+#include "broker/core/life/groups.hpp"
 #include "broker/core/life/handover.hpp"
 #include "broker/core/life/job_life.hpp"
 #include "broker/core/life/journal.hpp"
@@ -34,6 +35,7 @@ struct Parts {
   Journal journal;
   Results results;
   Answers answers;
+  Groups groups;
   Watchers watchers;
   Streams streams;
   Handover handover;

@@ -15,7 +15,7 @@ namespace lanemq::admin {
 
 /// What a GET of `/v1/watch` takes, as if the op were a verb.
 inline constexpr AdminInfo kWatchRequest{
-    {}, "watch", "", "id client lane service", "follow jobs, as server-sent events"};
+    {}, "watch", "", "id client lane service group", "follow jobs, as server-sent events"};
 
 /// The type of a verb's field, as JSON Schema names it.
 std::string_view type_of_field(std::string_view field);

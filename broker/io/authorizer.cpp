@@ -52,17 +52,19 @@ std::string_view Authorizer::identify(const Incoming& message, Router& router, D
   return {};
 }
 
-std::optional<Authorizer::Refusal> Authorizer::rename(std::string_view& id, std::string& place) const {
-  if (is_marked(id)) return reserved("id");
-  if (sender_ == nullptr || sender_->space.empty() || id.empty()) return std::nullopt;
-  if (sender_->space.size() + id.size() > kNameMax) return too_long(*sender_, "id");
+std::optional<Authorizer::Refusal> Authorizer::rename(std::string_view& name, std::string& place,
+                                                      const char* field) const {
+  if (is_marked(name)) return reserved(field);
+  if (sender_ == nullptr || sender_->space.empty() || name.empty()) return std::nullopt;
+  if (sender_->space.size() + name.size() > kNameMax) return too_long(*sender_, field);
   place = sender_->space;
-  id = place += id;
+  name = place += name;
   return std::nullopt;
 }
 
 std::optional<Authorizer::Refusal> Authorizer::admit_submit(wire::Submit& submit) {
   if (auto why = rename(submit.id, id_)) return why;
+  if (auto why = rename(submit.group, group_, "group")) return why;
   if (is_marked(submit.client)) return reserved("client");
   if (sender_ == nullptr) return std::nullopt;
   if (sender_->role == Identity::Role::client && !submit.client.empty() && submit.client != sender_->name)
@@ -89,9 +91,10 @@ std::optional<Authorizer::Refusal> Authorizer::admit_spend(wire::Spend& spend) {
   return std::nullopt;
 }
 
-/// Ids and clients that a watch names are those of its tenant. Of no other's it is told.
+/// Ids, clients and groups that a watch names are those of its tenant. Of no other's it is told.
 std::optional<Authorizer::Refusal> Authorizer::admit_watch(wire::Watch& watch) {
   if (auto why = rename(watch.id, id_)) return why;
+  if (auto why = rename(watch.group, group_, "group")) return why;
   if (is_marked(watch.client)) return reserved("client");
   if (sender_ == nullptr || sender_->space.empty() || watch.client.empty()) return std::nullopt;
   if (sender_->space.size() + watch.client.size() > kNameMax) return too_long(*sender_, "client");

@@ -43,12 +43,13 @@ class Authorizer {
   std::optional<Refusal> admit_submit(wire::Submit& submit);
   std::optional<Refusal> admit_spend(wire::Spend& spend);
   std::optional<Refusal> admit_watch(wire::Watch& watch);
-  std::optional<Refusal> rename(std::string_view& id, std::string& place) const;
+  /// Brings a name into the sender's space. `field`: of the name.
+  std::optional<Refusal> rename(std::string_view& name, std::string& place, const char* field = "id") const;
 
   const KeyRing& keys_;
   bool asks_;
   const core::Identity* sender_ = nullptr;
-  std::string id_, client_, key_, session_;
+  std::string id_, client_, group_, key_, session_;
   std::vector<std::string> ids_;
 };
 

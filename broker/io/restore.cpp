@@ -29,7 +29,7 @@ class Reader final : public StoreReader {
   std::int64_t stored_now() const { return stored_us_; }
 
   Result<void> note(std::string_view name, std::string_view record) override {
-    if (name != kClock) return restorer_.note(name, record);
+    if (name != kClock) return restorer_.note(name, record, time_);
     core::StoredDecoder decoder;
     auto entries = decoder.entries(record);
     if (!entries || entries->empty()) return failure(ErrorCode::internal, "note \"clock\" cannot be read");

@@ -52,6 +52,7 @@ Outcome<StoreRows> StoreRows::prepare(sqlite::Database& database) {
       {&rows.erase_result_, "DELETE FROM result WHERE number = ?"},
       {&rows.erase_result_body_, "DELETE FROM result_body WHERE number = ?"},
       {&rows.put_note_, "INSERT OR REPLACE INTO note (name, checksum, record) VALUES (?, ?, ?)"},
+      {&rows.erase_note_, "DELETE FROM note WHERE name = ?"},
       {&rows.read_job_, "SELECT record, body, body_bytes, checksum FROM job WHERE number = ?"},
       {&rows.read_body_, "SELECT bytes, checksum FROM body WHERE number = ?"},
       {&rows.read_result_, "SELECT record, body, body_bytes, checksum FROM result WHERE number = ?"},
@@ -97,6 +98,9 @@ Outcome<void> StoreRows::apply(const Writes& writes, const Write& write) {
       put_note_.bind(2, note_checksum(writes.state(write), record));
       put_note_.bind(3, record);
       return put_note_.run();
+    case Write::Kind::erase_note:
+      erase_note_.bind_text(1, writes.state(write));
+      return erase_note_.run();
   }
   return tl::unexpected(Fault{.code = SQLITE_MISUSE, .message = "a write of a kind that is not known"});
 }

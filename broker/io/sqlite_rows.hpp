@@ -53,7 +53,8 @@ class StoreRows {
   sqlite::Statement begin_, commit_, rollback_;
   sqlite::Statement insert_job_, insert_body_, update_job_, rename_job_, rename_body_, erase_job_,
       erase_body_;
-  sqlite::Statement insert_result_, insert_result_body_, erase_result_, erase_result_body_, put_note_;
+  sqlite::Statement insert_result_, insert_result_body_, erase_result_, erase_result_body_, put_note_,
+      erase_note_;
   sqlite::Statement read_job_, read_body_, read_result_, read_result_body_;
 };
 

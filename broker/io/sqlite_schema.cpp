@@ -29,6 +29,9 @@ constexpr const char* kSteps[] = {
     // A result's record now has its client in the middle, which an older version would read wrongly. Older
     // records stay as they are.
     "",
+    // Notes now count the jobs of groups. An older version would run these jobs, count none of them, and
+    // leave the notes as they are; this one would then never see the group's end.
+    "",
 };
 
 /// Files up to this size are checked page by page at the start. Of larger ones only the pages that are read

@@ -124,6 +124,7 @@ constexpr FieldRow kFields[] = {
     {"service", &AdminRequest::service, "GLOB", "Of those services alone"},
     {"client", &AdminRequest::client, "GLOB", "Of those clients alone"},
     {"model", &AdminRequest::model, "GLOB", "Of those models alone"},
+    {"group", &AdminRequest::group, "GLOB", "Of those groups alone"},
     {"state", &AdminRequest::state, "STATE",
      "queued, delayed, running, succeeded, failed, cancelled or expired"},
     {"code", &AdminRequest::code, "GLOB", "That ended so alone: deadline, upstream_failed, ..."},

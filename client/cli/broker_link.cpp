@@ -138,7 +138,9 @@ JobRequest request_of(const JobOptions& options) {
                      .client = options.client,
                      .attempts_max = options.attempts_max,
                      .durable = options.durable,
-                     .cancel_when_gone = options.cancel_when_gone.value_or(false)};
+                     .cancel_when_gone = options.cancel_when_gone.value_or(false),
+                     .group = options.group,
+                     .group_size = options.group_size};
   if (options.cost_input)
     request.cost = wire::Cost{.input_tokens = options.cost_input, .output_tokens = options.cost_output};
   if (options.timeout_ms) request.timeout = std::chrono::milliseconds(*options.timeout_ms);

@@ -28,11 +28,11 @@ struct Common {
 
 /// The options of a job.
 struct JobOptions {
-  std::string service, lane, model, id, client;
+  std::string service, lane, model, id, client, group;
   std::optional<std::int64_t> timeout_ms;
   std::optional<int> attempts_max;
   std::optional<bool> durable, cancel_when_gone;
-  std::optional<std::int64_t> cost_input, cost_output;
+  std::optional<std::int64_t> cost_input, cost_output, group_size;
 };
 
 class CommandLine;

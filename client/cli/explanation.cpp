@@ -26,6 +26,7 @@ Document document_of(const JobStatus& status) {
   if (!status.blocked_by.empty()) document["blocked_by"] = status.blocked_by;
   if (status.eta) document["eta_ms"] = status.eta->count();
   if (!status.worker.empty()) document["worker"] = status.worker;
+  if (!status.group.empty()) document["group"] = status.group;
   if (status.pct) document["pct"] = *status.pct;
   if (!status.note.empty()) document["note"] = status.note;
   if (status.silent) document["silent_ms"] = status.silent->count();
@@ -97,6 +98,14 @@ std::string error_json(const ClientError& error) {
   return "{\"error\":" + text + "}\n";
 }
 
+std::vector<std::pair<const char*, std::int64_t>> ended_of(const JobChange& change) {
+  return {{"succeeded", change.succeeded},
+          {"failed", change.failed},
+          {"cancelled", change.cancelled},
+          {"expired", change.expired},
+          {"died", change.died}};
+}
+
 std::string change_json(const JobChange& change) {
   Document document{{"what", change.what}, {"seq", change.seq}};
   if (change.gap) document["gap"] = true;
@@ -109,7 +118,8 @@ std::string change_json(const JobChange& change) {
                                                               {"model", change.model},
                                                               {"from_lane", change.from_lane},
                                                               {"worker", change.worker},
-                                                              {"code", change.code}};
+                                                              {"code", change.code},
+                                                              {"group", change.group}};
   for (const auto& [name, value] : texts)
     if (!value.empty()) document[name] = value;
   if (change.attempts > 0) document["attempts"] = change.attempts;
@@ -119,6 +129,9 @@ std::string change_json(const JobChange& change) {
   if (change.dead) document["dead"] = true;
   if (change.pct) document["pct"] = *change.pct;
   if (!change.note.empty()) document["note"] = change.note;
+  if (change.what == "group_over")
+    for (const auto& [name, count] : ended_of(change))
+      document[name] = count;
   if (change.at.count() > 0) document["at_ms"] = change.at.count();
   return line_of(document);
 }

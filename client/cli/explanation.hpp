@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <lanemq/client.hpp>
 
@@ -19,6 +22,9 @@ std::string status_json(const JobStatus& status);
 std::string answer_json(const JobDone& done);
 std::string accepted_json(const JobAccepted& accepted);
 std::string error_json(const ClientError& error);
+
+/// How the jobs of a group ended, with the protocol's names.
+std::vector<std::pair<const char*, std::int64_t>> ended_of(const JobChange& change);
 
 /// What has become of a job as one line of JSON, with the protocol's names.
 std::string change_json(const JobChange& change);

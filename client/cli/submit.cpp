@@ -94,6 +94,7 @@ std::string status_text(const JobStatus& status) {
   if (status.eta) text += " eta=" + short_duration(*status.eta);
   if (!status.blocked_by.empty()) text += " blocked_by=\"" + printable(status.blocked_by) + "\"";
   if (!status.worker.empty()) text += " worker=" + printable(status.worker);
+  if (!status.group.empty()) text += " group=" + printable(status.group);
   if (status.pct) text += " pct=" + std::to_string(*status.pct);
   if (!status.note.empty()) text += " note=\"" + printable(status.note) + "\"";
   if (status.silent) text += " silent=" + short_duration(*status.silent);
@@ -304,6 +305,17 @@ void add_submit(CommandLine& line) {
   command.add_flag(
       "--leave", options->keep,
       "Leave the job with the broker when this command is interrupted; it is cancelled without it");
+  CLI::Option* const group =
+      command
+          .add_option("--group", options->job.group,
+                      "A group whose jobs are counted together: watch --group NAME says when it is over")
+          ->type_name("NAME");
+  command
+      .add_option("--group-size", options->job.group_size,
+                  "How many jobs the group has; without it the group is over when none of its jobs is open")
+      ->needs(group)
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{0xFFFFFFFF}))
+      ->type_name("N");
   CLI::Option* const json = command.add_flag(
       "--json", options->json, "The answer as JSON, in one line, with what is known of its job");
   command

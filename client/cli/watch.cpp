@@ -95,6 +95,12 @@ std::string line_of(const JobChange& change) {
   const auto add_ms = [&line](const char* name, std::optional<std::chrono::milliseconds> value) {
     if (value) line.append(" ").append(name).append("=").append(std::to_string(value->count()));
   };
+  if (change.what == "group_over") {
+    line += " " + printable(change.group);
+    for (const auto& [name, count] : ended_of(change))
+      if (count > 0) line += " " + std::string(name) + "=" + grouped(static_cast<std::uint64_t>(count));
+    return line + "\n";
+  }
   line += " " + printable(change.id) + " " + printable(change.state);
   add("code", change.code);
   add("lane", change.lane);
@@ -103,6 +109,7 @@ std::string line_of(const JobChange& change) {
   add("model", change.model);
   add("client", change.client);
   add("worker", change.worker);
+  add("group", change.group);
   if (change.attempts > 1) line += " attempts=" + std::to_string(change.attempts);
   add_ms("delay_ms", change.delay);
   add_ms("queued_ms", change.queued);
@@ -162,6 +169,9 @@ void add_watch(CommandLine& line) {
       ->check(named);
   command.add_option("--lane", options->request.lane, "Of that lane alone")->type_name("NAME")->check(named);
   command.add_option("--service", options->request.service, "Of that service alone")
+      ->type_name("NAME")
+      ->check(named);
+  command.add_option("--group", options->request.group, "Of that group alone, and when it is over")
       ->type_name("NAME")
       ->check(named);
   command.add_option("-n,--changes", options->changes_max, "End after so many; 0: do not")

@@ -59,6 +59,8 @@ void encode_submit(const JobRequest& job, const Blob& body, std::size_t batch_ma
   if (job.cancel_when_gone) submit.orphan = "cancel";
   if (job.end_when_limited) submit.limited = "end";
   if (job.end_when_spent) submit.spent = "end";
+  submit.group = wire_text(job.group);
+  submit.group_size = job.group_size;
   submit.stream = request.kind == RequestKind::stream || (request.kind == RequestKind::leave && job.stream);
   submit.meta = {job.meta};
   submit.trace = {job.trace};
@@ -226,6 +228,7 @@ RequestDesk::Made RequestDesk::watch(const WatchRequest& request, WatchReader& r
   query.client = wire_text(request.client);
   query.lane = wire_text(request.lane);
   query.service = wire_text(request.service);
+  query.group = wire_text(request.group);
   query.batch = static_cast<std::int64_t>(options_.batch_max > 1 ? limits::batch_items_max : 0);
   Made made = ask(RequestKind::watch, {}, query, milliseconds(0));
   if (!made) return made;
@@ -245,6 +248,7 @@ RequestDesk::Made RequestDesk::admin(const AdminRequest& request) {
                                .model = wire_text(request.model),
                                .state = wire_text(request.state),
                                .code = wire_text(request.code),
+                               .group = wire_text(request.group),
                                .key = wire_text(request.key),
                                .setting = wire_text(request.setting),
                                .value = wire_text(request.value),

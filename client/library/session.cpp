@@ -267,6 +267,7 @@ void Session::on(const wire::StatusReply& reply, const Blob&, TimePoint now) {
                        .eta = to_ms(reply.eta_ms),
                        .blocked_by = text(reply.blocked_by),
                        .worker = text(reply.worker),
+                       .group = text(reply.group),
                        .pct = to_int(reply.pct),
                        .note = text(reply.note),
                        .silent = to_ms(reply.silent_ms),
@@ -363,6 +364,12 @@ void Session::on(const wire::JobEvent& reply, const Blob&, TimePoint) {
                     .dead = reply.dead,
                     .pct = to_int(reply.pct),
                     .note = text(reply.note),
+                    .group = text(reply.group),
+                    .succeeded = reply.succeeded,
+                    .failed = reply.failed,
+                    .cancelled = reply.cancelled,
+                    .expired = reply.expired,
+                    .died = reply.died,
                     .at = milliseconds(reply.at_ms)};
   arrived_.push_back(std::move(arrived));
   watch.next = reply.seq + 1;

@@ -102,6 +102,7 @@ struct Describer {
     add(words, "blocked_by", message.blocked_by);
     add(words, "eta_ms", message.eta_ms);
     add(words, "worker", message.worker);
+    add(words, "group", message.group);
     add(words, "pct", message.pct);
     add(words, "note", message.note);
     add(words, "silent_ms", message.silent_ms);
@@ -147,6 +148,12 @@ struct Describer {
     if (message.dead) words.add("dead", "true");
     add(words, "pct", message.pct);
     add(words, "note", message.note);
+    add(words, "group", message.group);
+    add(words, "succeeded", message.succeeded, 0);
+    add(words, "failed", message.failed, 0);
+    add(words, "cancelled", message.cancelled, 0);
+    add(words, "expired", message.expired, 0);
+    add(words, "died", message.died, 0);
     add(words, "ref", message.ref);
   }
   void operator()(const wire::StatsReply&) { op("stats"); }
@@ -376,6 +383,8 @@ std::string client_frame(Words words, const Names& names) {
     message.orphan = fields.text("orphan");
     message.limited = fields.text("limited");
     message.spent = fields.text("spent");
+    message.group = fields.text("group");
+    message.group_size = fields.number("group_size");
     if (const std::string_view durable = fields.text("durable"); !durable.empty())
       message.durable = durable == "true";
     message.attempts_max = fields.number("attempts_max");
@@ -427,6 +436,7 @@ std::string client_frame(Words words, const Names& names) {
     message.client = fields.text("client");
     message.lane = fields.text("lane");
     message.service = fields.text("service");
+    message.group = fields.text("group");
     message.stop = fields.text("stop") == "true";
     message.batch = fields.number("batch").value_or(0);
     message.ref = fields.ref();
@@ -444,6 +454,7 @@ std::string client_frame(Words words, const Names& names) {
     message.model = fields.text("model");
     message.state = fields.text("state");
     message.code = fields.text("code");
+    message.group = fields.text("group");
     message.key = fields.text("key");
     message.setting = fields.text("setting");
     message.value = fields.text("value");

@@ -109,6 +109,12 @@ Turn& Turn::put_note(std::string name, std::string record) {
   return *this;
 }
 
+Turn& Turn::erase_note(std::string name) {
+  write(writes_, Write::Kind::erase_note, 0, name);
+  effects_.push_back([=](StoreContent& content) { content.notes.erase(name); });
+  return *this;
+}
+
 Turn& Turn::append(const Turn& other) {
   for (const Write& from : other.writes_) {
     write(writes_, from.kind, from.number, other.writes_.state(from), other.writes_.record(from),

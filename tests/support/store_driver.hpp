@@ -40,6 +40,7 @@ class Turn {
   Turn& insert_result(std::uint64_t number, StoredResult result);
   Turn& erase_result(std::uint64_t number);
   Turn& put_note(std::string name, std::string record);
+  Turn& erase_note(std::string name);
 
   /// All that `other` does, behind what this one does.
   Turn& append(const Turn& other);

@@ -45,6 +45,9 @@ void StoreModel::apply(const core::Writes& writes) {
       case core::Write::Kind::erase_result:
         require(results_.erase(write.number) == 1, "an end of no result", write.number);
         break;
+      case core::Write::Kind::erase_note:
+        require(notes_.erase(state) == 1, "an end of no note", 0);
+        break;
       case core::Write::Kind::put_note:
         notes_[state] = record;
         break;
@@ -57,7 +60,7 @@ core::Restorer::Restored StoreModel::restore(core::Broker& broker, core::TimePoi
   core::Restorer restorer = broker.restorer();
   restorer.clock(clock_set);
   for (const auto& [name, record] : notes_)
-    require(restorer.note(name, record));
+    require(restorer.note(name, record, now));
   for (const auto& [number, job] : jobs_) {
     const bool here = job.body.size() <= kBodyReadMax;
     require(restorer.job(number, job.state, job.record,

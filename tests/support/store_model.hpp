@@ -37,6 +37,7 @@ class StoreModel {
 
   const std::map<std::uint64_t, Job>& jobs() const { return jobs_; }
   const std::map<std::uint64_t, Result>& results() const { return results_; }
+  const std::map<std::string, std::string>& notes() const { return notes_; }
 
  private:
   std::map<std::uint64_t, Job> jobs_;

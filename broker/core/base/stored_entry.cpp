@@ -21,4 +21,10 @@ void write_note(std::string_view name, const std::vector<StoredEntry>& entries, 
   writes.end_of_record();
 }
 
+void erase_note(std::string_view name, Writes& writes) {
+  writes.add(Write::Kind::erase_note, 0);
+  writes.buffer().write(name.data(), name.size());
+  writes.end_of_state();
+}
+
 }  // namespace lanemq::core

@@ -38,5 +38,7 @@ struct StoredEntry {
 void write(const std::vector<StoredEntry>& entries, Buffer& out);
 /// Adds the note of that name to the writes.
 void write_note(std::string_view name, const std::vector<StoredEntry>& entries, Writes& writes);
+/// Has the note of that name erased.
+void erase_note(std::string_view name, Writes& writes);
 
 }  // namespace lanemq::core

@@ -12,6 +12,7 @@ namespace lanemq::core {
 /// The type of a timer's owner, so that a fired timer needs no virtual call.
 enum class TimerOwner : std::uint8_t {
   connection,
+  group,
   job,
   progress,
   reader,

@@ -25,6 +25,7 @@ struct Write {
     insert_result,  ///< number, record, body
     erase_result,   ///< number
     put_note,       ///< name (in place of the state), record; replaces the note of that name
+    erase_note,     ///< name (in place of the state)
   };
   Kind kind = Kind::put_note;
   std::uint64_t number = 0;                                                  ///< below 2^63; none of a note

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "broker/core/life/answers.hpp"
+#include "broker/core/life/groups.hpp"
 #include "broker/core/life/results.hpp"
 #include "broker/core/scheduler/state.hpp"
 #include "broker/core/scheduler/terms.hpp"
@@ -43,7 +44,7 @@ std::size_t id_bytes(const Submitted& event) {
 std::size_t bytes_of(const Submitted& event) {
   const wire::Submit& fields = *event.fields;
   return id_bytes(event) + event.from.envelope.size() + fields.ref.bytes.size() + fields.model.size() +
-         fields.client.size() + fields.meta.bytes.size() + fields.trace.bytes.size() +
+         fields.client.size() + fields.group.size() + fields.meta.bytes.size() + fields.trace.bytes.size() +
          (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) + event.body.size() +
          (fields.stream ? Job::kStreamBytes : 0);
 }
@@ -69,6 +70,8 @@ std::optional<Refusal> Admission::invalid(const Submitted& event) const {
     return bad_request("field \"limited\" must be wait or end");
   if (!fields.spent.empty() && fields.spent != "wait" && fields.spent != kElsewhere)
     return bad_request("field \"spent\" must be wait or end");
+  if (fields.group_size && fields.group.empty())
+    return bad_request("field \"group_size\" is there, but no \"group\"; name the group, or leave it out");
   if (event.body.size() > state_.options.body_bytes_max)
     return Refusal{ErrorCode::too_large,
                    "the body has " + std::to_string(event.body.size()) +
@@ -165,7 +168,10 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
   to.spilled = to.durable && results_.spills(bytes, event.body.size());
   if (to.spilled) bytes -= event.body.size();
   if (auto why = over_share(*to.client, *to.lane, bytes)) return why;
-  if (auto why = no_room(*to.lane, bytes, now)) return why;
+  if (!fields.group.empty())
+    if (auto why = groups_.why_not(fields.group, fields.group_size, to.redriven)) return why;
+  const std::size_t group_bytes = fields.group.empty() ? 0 : groups_.bytes_of_new(fields.group);
+  if (auto why = no_room(*to.lane, {.job = bytes, .beside = group_bytes}, now)) return why;
   const BudgetSet budgets = to.budgets = state_.budgets.match(
       fields.service, fields.model, to.client->name, to.lane->options().name, to.client->options.tenant);
   to.estimate = terms_.estimate(budgets, fields.model, fields.client, event.body.bytes(), fields.cost);
@@ -269,9 +275,9 @@ std::optional<Refusal> Admission::lane_full(const Lane& lane, std::size_t bytes)
   return std::nullopt;
 }
 
-std::optional<Refusal> Admission::no_room(const Lane& lane, std::size_t bytes, TimePoint now) {
-  if (auto why = lane_full(lane, bytes)) return why;
-  const std::size_t needed = bytes + Job::kRecordBytes;
+std::optional<Refusal> Admission::no_room(const Lane& lane, const Needed& bytes, TimePoint now) {
+  if (auto why = lane_full(lane, bytes.job)) return why;
+  const std::size_t needed = bytes.job + bytes.beside + Job::kRecordBytes;
   // New work displaces kept results.
   if (results_.make_room(needed, true, now)) return std::nullopt;
   if (state_.jobs.full())

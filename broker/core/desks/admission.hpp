@@ -14,6 +14,7 @@
 
 namespace lanemq::core {
 
+class Groups;
 class Results;
 struct State;
 class Terms;
@@ -23,8 +24,8 @@ class Upstreams;
 /// budgets ever pay. A refusal changes nothing, but kept results may have been evicted.
 class Admission {
  public:
-  Admission(State& state, Terms& terms, Upstreams& upstreams, Results& results)
-      : state_(state), terms_(terms), upstreams_(upstreams), results_(results) {}
+  Admission(State& state, Terms& terms, Upstreams& upstreams, Results& results, Groups& groups)
+      : state_(state), terms_(terms), upstreams_(upstreams), results_(results), groups_(groups) {}
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
@@ -46,10 +47,15 @@ class Admission {
   bool room_for_services(std::size_t count);
 
  private:
+  /// Bytes of the job besides its record, and of what comes with it.
+  struct Needed {
+    std::size_t job, beside;
+  };
+
   static std::optional<Refusal> unreadable_as_offer(const Submitted& event);
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
   std::optional<Refusal> over_share(const Client& client, const Lane& lane, std::size_t bytes) const;
-  std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes, TimePoint now);
+  std::optional<Refusal> no_room(const Lane& lane, const Needed& bytes, TimePoint now);
   std::optional<Refusal> shut_out(const wire::Submit& fields, const Admitted& to, TimePoint now);
   Refusal full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const;
 
@@ -57,6 +63,7 @@ class Admission {
   Terms& terms_;
   Upstreams& upstreams_;
   Results& results_;
+  Groups& groups_;
 };
 
 }  // namespace lanemq::core

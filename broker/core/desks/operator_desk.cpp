@@ -361,14 +361,14 @@ std::optional<Refusal> OperatorDesk::redrive(KeptResult& result, TimePoint now) 
   fields.durable = bool{result.durable};
   // No client waits for the job: it starts at once, without a delay.
   fields.delay_ms.reset();
+  fields.group_size.reset();
   fields.reply = fields.orphan = fields.limited = fields.spent = {};
   Client& client = state_.clients.named(dead->client);
   state_.clients.take_reference(client);
   const Submitted event{.from = {}, .fields = &fields, .body = dead->body};
-  Admitted admitted{.lane = &lane, .client = &client};
+  Admitted admitted{.lane = &lane, .client = &client, .redriven = true};
   auto why = admission_.admit(event, admitted, now);
   if (!why) {
-    admitted.redriven = true;
     const JobNumber stored_as = result.number;
     if (result.durable) {
       admitted.spilled = admitted.spilled || dead->body_stored;

@@ -100,7 +100,7 @@ void OperatorLists::list_jobs(const AdminAsked& event, TimePoint now) {
     row.text("id", record->id());
     if (const KeptResult* const result = record->result()) {
       if (result->state != *state || !passes(fields.service, result->service->name) ||
-          !passes(fields.model, result->model()) || !fields.client.empty())
+          !passes(fields.model, result->model()) || !fields.client.empty() || !fields.group.empty())
         continue;
       row.text("state", name_of(result->state)).text("lane", state_.lanes[result->lane]->options().name);
       row.text("service", result->service->name).text_if_any("model", result->model());
@@ -109,11 +109,13 @@ void OperatorLists::list_jobs(const AdminAsked& event, TimePoint now) {
       const Job& job = *record->job();
       const std::string_view model = job.text.get(JobText::model);
       if ((state && job.state != *state) || !passes(fields.service, job.flow().service().name) ||
-          !passes(fields.model, model) || !passes(fields.client, job.queue->client().name))
+          !passes(fields.model, model) || !passes(fields.client, job.queue->client().name) ||
+          !passes(fields.group, job.text.get(JobText::group)))
         continue;
       row.text("state", name_of(job.state)).text("lane", state_.lanes[job.lane]->options().name);
       row.text("service", job.flow().service().name).text_if_any("model", model);
       row.text("client", job.queue->client().name).integer("attempts", job.attempts);
+      row.text_if_any("group", job.text.get(JobText::group));
       row.integer("age_ms", to_ms(now - job.accepted_at));
       if (const Worker* worker = job.worker()) row.text_if_any("worker", worker->name);
       add_progress(row, job, now);
@@ -401,6 +403,7 @@ void OperatorLists::show_job(const AdminAsked& event, TimePoint now) {
   document.text("state", name_of(job.state)).text("lane", state_.lanes[job.lane]->options().name);
   document.text("service", job.flow().service().name).text_if_any("model", job.text.get(JobText::model));
   document.text("client", job.queue->client().name);
+  document.text_if_any("group", job.text.get(JobText::group));
   document.integer("attempts", job.attempts).integer("attempts_max", job.attempts_max);
   document.integer("attempt", job.attempt);
   if (job.crashes() > 0) document.integer("crashes", job.crashes());

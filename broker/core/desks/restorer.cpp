@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "broker/core/base/check.hpp"
+#include "broker/core/life/groups.hpp"
 #include "broker/core/life/job_life.hpp"
 #include "broker/core/life/journal.hpp"
 #include "broker/core/life/results.hpp"
@@ -23,14 +24,15 @@ constexpr int kAdoptHeartbeats = 4;
 
 }  // namespace
 
-Restorer::Restorer(State& state, Journal& journal, Results& results, Streams& streams, JobLife& life)
-    : state_(state), journal_(journal), results_(results), streams_(streams), life_(life) {}
+Restorer::Restorer(State& state, Journal& journal, Results& results, Groups& groups, Streams& streams,
+                   JobLife& life)
+    : state_(state), journal_(journal), results_(results), groups_(groups), streams_(streams), life_(life) {}
 
 void Restorer::clock(Duration shift) {
   journal_.set_clock(shift);
 }
 
-Result<void> Restorer::note(std::string_view name, std::string_view record) {
+Result<void> Restorer::note(std::string_view name, std::string_view record, TimePoint now) {
   auto entries = decoder_.entries(record);
   if (!entries)
     return failure(ErrorCode::internal,
@@ -40,6 +42,8 @@ Result<void> Restorer::note(std::string_view name, std::string_view record) {
   } else if (name == Journal::kSeed && !entries->empty()) {
     state_.body_hash_seed = static_cast<std::uint64_t>(entries->front().numbers.next());
     seeded_ = true;
+  } else if (name.starts_with(Journal::kGroup)) {
+    groups_.restore(name.substr(Journal::kGroup.size()), *entries, now);
   } else if (name.starts_with(Journal::kBudget) || name.starts_with(Journal::kBudgetAccount)) {
     const bool of_account = name.starts_with(Journal::kBudgetAccount);
     name.remove_prefix(of_account ? Journal::kBudgetAccount.size() : Journal::kBudget.size());
@@ -72,7 +76,7 @@ Result<void> Restorer::job(std::uint64_t number, std::string_view state_bytes, s
       life_.texts_of(*fields, fields->id, {}, stored ? size.blob() : request, scratch);
   if (JobText::bytes_of(texts) > JobText::kBytesMax)
     return unreadable("it has more text than a job may have");
-  arrival_ = std::max(arrival_, state->arrival);
+  state_.next_arrival = std::max(state_.next_arrival, state->arrival + 1);
   if (state_.lane_or_default(state->lane).options().name != state->lane) ++count_.without_lane;
   const Row row{.number = number,
                 .state = *state,
@@ -126,6 +130,7 @@ const char* Restorer::bring_back(const Row& row, History history, TimePoint now)
   life_.fill(job, row.fields, row.request);
   if (state.ends_limited) job.ends_limited = *state.ends_limited;
   if (!state_.jobs.try_index(job)) return "its id is taken";
+  if (!row.fields.group.empty()) groups_.restore_job(row.fields.group, row.fields.group_size);
   job.key_refused = std::any_of(history.attempts().begin(), history.attempts().end(),
                                 [](const Attempt& one) { return one.cause == name_of(ErrorClass::quota); });
   if (!history.attempts().empty()) {
@@ -229,7 +234,6 @@ Result<Restorer::Restored> Restorer::finish(TimePoint now) {
   if (!dead_.empty())
     return failure(ErrorCode::internal,
                    "job " + std::to_string(dead_.begin()->first) + " is dead, and its result is not there");
-  state_.next_arrival = arrival_ + 1;
   // Sorted by number they are mostly in order of arrival already.
   const auto came_before = [](const Job* a, const Job* b) { return a->arrival < b->arrival; };
   if (!std::is_sorted(jobs_.begin(), jobs_.end(), came_before))
@@ -244,6 +248,7 @@ Result<Restorer::Restored> Restorer::finish(TimePoint now) {
     if (Budget* const budget = state_.budget_named(name))
       state_.budgets.restore(*budget, entries, journal_.epoch_us(), now);
   state_.budgets.save_all();  // in this version's format
+  groups_.restored(now);
   life_.sweep_soon();
   journal_.write_numbers();
   if (!seeded_) journal_.write_seed();

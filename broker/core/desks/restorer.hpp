@@ -20,6 +20,7 @@
 
 namespace lanemq::core {
 
+class Groups;
 class JobLife;
 class Journal;
 class Results;
@@ -37,13 +38,13 @@ class Restorer {
         0;  ///< jobs whose lanes are not configured any more: they are in the default one
   };
 
-  Restorer(State& state, Journal& journal, Results& results, Streams& streams, JobLife& life);
+  Restorer(State& state, Journal& journal, Results& results, Groups& groups, Streams& streams, JobLife& life);
   Restorer(const Restorer&) = delete;
   Restorer& operator=(const Restorer&) = delete;
 
   /// `shift`: the store's clock minus the wall clock, which may have been set.
   void clock(Duration shift);
-  Result<void> note(std::string_view name, std::string_view record);
+  Result<void> note(std::string_view name, std::string_view record, TimePoint now);
   /// `body`: none where it stays in the store; then it has `body_bytes`.
   Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
                    std::optional<std::string_view> body, std::size_t body_bytes, TimePoint now);
@@ -74,6 +75,7 @@ class Restorer {
   State& state_;
   Journal& journal_;
   Results& results_;
+  Groups& groups_;
   Streams& streams_;
   JobLife& life_;
   StoredDecoder decoder_;
@@ -81,7 +83,6 @@ class Restorer {
   /// Dead jobs whose results were not read yet.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<DeadJob>> dead_;
   std::map<std::string, std::vector<StoredEntry>> budgets_;  ///< all entries of a budget's notes, by its name
-  std::uint64_t arrival_ = 0;
   Restored count_;
   bool seeded_ = false;
 };

@@ -218,10 +218,10 @@ Result<std::vector<StoredEntry>> StoredDecoder::entries(std::string_view bytes) 
   return entries;
 }
 
-void write_record(const Job& job, std::string_view service, std::string_view lane, Buffer& out) {
-  wire::Submit fields{.service = service,
+void write_record(const Job& job, const RecordNames& names, Buffer& out) {
+  wire::Submit fields{.service = names.service,
                       .id = job.id(),
-                      .lane = lane,
+                      .lane = names.lane,
                       .model = job.text.get(JobText::model),
                       .client = job.text.get(JobText::client),
                       .cost = job.extra ? job.extra->cost : std::nullopt,
@@ -229,9 +229,11 @@ void write_record(const Job& job, std::string_view service, std::string_view lan
                       // A default may be more than a submit may say.
                       .retain_ms = std::min(job.retain.ms(), limits::duration_ms_max),
                       .limited = job.ends_limited ? kElsewhere : std::string_view{},
+                      .group_size = names.group_size,
                       .stream = job.streams,
                       .meta = {job.text.get(JobText::meta)},
                       .trace = {job.text.get(JobText::trace)}};
+  if (const std::string_view group = job.text.get(JobText::group); !group.empty()) fields.group = group;
   if (job.timeout_stated) fields.timeout_ms = to_ms(job.timeout());
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
     fields.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};

@@ -23,8 +23,13 @@ namespace lanemq::core {
 // is its submit, as in the protocol. Times are Unix time in microseconds, so that they outlive the process.
 
 /// The part of a job's submit that another run needs, without what concerned its connection alone. The store
-/// and DeadJob have the same. `lane`: the name of the one that it was submitted to.
-void write_record(const Job& job, std::string_view service, std::string_view lane, Buffer& out);
+/// and DeadJob have the same.
+struct RecordNames {
+  std::string_view service;
+  std::string_view lane;  ///< the one that it was submitted to
+  std::optional<std::int64_t> group_size{};
+};
+void write_record(const Job& job, const RecordNames& names, Buffer& out);
 
 /// What changes of a job while it waits and runs.
 struct StoredState {

@@ -111,6 +111,8 @@ void Answers::fill_status(wire::StatusReply& reply, Dispatcher::Wait& wait, cons
   } else {
     const Job& job = *record.job();
     lane = job.lane;
+    if (const std::string_view group = job.text.get(JobText::group); !group.empty())
+      reply.group = own_name(group);
     reply.state = name_of(job.state);
     reply.attempts = job.attempts;
     reply.queued_ms = waited_ms(job, now);

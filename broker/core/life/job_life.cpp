@@ -7,6 +7,7 @@
 
 #include "broker/core/base/check.hpp"
 #include "broker/core/life/answers.hpp"
+#include "broker/core/life/groups.hpp"
 #include "broker/core/life/handover.hpp"
 #include "broker/core/life/journal.hpp"
 #include "broker/core/life/results.hpp"
@@ -31,13 +32,15 @@ constexpr Duration kSweepPause = std::chrono::seconds(1);
 }  // namespace
 
 JobLife::JobLife(State& state, Dispatcher& dispatcher, Upstreams& upstreams, Journal& journal,
-                 Results& results, Answers& answers, Streams& streams, Handover& handover, Watchers& watchers)
+                 Results& results, Answers& answers, Groups& groups, Streams& streams, Handover& handover,
+                 Watchers& watchers)
     : state_(state),
       dispatcher_(dispatcher),
       upstreams_(upstreams),
       journal_(journal),
       results_(results),
       answers_(answers),
+      groups_(groups),
       streams_(streams),
       handover_(handover),
       watchers_(watchers) {}
@@ -59,19 +62,11 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
                                  .body_hash = kept_hash_of(event, admitted),
                                  .expected = stated(expected_of(estimate))});
   job.arrival = state_.next_arrival++ & Job::kArrivalMax;
-  job.accepted_at = now;
   job.client_named_it = named;
-  job.timeout_stated = fields.timeout_ms.has_value();
-  const Duration delay = std::chrono::milliseconds(fields.delay_ms.value_or(0));
-  job.deadline = now + (job.timeout_stated ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
-                                           : delay + lane.options().timeout);
-  if (delay.count() > 0) {
-    job.state = JobState::delayed;
-    state_.jobs.go_away(job).due = now + delay;
-  }
+  job.lane = job.submitted_lane = lane.index();
+  set_times(job, fields, now);
   job.attempts_max = static_cast<std::uint16_t>(fields.attempts_max.value_or(state_.options.attempts_max));
   job.retain = Retention(fields.retain_ms.value_or(to_ms(state_.options.retain)));
-  job.lane = job.submitted_lane = lane.index();
   job.reply = mode;
   job.durable = admitted.durable;
   job.body_stored = admitted.spilled;
@@ -84,7 +79,8 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
   job.queue = &state_.clients.join(*admitted.client, flow);
   state_.workers.use(*admitted.service);
   ++lane.counters.accepted;
-  if (job.durable && !admitted.redriven) journal_.write_accepted(job, event.body);
+  if (!fields.group.empty()) groups_.join(job, fields.group_size, admitted.redriven);
+  if (job.durable && !admitted.redriven) journal_.write_accepted(job, groups_.size_of(job), event.body);
   journal_.note_numbers();
   // Sent before the job is queued, so that its position is the number of jobs queued now.
   if (mode != ReplyMode::result && job.connection != nullptr) {
@@ -98,6 +94,18 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
   if (job.streams && mode != ReplyMode::accepted && job.connection != nullptr)
     streams_.add_reader(job, {.from = event.from, .ref = fields.ref}, now);
   return job;
+}
+
+/// The job begins to wait, or to be delayed. Requires: it has its lane.
+void JobLife::set_times(Job& job, const wire::Submit& fields, TimePoint now) {
+  job.accepted_at = now;
+  job.timeout_stated = fields.timeout_ms.has_value();
+  const Duration delay = std::chrono::milliseconds(fields.delay_ms.value_or(0));
+  job.deadline = now + (job.timeout_stated ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
+                                           : delay + state_.lanes[job.lane]->options().timeout);
+  if (delay.count() == 0) return;
+  job.state = JobState::delayed;
+  state_.jobs.go_away(job).due = now + delay;
 }
 
 /// The hash of a body that the job will not have in memory, or that is long to hash. That of a durable job is
@@ -120,6 +128,7 @@ JobText::Parts JobLife::texts_of(const wire::Submit& fields, std::string_view id
   parts[JobText::ref] = fields.ref.bytes;
   parts[JobText::model] = fields.model;
   parts[JobText::client] = fields.client;
+  parts[JobText::group] = fields.group;
   parts[JobText::meta] = fields.meta.bytes;
   parts[JobText::trace] = fields.trace.bytes;
   if (fields.extras.count > 0) {
@@ -284,12 +293,23 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
   KeptResult* const dead = results_.keep(job, how, std::move(ending), std::move(answer), now);
   change.dead = dead != nullptr;
   watchers_.tell(job, change, now);
+  leave_group(job, dead != nullptr, now);
   let_go(job, bytes);
   results_.evict(now);
   if (dead == nullptr || results_.memory_bytes() <= state_.options.memory_max) return;
   // A dead job is larger than the job was. Its stream is dropped first, then older dead jobs.
   results_.kept().shed_answer(*dead);
   results_.evict_dead_for_memory();
+}
+
+/// Counts the job's end in its group, and tells who follows that when it is over.
+void JobLife::leave_group(const Job& job, bool dead, TimePoint now) {
+  if (job.text.get(JobText::group).empty()) return;
+  if (const Group* const over = groups_.leave(job, job.state, dead, now)) watchers_.tell(*over);
+}
+
+void JobLife::come_due(Group& group, TimePoint now) {
+  if (const Group* const over = groups_.come_due(group, now)) watchers_.tell(*over);
 }
 
 /// Takes the job out of its queue, or tells its worker to cancel it.
@@ -408,24 +428,24 @@ bool JobLife::end_if_shut_out(Job& job, TimePoint now) {
 }
 
 void JobLife::sweep(TimePoint now) {
-  if (sweep_from_ == 0) {
-    if (!sweep_is_due_ || now < sweep_not_before_) return;
-    sweep_is_due_ = false;
-    sweep_not_before_ = now + kSweepPause;
+  if (sweep_.from == 0) {
+    if (!sweep_.due || now < sweep_.not_before) return;
+    sweep_.due = false;
+    sweep_.not_before = now + kSweepPause;
   }
-  const std::size_t end = std::min(state_.jobs.places(), sweep_from_ + kSweptInATurn);
-  for (std::size_t ended = 0; sweep_from_ < end && ended < kShutOutInATurn; ++sweep_from_) {
-    Record* const record = state_.jobs.at(sweep_from_);
+  const std::size_t end = std::min(state_.jobs.places(), sweep_.from + kSweptInATurn);
+  for (std::size_t ended = 0; sweep_.from < end && ended < kShutOutInATurn; ++sweep_.from) {
+    Record* const record = state_.jobs.at(sweep_.from);
     Job* const job = record != nullptr ? record->job() : nullptr;
     if (job != nullptr && job->state == JobState::queued && end_if_shut_out(*job, now)) ++ended;
   }
-  if (sweep_from_ == state_.jobs.places()) sweep_from_ = 0;
+  if (sweep_.from == state_.jobs.places()) sweep_.from = 0;
 }
 
 TimePoint JobLife::next_wakeup() const {
   const TimePoint next_tick = dispatcher_.begun_at() + TimerWheel::kTick;
-  if (sweep_from_ > 0) return next_tick;
-  return sweep_is_due_ ? std::max(sweep_not_before_, next_tick) : kNever;
+  if (sweep_.from > 0) return next_tick;
+  return sweep_.due ? std::max(sweep_.not_before, next_tick) : kNever;
 }
 
 void JobLife::end_unsatisfiable(const Pick& pick, TimePoint now) {

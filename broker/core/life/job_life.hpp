@@ -19,6 +19,8 @@
 namespace lanemq::core {
 
 class Answers;
+struct Group;
+class Groups;
 class Handover;
 class Journal;
 class Results;
@@ -42,7 +44,7 @@ struct Admitted {
   BudgetSet budgets{};
   Estimate estimate{};
   bool durable = false, spilled = false;
-  bool redriven = false;                     ///< a durable job's row is in the store already
+  bool redriven = false;                     ///< a dead job; if durable, its row is in the store already
   std::optional<std::uint64_t> body_hash{};  ///< of a redriven job: of its first submit
   std::optional<std::size_t> body_bytes{};   ///< of a redriven job whose body only the store has
 };
@@ -53,13 +55,15 @@ class JobLife {
   enum class Requeue : std::uint8_t { costs_attempt, free };
 
   JobLife(State& state, Dispatcher& dispatcher, Upstreams& upstreams, Journal& journal, Results& results,
-          Answers& answers, Streams& streams, Handover& handover, Watchers& watchers);
+          Answers& answers, Groups& groups, Streams& streams, Handover& handover, Watchers& watchers);
   JobLife(const JobLife&) = delete;
   JobLife& operator=(const JobLife&) = delete;
 
   Job& accept(const Submitted& event, const Admitted& admitted, ReplyMode mode, TimePoint now);
   /// The job's timer has fired: its deadline, or its delay, is over.
   void come_due(Job& job, TimePoint now);
+  /// The group's timer has fired.
+  void come_due(Group& group, TimePoint now);
   /// An attempt ended without success and the job has left its place: it waits until `due`. `why`: for who
   /// watches it.
   void requeue(Job& job, Requeue how, std::string_view why, TimePoint due, TimePoint now);
@@ -86,7 +90,7 @@ class JobLife {
   /// A job's body was read from the store, or is missing.
   void take_body(const BodyRead& event, TimePoint now);
   /// Upstreams are shut for longer than before: has all jobs checked for those that wait in vain.
-  void sweep_soon() { sweep_is_due_ = true; }
+  void sweep_soon() { sweep_.due = true; }
   /// Checks a part of the jobs, where a sweep is due, and ends those that wait in vain.
   void sweep(TimePoint now);
   /// When sweep() wants to be called; kNever: only after a change.
@@ -108,10 +112,12 @@ class JobLife {
  private:
   std::optional<std::uint64_t> kept_hash_of(const Submitted& event, const Admitted& admitted) const;
   std::string make_id(const Identity* owner, TimePoint now);
+  void set_times(Job& job, const wire::Submit& fields, TimePoint now);
   void begin_waiting(Job& job, TimePoint now);
   // The steps of end(), in order. Between the last two the result is kept and written (Results::keep()).
   void leave(Job& job, Terminal& how, TimePoint now);
   void tell_end(Job& job, const Terminal& how);
+  void leave_group(const Job& job, bool dead, TimePoint now);
   void let_go(Job& job, std::size_t bytes);
   void erase(Job& job, std::size_t bytes);
 
@@ -121,12 +127,16 @@ class JobLife {
   Journal& journal_;
   Results& results_;
   Answers& answers_;
+  Groups& groups_;
   Streams& streams_;
   Handover& handover_;
   Watchers& watchers_;
-  bool sweep_is_due_ = false;
-  std::size_t sweep_from_ = 0;  // the place to continue from
-  TimePoint sweep_not_before_{};
+  struct Sweep {
+    bool due = false;
+    std::size_t from = 0;  ///< the place to continue from
+    TimePoint not_before{};
+  };
+  Sweep sweep_;
 };
 
 }  // namespace lanemq::core

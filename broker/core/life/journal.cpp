@@ -62,10 +62,13 @@ void Journal::write_state(const Job& job, bool dead) {
   state_.outbox.writes.end_of_state();
 }
 
-void Journal::write_accepted(const Job& job, const Blob& body) {
+void Journal::write_accepted(const Job& job, std::optional<std::int64_t> group_size, const Blob& body) {
   state_.outbox.writes.add(Write::Kind::insert_job, static_cast<std::uint64_t>(job.number));
   write_state(job);
-  write_record(job, job.flow().service().name, state_.lanes[job.submitted_lane]->options().name,
+  write_record(job,
+               {.service = job.flow().service().name,
+                .lane = state_.lanes[job.submitted_lane]->options().name,
+                .group_size = group_size},
                state_.outbox.writes.buffer());
   state_.outbox.writes.end_of_record();
   state_.outbox.writes.set_body(body);

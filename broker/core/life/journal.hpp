@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "broker/core/base/time.hpp"
@@ -21,6 +22,7 @@ class Journal {
   // account's name. Earlier versions had all accounts in the budget's note.
   static constexpr std::string_view kNumbers = "numbers", kSeed = "seed";
   static constexpr std::string_view kBudget = "budget ", kBudgetAccount = "account ";
+  static constexpr std::string_view kGroup = "group ";
 
   explicit Journal(State& state) : state_(state) {}
   Journal(const Journal&) = delete;
@@ -37,7 +39,8 @@ class Journal {
   /// The hash of the submitted body; 0 where the client did not name the job.
   std::uint64_t body_hash_of(const Job& job) const;
 
-  void write_accepted(const Job& job, const Blob& body);
+  /// `group_size`: of the job's group; none: it has none.
+  void write_accepted(const Job& job, std::optional<std::int64_t> group_size, const Blob& body);
   /// Writes the job's changed state.
   void write_changed(const Job& job);
   /// The row of a dead job now belongs to this job.

@@ -45,7 +45,7 @@ ResultShare Results::share_of(const Options& options) {
 }
 
 std::size_t Results::memory_bytes() const {
-  return state_.bytes + state_.waiters_bytes + kept_.bytes() + kept_.dead_bytes();
+  return state_.bytes + state_.waiters_bytes + state_.groups_bytes + kept_.bytes() + kept_.dead_bytes();
 }
 
 bool Results::spills(std::size_t bytes, std::size_t body_bytes) const {
@@ -99,7 +99,9 @@ bool Results::dies(const Job& job, JobState state) const {
 void Results::bury(Job& job, KeptResult& result, TimePoint now) {
   auto dead = std::make_unique<DeadJob>();
   Buffer record;
-  write_record(job, job.flow().service().name, state_.lanes[job.submitted_lane]->options().name, record);
+  write_record(
+      job, {.service = job.flow().service().name, .lane = state_.lanes[job.submitted_lane]->options().name},
+      record);
   dead->record = record.view();
   dead->body = job.body().owned();
   dead->body_stored = job.body_stored;
@@ -232,7 +234,7 @@ bool Results::make_room(std::size_t needed, bool job, TimePoint now) {
   const std::size_t most = state_.options.memory_max;
   const auto lacks_place = [&] { return job && state_.jobs.full(); };
   // Only if that makes enough room: dead jobs make way only for dead jobs.
-  if (state_.bytes + state_.waiters_bytes + kept_.dead_bytes() + needed <= most)
+  if (state_.bytes + state_.waiters_bytes + state_.groups_bytes + kept_.dead_bytes() + needed <= most)
     while (lacks_place() || memory_bytes() + needed > most) {
       if (!lacks_place() && kept_.unload_oldest()) continue;
       if (!evict_one(now)) break;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "broker/core/life/answers.hpp"
+#include "broker/core/life/groups.hpp"
 #include "broker/core/scheduler/state.hpp"
 
 namespace lanemq::core {
@@ -25,7 +26,15 @@ bool follows(const Watcher& watcher, const Job& job, LaneIndex from_lane, std::s
   if (watcher.lane && *watcher.lane != job.lane && *watcher.lane != from_lane) return false;
   return (watcher.id.empty() || watcher.id == job.id()) &&
          (watcher.client.empty() || watcher.client == client) &&
-         (watcher.service.empty() || watcher.service == job.flow().service().name);
+         (watcher.service.empty() || watcher.service == job.flow().service().name) &&
+         (watcher.group.empty() || watcher.group == job.text.get(JobText::group));
+}
+
+/// Who follows the group, or everything.
+bool follows(const Watcher& watcher, const Group& group) {
+  if (!watcher.sees_all && !is_in_space(group.name, watcher.space)) return false;
+  if (!watcher.group.empty()) return watcher.group == group.name;
+  return watcher.id.empty() && watcher.client.empty() && watcher.service.empty() && !watcher.lane;
 }
 
 }  // namespace
@@ -92,7 +101,7 @@ void Watchers::on(const WatchAsked& event, TimePoint now) {
   if (place != all_.end()) {
     Watcher& known = **place;
     if (known.id == fields.id && known.client == fields.client && known.service == fields.service &&
-        known.lane == lane_index) {
+        known.group == fields.group && known.lane == lane_index) {
       known.heard_at = now;
       return say_watching(known, false);
     }
@@ -115,12 +124,16 @@ void Watchers::on(const WatchAsked& event, TimePoint now) {
   watcher.id = fields.id;
   watcher.client = fields.client;
   watcher.service = fields.service;
+  watcher.group = fields.group;
   watcher.lane = lane_index;
   watcher.sees_all = watcher.peer == Peer::admin;
   if (event.from.identity != nullptr) watcher.space = event.from.identity->space;
   watcher.heard_at = now;
   state_.timers.set(watcher.timer, now + kSilenceMax);
   say_watching(watcher, false);
+  // Whoever comes when the group is over would wait for that in vain.
+  const Group* const group = watcher.group.empty() ? nullptr : groups_.find(watcher.group);
+  if (group != nullptr && group->over) tell(watcher, *group);
 }
 
 bool Watchers::on(const SeenSaid& event, TimePoint now) {
@@ -208,6 +221,7 @@ void Watchers::tell_all(const Job& job, const Change& change, TimePoint now) {
   const std::string& client = job.queue->client().name;
   const Lane* const from = change.from_lane.empty() ? nullptr : state_.lane_named(change.from_lane);
   const LaneIndex from_lane = from != nullptr ? from->index() : job.lane;
+  const std::string_view group = job.text.get(JobText::group);
   wire::JobEvent event;
   event.what = change.what;
   event.state = name_of(change.state);
@@ -231,8 +245,28 @@ void Watchers::tell_all(const Job& job, const Change& change, TimePoint now) {
     if (!follows(*watcher, job, from_lane, client)) continue;
     event.id = job.id();
     event.client = watcher->peer == Peer::client ? own_name(client) : std::string_view(client);
+    if (!group.empty()) event.group = watcher->peer == Peer::client ? own_name(group) : group;
     send(*watcher, event);
   }
+}
+
+void Watchers::tell(const Group& group) {
+  for (const auto& watcher : all_)
+    if (follows(*watcher, group)) tell(*watcher, group);
+}
+
+void Watchers::tell(Watcher& watcher, const Group& group) {
+  wire::JobEvent event;
+  event.what = "group_over";
+  event.group = watcher.peer == Peer::client ? own_name(group.name) : std::string_view(group.name);
+  event.succeeded = static_cast<std::int64_t>(group.counts.succeeded);
+  event.failed = static_cast<std::int64_t>(group.counts.failed);
+  event.cancelled = static_cast<std::int64_t>(group.counts.cancelled);
+  event.expired = static_cast<std::int64_t>(group.counts.expired);
+  event.died = static_cast<std::int64_t>(group.counts.died);
+  event.at_ms = state_.options.wall_ms + to_ms(group.changed_at.time_since_epoch());
+  const Outbox::Waiting waiting(state_.outbox, state_.options.store_durable);
+  send(watcher, event);
 }
 
 void Watchers::send(Watcher& watcher, wire::JobEvent& event) {

@@ -18,7 +18,9 @@
 namespace lanemq::core {
 
 class Answers;
+class Groups;
 struct Connection;
+struct Group;
 struct State;
 
 /// One who follows jobs' changes: named by its connection and its ref.
@@ -27,7 +29,7 @@ struct Watcher {
   Peer peer = Peer::client;
   Connection* connection = nullptr;  ///< of a client: holds a reference; null: an operator's
   std::string address, envelope, ref;
-  std::string id, client, service;  ///< what it follows; empty: any
+  std::string id, client, service, group;  ///< what it follows; empty: any
   std::optional<LaneIndex> lane;
   std::string space;      ///< it sees the ids of this space alone; empty: those of no tenant
   bool sees_all = false;  ///< an operator's
@@ -61,7 +63,8 @@ class Watchers {
   /// Operators' watches, beside Options::watchers_max of clients.
   static constexpr std::size_t kOperatorsMax = 128;
 
-  Watchers(State& state, Answers& answers) : state_(state), answers_(answers) {}
+  Watchers(State& state, Answers& answers, const Groups& groups)
+      : state_(state), answers_(answers), groups_(groups) {}
   Watchers(const Watchers&) = delete;
   Watchers& operator=(const Watchers&) = delete;
 
@@ -81,6 +84,8 @@ class Watchers {
     if (!all_.empty()) [[unlikely]]
       tell_all(job, change, now);
   }
+  /// A group is over.
+  void tell(const Group& group);
 
  private:
   using Place = std::vector<std::unique_ptr<Watcher>>::iterator;
@@ -94,10 +99,12 @@ class Watchers {
   template <class Which>
   void remove_all(Which which);
   void tell_all(const Job& job, const Change& change, TimePoint now);
+  void tell(Watcher& watcher, const Group& group);
   void send(Watcher& watcher, wire::JobEvent& event);
 
   State& state_;
   Answers& answers_;
+  const Groups& groups_;
   std::vector<std::unique_ptr<Watcher>> all_;  // in the order in which they came
 };
 

@@ -107,7 +107,8 @@ struct State {
   std::size_t bytes = 0;  ///< bytes of jobs, as the bounds count them
   /// Bytes of waiting requests besides the submits, and of bodies that were read back for workers.
   std::size_t waiters_bytes = 0, lent_bytes = 0;
-  bool bodies_held = false;  ///< lent_bytes is at its bound
+  std::size_t groups_bytes = 0;  ///< bytes of groups of jobs
+  bool bodies_held = false;      ///< lent_bytes is at its bound
   bool draining = false;
   bool store_full = false, store_behind = false, store_stalled = false;
   Stats stats;

@@ -360,7 +360,17 @@ void say_progressed(const std::string& path, const Progressed& progressed) {
   say(sentence);
 }
 
-int run_checked(const Common& common, const RunOptions& options) {
+/// The lines that this run sends, which are the jobs of its group: those that are no job are not.
+std::optional<std::int64_t> lines_to_send(const InputFile& input, const Progressed& progressed) {
+  std::int64_t count = 0;
+  std::string storage;
+  for (std::size_t i = 0; i < input.entries().size(); ++i)
+    if (!progressed.done[i] && input.read(input.entries()[i], storage).problem.empty()) ++count;
+  return count > 0 ? std::optional(count) : std::nullopt;
+}
+
+int run_checked(const Common& common, const RunOptions& asked) {
+  RunOptions options = asked;
   const std::string path = output_path(options);
   if (options.json && path == "-")
     throw RunError("--json and the answers would both be on the standard output; give --out FILE");
@@ -383,6 +393,7 @@ int run_checked(const Common& common, const RunOptions& options) {
 
   output.begin();
   if (!options.quiet) say_progressed(path, progressed);
+  if (!asked.job.group.empty()) options.job.group_size = lines_to_send(input, progressed);
   Runner runner(options, input, output, progressed, client, strip);
   try {
     runner.run();
@@ -409,6 +420,15 @@ int run(const Common& common, const RunOptions& options) {
     say(error.what());
     return kExitUsage;
   }
+}
+
+CLI::Option* add_group_option(CLI::App& command, JobOptions& job) {
+  return command
+      .add_option(
+          "--group", job.group,
+          "The group of its jobs: watch --group NAME says when all of them are over. Give each run a group\n"
+          "of its own")
+      ->type_name("NAME");
 }
 
 }  // namespace
@@ -460,6 +480,7 @@ void add_run(CommandLine& line) {
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{1}, kWindowMax))
       ->type_name("N");
+  CLI::Option* const group = add_group_option(command, options->job);
   command
       .add_option(
           "--retries", options->retries,
@@ -467,6 +488,7 @@ void add_run(CommandLine& line) {
           "waited out")
       ->capture_default_str()
       ->check(CLI::Range(0, 1'000))
+      ->excludes(group)  // a job that is sent again is another job of its group
       ->type_name("N");
   command.add_flag(
       "--leave", options->keep,

@@ -344,9 +344,11 @@ LANEMQ_OP(Submit, "submit", true, false, field<&Submit::service>("service", kNam
           field<&Submit::attempts_max>("attempts_max", {.min = 1, .max = limits::attempts_max}),
           field<&Submit::retain_ms>("retain_ms", kMilliseconds), field<&Submit::reply>("reply", kName),
           field<&Submit::orphan>("orphan", kName), field<&Submit::limited>("limited", kName),
-          field<&Submit::spent>("spent", kName), field<&Submit::stream>("stream"),
-          field<&Submit::durable>("durable"), field<&Submit::batch>("batch"), field<&Submit::meta>("meta"),
-          field<&Submit::trace>("trace"), ref_field<&Submit::ref>())
+          field<&Submit::spent>("spent", kName), field<&Submit::group>("group", kName),
+          field<&Submit::group_size>("group_size", {.min = 1, .max = kAttemptMax}),
+          field<&Submit::stream>("stream"), field<&Submit::durable>("durable"),
+          field<&Submit::batch>("batch"), field<&Submit::meta>("meta"), field<&Submit::trace>("trace"),
+          ref_field<&Submit::ref>())
 LANEMQ_OP(Cancel, "cancel", false, false, field<&Cancel::id>("id", kIdRequired), ref_field<&Cancel::ref>())
 LANEMQ_OP(StatusQuery, "status", false, false, field<&StatusQuery::id>("id", kId),
           field<&StatusQuery::ids>("ids", kList), ref_field<&StatusQuery::ref>())
@@ -370,8 +372,9 @@ LANEMQ_OP(AdminQuery, "admin", false, false, field<&AdminQuery::verb>("do", kNam
           field<&AdminQuery::id>("id", kId), field<&AdminQuery::lane>("lane", kName),
           field<&AdminQuery::service>("service", kName), field<&AdminQuery::client>("client", kName),
           field<&AdminQuery::model>("model", kName), field<&AdminQuery::state>("state", kName),
-          field<&AdminQuery::code>("code", kName), field<&AdminQuery::key>("key", kName),
-          field<&AdminQuery::setting>("setting", kName), field<&AdminQuery::value>("value", kName),
+          field<&AdminQuery::code>("code", kName), field<&AdminQuery::group>("group", kName),
+          field<&AdminQuery::key>("key", kName), field<&AdminQuery::setting>("setting", kName),
+          field<&AdminQuery::value>("value", kName),
           field<&AdminQuery::reason>("reason", {.max = limits::reason_bytes_max}),
           field<&AdminQuery::path>("path", {.min = 1, .max = limits::path_bytes_max}),
           field<&AdminQuery::from>("from"),
@@ -380,7 +383,8 @@ LANEMQ_OP(AdminQuery, "admin", false, false, field<&AdminQuery::verb>("do", kNam
 
 LANEMQ_OP(Watch, "watch", false, false, field<&Watch::id>("id", kId), field<&Watch::client>("client", kName),
           field<&Watch::lane>("lane", kName), field<&Watch::service>("service", kName),
-          field<&Watch::stop>("stop"), field<&Watch::batch>("batch"), required_ref_field<&Watch::ref>())
+          field<&Watch::group>("group", kName), field<&Watch::stop>("stop"), field<&Watch::batch>("batch"),
+          required_ref_field<&Watch::ref>())
 
 LANEMQ_OP(Accepted, "accepted", false, false, field<&Accepted::id>("id", kIdRequired),
           field<&Accepted::lane>("lane", kName), field<&Accepted::durable>("durable"),
@@ -407,10 +411,10 @@ LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId
           field<&StatusReply::attempts>("attempts", {.max = kAttemptMax, .fallback = -1}),
           field<&StatusReply::queued_ms>("queued_ms"), field<&StatusReply::position>("position"),
           field<&StatusReply::eta_ms>("eta_ms"), field<&StatusReply::blocked_by>("blocked_by", kText),
-          field<&StatusReply::worker>("worker", kName), field<&StatusReply::pct>("pct", kPercent),
-          field<&StatusReply::note>("note", kNote), field<&StatusReply::silent_ms>("silent_ms"),
-          field<&StatusReply::error>("error"), field<&StatusReply::jobs>("jobs"),
-          ref_field<&StatusReply::ref>())
+          field<&StatusReply::worker>("worker", kName), field<&StatusReply::group>("group", kName),
+          field<&StatusReply::pct>("pct", kPercent), field<&StatusReply::note>("note", kNote),
+          field<&StatusReply::silent_ms>("silent_ms"), field<&StatusReply::error>("error"),
+          field<&StatusReply::jobs>("jobs"), ref_field<&StatusReply::ref>())
 LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
           field<&Pong::batch>("batch"), field<&Pong::default_lane>("default_lane", kName),
@@ -435,6 +439,9 @@ LANEMQ_OP(JobEvent, "event", false, false, field<&JobEvent::seq>("seq", {.fallba
           field<&JobEvent::delay_ms>("delay_ms"), field<&JobEvent::queued_ms>("queued_ms"),
           field<&JobEvent::ran_ms>("ran_ms"), field<&JobEvent::dead>("dead"),
           field<&JobEvent::pct>("pct", kPercent), field<&JobEvent::note>("note", kNote),
+          field<&JobEvent::group>("group", kName), field<&JobEvent::succeeded>("succeeded"),
+          field<&JobEvent::failed>("failed"), field<&JobEvent::cancelled>("cancelled"),
+          field<&JobEvent::expired>("expired"), field<&JobEvent::died>("died"),
           field<&JobEvent::at_ms>("at_ms", {.fallback = -1}), ref_field<&JobEvent::ref>())
 
 LANEMQ_OP(Ready, "ready", false, false,

@@ -72,6 +72,9 @@ struct JobRequest {
   /// `tracestate`; empty: none.
   std::string trace{};
   bool stream = false;  ///< for leave(): the answer is made in pieces, for follow()
+  /// Jobs of one group are counted together, and whoever watches it hears when it is over. Empty: none.
+  std::string group{};
+  std::optional<std::int64_t> group_size{};  ///< how many jobs it has; none: it is over when none is open
 };
 
 /// A job that succeeded.
@@ -122,13 +125,14 @@ struct StreamReader {
 
 /// Whose changes a watch follows: jobs that all of this fits; empty texts fit any.
 struct WatchRequest {
-  std::string id{}, client{}, lane{}, service{};
+  std::string id{}, client{}, lane{}, service{}, group{};
 };
 
 /// What has become of a job. docs/protocol.md says which fields go with which `what`.
 struct JobChange {
-  /// accepted, queued, started, adopted, progress, requeued, moved, ended, redriven; or `watching`: from now
-  /// on no change goes untold. That is the first one, and comes again after each connection that was lost.
+  /// accepted, queued, started, adopted, progress, requeued, moved, ended, redriven; group_over, which is
+  /// about no job but a group of them; or `watching`: from now on no change goes untold. That is the first
+  /// one, and comes again after each connection that was lost.
   std::string what{};
   std::int64_t seq = 0;
   bool gap = false;           ///< changes right before this one were left out, or nobody knows
@@ -137,8 +141,11 @@ struct JobChange {
   std::int64_t attempts = 0;
   std::optional<std::chrono::milliseconds> delay{}, queued{}, ran{};
   bool dead = false;
-  std::optional<int> pct{};         ///< progress
-  std::string note{};               ///< progress
+  std::optional<int> pct{};  ///< progress
+  std::string note{};        ///< progress
+  std::string group{};       ///< the job's; group_over: which is
+  /// group_over: jobs that ended so, and how many of them are dead.
+  std::int64_t succeeded = 0, failed = 0, cancelled = 0, expired = 0, died = 0;
   std::chrono::milliseconds at{0};  ///< since 1970, by the broker's clock
 };
 
@@ -159,6 +166,7 @@ struct JobStatus {
   std::optional<std::int64_t> position{};
   std::optional<std::chrono::milliseconds> eta{};
   std::string blocked_by{}, worker{};
+  std::string group{};  ///< of a job that has not ended
   /// Of a running job whose worker says how far it is: its last word, and for how long nothing has come.
   std::optional<int> pct{};
   std::string note{};
@@ -208,7 +216,7 @@ struct AdminDocument {
 /// An operator's request; docs/protocol.md lists the verbs and their fields. Empty fields are left out.
 struct AdminRequest {
   std::string verb{};
-  std::string what{}, name{}, id{}, lane{}, service{}, client{}, model{}, state{}, code{};
+  std::string what{}, name{}, id{}, lane{}, service{}, client{}, model{}, state{}, code{}, group{};
   std::string key{}, setting{}, value{}, reason{}, path{};
   std::int64_t from = 0;
   std::optional<std::int64_t> limit{};

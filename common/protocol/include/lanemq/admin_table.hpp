@@ -16,7 +16,7 @@ namespace lanemq {
 // row here and a case in broker/core/desks/operator_desk.cpp; a new field is one in AdminQuery and in the
 // table of fields.
 #define LANEMQ_ADMIN_TABLE(X)                                                                          \
-  X(jobs, "", "lane service client model state from limit",                                            \
+  X(jobs, "", "lane service client model group state from limit",                                      \
     "list the jobs that are not over, or those of one state")                                          \
   X(job, "id", "", "all that is known of one job")                                                     \
   X(lanes, "", "from limit", "list the lanes with their settings")                                     \

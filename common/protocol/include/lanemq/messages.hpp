@@ -57,10 +57,12 @@ struct Submit {
   std::string_view service, id, lane, model, client;
   std::optional<Cost> cost;
   std::optional<std::int64_t> timeout_ms, delay_ms, attempts_max, retain_ms;
-  std::string_view reply;    ///< result (default), accepted, both
-  std::string_view orphan;   ///< keep (default), cancel
-  std::string_view limited;  ///< wait (default), end
-  std::string_view spent;    ///< wait (default), end
+  std::string_view reply;                  ///< result (default), accepted, both
+  std::string_view orphan;                 ///< keep (default), cancel
+  std::string_view limited;                ///< wait (default), end
+  std::string_view spent;                  ///< wait (default), end
+  std::string_view group;                  ///< jobs that are counted together; absent: none
+  std::optional<std::int64_t> group_size;  ///< jobs of the group; absent: as many as come
   bool stream = false;
   std::optional<bool> durable;
   std::int64_t batch = 0;
@@ -94,8 +96,8 @@ struct Seen {
 
 /// Follow jobs' changes of state. Said again with the same ref it is the same watch, and renews it.
 struct Watch {
-  std::string_view id, client, lane, service;  ///< absent: any
-  bool stop = false;                           ///< end the watch of that ref
+  std::string_view id, client, lane, service, group;  ///< absent: any
+  bool stop = false;                                  ///< end the watch of that ref
   std::int64_t batch = 0;
   Raw ref;
 };
@@ -126,7 +128,7 @@ struct Spend {
 struct AdminQuery {
   std::string_view verb;
   std::string_view what, name;  ///< a kind of thing, and which of them
-  std::string_view id, lane, service, client, model, state, code;
+  std::string_view id, lane, service, client, model, state, code, group;
   std::string_view key, setting, value, reason;
   std::string_view path;              ///< a file on the broker's machine
   std::int64_t from = 0;              ///< of a list: `next` of an earlier answer
@@ -171,6 +173,7 @@ struct StatusReply {
   std::int64_t attempts = 0, queued_ms = 0;
   std::optional<std::int64_t> position, eta_ms;
   std::string_view blocked_by, worker;
+  std::string_view group;  ///< of a job that has not ended
   /// Of a running job whose worker has said it: how far it is, and how long ago its last sign of life was.
   std::optional<std::int64_t> pct;
   std::string_view note;
@@ -185,7 +188,7 @@ struct Watching {
   Raw ref;
 };
 
-/// What has become of a job, for who watches it.
+/// What has become of a job, or of a group of jobs, for who watches it.
 struct JobEvent {
   std::int64_t seq = 0;
   bool gap = false;           ///< events right before it were left out,
@@ -201,7 +204,10 @@ struct JobEvent {
   bool dead = false;                              ///< ended: it is kept, and may be run again
   std::optional<std::int64_t> pct;                ///< progress
   std::string_view note{};                        ///< progress
-  std::int64_t at_ms = 0;                         ///< since 1970
+  std::string_view group{};                       ///< of the job; group_over: which
+  /// group_over: jobs that ended so, and how many of them are dead.
+  std::int64_t succeeded = 0, failed = 0, cancelled = 0, expired = 0, died = 0;
+  std::int64_t at_ms = 0;  ///< since 1970
   Raw ref;
 };
 

@@ -11,6 +11,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "broker/core/desks/admission.hpp"
+#include "broker/core/life/groups.hpp"
 #include "broker/core/life/journal.hpp"
 #include "broker/core/life/results.hpp"
 #include "broker/core/scheduler/dispatcher.hpp"
@@ -261,7 +262,8 @@ struct AdmissionBench : Bench {
   }
   wire::Submit fields;
   Admitted admitted;
-  Admission admission{state, terms, upstreams, results};
+  Groups groups{state, journal};
+  Admission admission{state, terms, upstreams, results, groups};
 };
 
 TEST(Admission, names_what_is_wrong_and_what_there_is) {

@@ -193,7 +193,17 @@ TEST_F(StoreFile, is_refused_by_a_version_that_would_read_the_clients_of_results
       open_store_file(path_, OpenFor::serving, {}, io::schema_steps().first(kBeforeClients));
 
   ASSERT_FALSE(database.has_value());
-  EXPECT_THAT(database.error().message, AllOf(HasSubstr("schema 3"), HasSubstr("this one knows 2")));
+  EXPECT_THAT(database.error().message, AllOf(HasSubstr("schema 4"), HasSubstr("this one knows 2")));
+}
+
+TEST_F(StoreFile, is_refused_by_a_version_that_would_count_no_groups) {
+  fill();
+  constexpr std::size_t kBeforeGroups = 3;
+
+  const auto database = open_store_file(path_, OpenFor::serving, {}, io::schema_steps().first(kBeforeGroups));
+
+  ASSERT_FALSE(database.has_value());
+  EXPECT_THAT(database.error().message, AllOf(HasSubstr("schema 4"), HasSubstr("this one knows 3")));
 }
 
 /// An older version reads what it knows of a record, and what is behind that is nothing to it. Where this
@@ -240,7 +250,7 @@ TEST_F(StoreFile, has_records_in_the_form_of_its_version) {
                                  .client = 8},
               &ending, result);
 
-  EXPECT_EQ(io::schema_steps().size(), 3u);
+  EXPECT_EQ(io::schema_steps().size(), 4u);
   EXPECT_EQ(hex(state), "dc0014000102030405060708090a0b0c0d0ea16ca16b900f01");
   EXPECT_EQ(hex(result),
             "dc0019a169a16da173a16ca175060102030405090607"

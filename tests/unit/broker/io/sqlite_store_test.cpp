@@ -106,6 +106,7 @@ TEST_F(SqliteStore, gives_back_every_kind_of_write_after_a_restart) {
       .insert_job(3, {"waits", "record 3", ""})
       .insert_job(4, {"", "", std::string(1024, 'x')})
       .insert_job(5, {"waits", std::string("\0\xff", 2), std::string(1025, 'y')})
+      .put_note("group g", "over")
       .put_note("budgets", "full");
   turns.emplace_back()
       .update_job(1, "runs")
@@ -116,7 +117,8 @@ TEST_F(SqliteStore, gives_back_every_kind_of_write_after_a_restart) {
       .insert_result(7, {"", ""})
       .put_note("budgets", "half")
       .put_note("", "");
-  turns.emplace_back().erase_result(7).erase_job(5).insert_job((1ull << 63) - 1, {"s", "r", "b"});
+  turns.emplace_back().erase_note("group g").erase_result(7).erase_job(5).insert_job((1ull << 63) - 1,
+                                                                                     {"s", "r", "b"});
   {
     const auto store = open(path_);
     for (Turn& turn : turns) {

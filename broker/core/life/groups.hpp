@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "broker/core/base/intrusive_list.hpp"
+#include "broker/core/base/refusal.hpp"
+#include "broker/core/base/stored_entry.hpp"
+#include "broker/core/base/string_hash.hpp"
+#include "broker/core/base/time.hpp"
+#include "broker/core/base/timer_wheel.hpp"
+#include "broker/core/jobs/job.hpp"
+
+namespace lanemq::core {
+
+class Journal;
+struct GroupSpace;
+struct State;
+
+/// Jobs that are counted together, since their submits named the group.
+///
+/// A group lives from its first job until it is over: with a size, when so many jobs have ended; without one,
+/// when none of its jobs is open. A job that comes after that begins another life, with counts of its own; so
+/// does one that states another size while no job is open.
+struct Group {
+  /// How the jobs of this life ended.
+  struct Counts {
+    std::uint64_t succeeded = 0, failed = 0, cancelled = 0, expired = 0;
+    std::uint64_t died = 0;  ///< of those that failed or expired: dead jobs by then
+
+    std::uint64_t ended() const { return succeeded + failed + cancelled + expired; }
+  };
+  std::string name;  ///< in its tenant's space
+  GroupSpace* space = nullptr;
+  Counts counts;
+  std::uint64_t open = 0;                ///< jobs that have not ended
+  std::uint64_t size = 0;                ///< jobs of this life; 0: as many as come
+  bool over = false;                     ///< this life is
+  bool has_note = false;                 ///< the store has a note of the group,
+  bool note_is_new = false;              ///< and it is of this life
+  TimePoint changed_at{};                ///< when the last job ended
+  Timer timer{TimerOwner::group, this};  ///< set while no job is open: when it is forgotten
+  ListHook<Group> hook, in_space;        ///< while no job is open: among all such groups, and its space's
+
+  std::uint64_t jobs() const { return open + counts.ended(); }
+  /// Its share of the byte bounds.
+  std::size_t bytes() const;
+};
+
+/// A space of names with groups: a tenant's, or that of peers without a tenant.
+struct GroupSpace {
+  std::string name;  ///< as Identity::space
+  std::size_t groups = 0;
+  IntrusiveList<Group, &Group::in_space> idle;  ///< those without an open job, the longest so first
+};
+
+/// The groups that jobs named, and what became of their jobs. Counts of durable jobs outlive the broker: each
+/// end of one is written with its group's counts in the same turn. Tells nobody.
+///
+/// Bounds: Options::groups_max groups, a quarter of them in a tenant's space. At a bound the group that has
+/// been without an open job for longest makes way; where each has one, a submit that names a new group is
+/// refused. A group without an open job is forgotten after Options::retain.
+class Groups {
+ public:
+  Groups(State& state, Journal& journal) : state_(state), journal_(journal) {}
+  Groups(const Groups&) = delete;
+  Groups& operator=(const Groups&) = delete;
+
+  /// The group of that name; null: none is known.
+  const Group* find(std::string_view name) const;
+  std::size_t size() const { return groups_.size(); }
+
+  /// Why a job may not join the group; none: it may. `size`: as its submit states it. `again`: a dead job
+  /// that is run again, which the size of a group keeps from nothing.
+  std::optional<Refusal> why_not(std::string_view name, std::optional<std::int64_t> size, bool again) const;
+  /// What a new group of that name counts for in the byte bounds; 0 where the group is known.
+  std::size_t bytes_of_new(std::string_view name) const;
+  /// A job joins its group. Requires: the job has one, and why_not() had nothing against it. `again` as
+  /// there.
+  void join(const Job& job, std::optional<std::int64_t> size, bool again);
+  /// A job has ended. Requires: it has a group that it joined. Returns the group if that is over now.
+  const Group* leave(const Job& job, JobState how, bool dead, TimePoint now);
+  /// The size that the group of a job has; none: it has none.
+  std::optional<std::int64_t> size_of(const Job& job) const;
+  /// The group's timer has fired: it is forgotten. But a restored one whose last open jobs went with the
+  /// broker is over, which is returned.
+  const Group* come_due(Group& group, TimePoint now);
+
+  // ---- what an earlier life of the broker has left, before the first event
+  /// A group's note.
+  void restore(std::string_view name, std::vector<StoredEntry>& entries, TimePoint now);
+  /// A job that has not ended; `size` is that of its record.
+  void restore_job(std::string_view name, std::optional<std::int64_t> size);
+  /// All is restored.
+  void restored(TimePoint now);
+
+ private:
+  Group* find(std::string_view name) { return const_cast<Group*>(std::as_const(*this).find(name)); }
+  std::optional<Refusal> no_room(std::string_view name) const;
+  std::size_t part_of_tenant() const;
+  Group& make(std::string_view name);
+  void make_way(std::string_view name);
+  static bool begins_anew(const Group& group, std::uint64_t stated);
+  static void begin_anew(Group& group);
+  static bool is_over(const Group& group);
+  void rest(Group& group);
+  void forget(Group& group);
+  void wake(Group& group);
+  void write(Group& group);
+
+  State& state_;
+  Journal& journal_;
+  // By the names that stand in what they lead to.
+  absl::flat_hash_map<std::string_view, std::unique_ptr<Group>, StringHash, StringEqual> groups_;
+  absl::flat_hash_map<std::string_view, std::unique_ptr<GroupSpace>, StringHash, StringEqual> spaces_;
+  IntrusiveList<Group, &Group::hook> idle_;  ///< without an open job, the longest so first
+};
+
+}  // namespace lanemq::core
