@@ -20,6 +20,8 @@ import * as wire from "./wire.js";
  * @property {number} [timeoutMs] The job's deadline, from its acceptance: it ends with DeadlineError.
  * @property {number} [delayMs] Before the job is queued.
  * @property {number} [attemptsMax]
+ * @property {string} [group] Jobs of a group are counted together, and a watch of it hears when it is over.
+ * @property {number} [groupSize] How many jobs the group has. Without it the group is over when none of them is open.
  * @property {number} [retainMs] For how long the answer is kept, and the id means this job.
  * @property {boolean} [durable]
  * @property {"wait" | "end"} [whenLimited] `end`: LimitedError at once, where the upstream's rate is used up.
@@ -138,6 +140,7 @@ export class Answer {
  * @property {number} [etaMs] Until it may go on, where the broker knows.
  * @property {string} [blockedBy] Of a job that waits: for what.
  * @property {string} [worker] Of a job that runs: where.
+ * @property {string} [group] Of a job that has not ended.
  * @property {number} [pct] Of a job that runs and whose worker says how far it is: in percent.
  * @property {string} [note] The same in words.
  * @property {number} [silentMs] For how long it has said nothing.
@@ -188,6 +191,7 @@ export function statusOf(fields) {
     etaMs: wire.optionalInt(fields, "eta_ms"),
     blockedBy: wire.optionalText(fields, "blocked_by"),
     worker: wire.optionalText(fields, "worker"),
+    group: wire.optionalText(fields, "group"),
     pct: wire.optionalInt(fields, "pct"),
     note: wire.optionalText(fields, "note"),
     silentMs: wire.optionalInt(fields, "silent_ms"),
@@ -266,7 +270,7 @@ export class Submit {
    */
   #take(name, value) {
     const fields = this.fields;
-    if (name === "lane" || name === "model" || name === "client") fields[name] = wire.checkName(name, value);
+    if (name === "lane" || name === "model" || name === "client" || name === "group") fields[name] = wire.checkName(name, value);
     else if (name in TIMES) fields[TIMES[name]] = wholeMs(name, value);
     else if (name in WORDS) {
       const { field, words } = WORDS[name];
@@ -276,9 +280,9 @@ export class Submit {
       wire.checkValue(name, value);
       fields[name] = value;
     } else if (name === "cost") fields.cost = checkCost(value);
-    else if (name === "attemptsMax") {
-      if (!Number.isSafeInteger(value)) throw new TypeError("attemptsMax is an integer");
-      fields.attempts_max = value;
+    else if (name === "attemptsMax" || name === "groupSize") {
+      if (!Number.isSafeInteger(value)) throw new TypeError(`${name} is an integer`);
+      fields[name === "groupSize" ? "group_size" : "attempts_max"] = value;
     } else if (name === "durable" || name === "cancelWhenGone") {
       if (typeof value !== "boolean") throw new TypeError(`${name} is true or false`);
       if (name === "durable") fields.durable = value;

@@ -33,6 +33,8 @@ export function wholeMs(what: string, value: unknown): number;
  * @property {number} [timeoutMs] The job's deadline, from its acceptance: it ends with DeadlineError.
  * @property {number} [delayMs] Before the job is queued.
  * @property {number} [attemptsMax]
+ * @property {string} [group] Jobs of a group are counted together, and a watch of it hears when it is over.
+ * @property {number} [groupSize] How many jobs the group has. Without it the group is over when none of them is open.
  * @property {number} [retainMs] For how long the answer is kept, and the id means this job.
  * @property {boolean} [durable]
  * @property {"wait" | "end"} [whenLimited] `end`: LimitedError at once, where the upstream's rate is used up.
@@ -84,6 +86,14 @@ export class Job {
          */
         delayMs?: number | undefined;
         attemptsMax?: number | undefined;
+        /**
+         * Jobs of a group are counted together, and a watch of it hears when it is over.
+         */
+        group?: string | undefined;
+        /**
+         * How many jobs the group has. Without it the group is over when none of them is open.
+         */
+        groupSize?: number | undefined;
         /**
          * For how long the answer is kept, and the id means this job.
          */
@@ -174,6 +184,7 @@ export class Answer {
  * @property {number} [etaMs] Until it may go on, where the broker knows.
  * @property {string} [blockedBy] Of a job that waits: for what.
  * @property {string} [worker] Of a job that runs: where.
+ * @property {string} [group] Of a job that has not ended.
  * @property {number} [pct] Of a job that runs and whose worker says how far it is: in percent.
  * @property {string} [note] The same in words.
  * @property {number} [silentMs] For how long it has said nothing.
@@ -255,6 +266,14 @@ export type JobOptions = {
      */
     delayMs?: number | undefined;
     attemptsMax?: number | undefined;
+    /**
+     * Jobs of a group are counted together, and a watch of it hears when it is over.
+     */
+    group?: string | undefined;
+    /**
+     * How many jobs the group has. Without it the group is over when none of them is open.
+     */
+    groupSize?: number | undefined;
     /**
      * For how long the answer is kept, and the id means this job.
      */
@@ -347,6 +366,10 @@ export type Status = {
      * Of a job that runs: where.
      */
     worker?: string | undefined;
+    /**
+     * Of a job that has not ended.
+     */
+    group?: string | undefined;
     /**
      * Of a job that runs and whose worker says how far it is: in percent.
      */

@@ -37,6 +37,10 @@ class JobOptions(TypedDict, total=False):
     #: Seconds before the job is queued.
     delay: Duration | None
     attempts_max: int | None
+    #: Jobs of a group are counted together, and a watch of it hears when it is over: when so many have ended, or
+    #: without a size when none is open.
+    group: str | None
+    group_size: int | None
     #: Seconds for which the answer is kept, and the id means this job.
     retain: Duration | None
     durable: bool | None
@@ -149,6 +153,8 @@ class Status:
     pct: int | None = None
     note: str = ""
     silent: float | None = None
+    #: Of a job that has not ended.
+    group: str | None = None
     #: Of a job that failed: `code` and `message`.
     error: Mapping[str, Any] = field(default_factory=dict)
 
@@ -185,7 +191,7 @@ def status_of(fields: Mapping[str, Any]) -> Status:
     return Status(id=fields.get("id", ""), state=fields.get("state", "unknown"), lane=fields.get("lane"),
                   attempts=fields.get("attempts", 0), queued=fields.get("queued_ms", 0) / 1000,
                   eta=None if eta is None else eta / 1000, blocked_by=fields.get("blocked_by"),
-                  worker=fields.get("worker"), pct=fields.get("pct"), note=fields.get("note", ""),
+                  worker=fields.get("worker"), group=fields.get("group"), pct=fields.get("pct"), note=fields.get("note", ""),
                   silent=None if silent is None else silent / 1000, error=fields.get("error") or {})
 
 
@@ -210,7 +216,7 @@ def to_ms(what: str, value: Duration) -> int:
     return -int(-seconds * 1000 // 1)
 
 
-_NAMES = ("lane", "model", "client")
+_NAMES = ("lane", "model", "client", "group")
 _WORDS = {"when_limited": ("limited", ("wait", "end")), "when_spent": ("spent", ("wait", "end")),
           "when_full": (None, ("wait", "raise"))}
 _TIMES = {"timeout": "timeout_ms", "delay": "delay_ms", "retain": "retain_ms"}
@@ -256,9 +262,9 @@ class Submit:
             if set(value) - {"input_tokens", "output_tokens"} or any(type(each) is not int for each in value.values()):
                 raise ValueError("cost is {'input_tokens': int, 'output_tokens': int}, or one of them")
             self.fields["cost"] = dict(value)
-        elif name == "attempts_max":
+        elif name in ("attempts_max", "group_size"):
             if type(value) is not int:
-                raise TypeError("attempts_max is an int")
+                raise TypeError(f"{name} is an int")
             self.fields[name] = value
         elif name in ("durable", "cancel_when_gone"):
             if type(value) is not bool:
