@@ -7,5 +7,5 @@ from kit import RULES
 
 __all__ = ["RULES"]
 
-for part in ("messages", "clients", "workers", "jobs", "hostile", "options", "later", "agreements", "admin", "watches", "progress"):
+for part in ("messages", "clients", "workers", "jobs", "hostile", "options", "later", "agreements", "admin", "watches", "groups", "progress"):
     importlib.import_module(f"rules_{part}")
