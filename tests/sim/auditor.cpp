@@ -112,6 +112,7 @@ void Auditor::end(ModelJob& job, const std::string& code, std::string_view answe
              job.retain.count() > 0;
   if (job.dead) job.retain = std::max(job.retain, options_.dead_retain);
   deadlines_.erase({job.deadline, &job});
+  leave_group(job);
   drop_owners(job);
   ended_.push_back(&job);
 }
@@ -295,6 +296,7 @@ void Auditor::step_over() {
   if (order_.due) violated("an operator's " + order_.verb + " was not answered");
   check_kept();  // of what was there before streams made way, too
   check_streams();
+  check_groups();
   check_counters();
   check_bounds();
   ending_.clear();

@@ -119,6 +119,17 @@ class Auditor final : public Watcher {
   std::string state_of(const ModelJob& job) const;
   std::vector<std::string> known_once(std::string_view id) const;
 
+  // ---- groups, and who follows them (auditor_groups.cpp)
+  static bool begins_anew(const ModelGroup& group, std::int64_t size);
+  bool group_refuses(const ModelJob& job) const;
+  void join_group(const ModelJob& job, bool again);
+  void leave_group(const ModelJob& job);
+  void on(const std::string& address, const wire::Watch& watch);
+  bool is_of_watch(const std::string& address, wire::Raw ref) const;
+  void seen_by(const std::string& address, const wire::Seen& seen);
+  void heard_event(const std::string& address, const wire::JobEvent& event);
+  void check_groups();
+
   // ---- operators (auditor_operator.cpp)
   /// What an operator asked in this step, and how it must be answered.
   struct Order {
@@ -235,6 +246,9 @@ class Auditor final : public Watcher {
   static std::size_t texts_of(const wire::Submit& submit, std::size_t envelope);
   Bytes bytes_of(const ModelJob& job) const;
   Bytes bytes_of_jobs() const;
+  /// What a group may count for besides its name.
+  static constexpr std::size_t kGroupMost = 1024;
+  Bytes bytes_of_groups() const;
   Bytes bytes_of_lane(std::size_t lane) const;
   Bytes bytes_kept(Kept which) const;
   std::size_t table_size() const;
@@ -345,8 +359,10 @@ class Auditor final : public Watcher {
   };
   std::map<std::string, Orphans> orphans_;  // by address
   std::set<ModelJob*, ByAge> streaming_;    // that have sent chunks and not ended
-  std::set<std::string> unreachable_;       // clients' addresses that nothing waits for
-  bool limits_fell_ = false;                // so that who waits may be unsatisfiable
+  std::map<std::string, ModelGroup> groups_;
+  std::map<std::pair<std::string, std::uint64_t>, ModelWatch> watches_;  // by address and ref
+  std::set<std::string> unreachable_;  // clients' addresses that nothing waits for
+  bool limits_fell_ = false;           // so that who waits may be unsatisfiable
   std::set<std::pair<TimePoint, ModelJob*>> deadlines_;
   std::set<std::pair<TimePoint, std::uint64_t>> fetches_;
   std::vector<ModelJob*> delays_;               // jobs that were not queued so far
@@ -376,6 +392,8 @@ class Auditor final : public Watcher {
   std::size_t incoming_ = 0;     // bytes that came in, which may be there for a moment only
   std::uint64_t immediate_ = 0;  // the request that this step must answer
   std::vector<ModelJob*> ending_, ended_;
+  std::set<std::string> over_;      // groups that are over by what ended in it
+  std::uint64_t watching_due_ = 0;  // the ref of a watch that is to be answered
   /// Results that made way, as it seemed: nobody knows their ids, and others like them may have gone in their
   /// place, while these are kept for their time.
   struct Guessed {

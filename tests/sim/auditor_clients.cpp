@@ -29,7 +29,9 @@ void Auditor::client_says(const std::string& address, const wire::ClientRequest&
   if (const auto* cancel = std::get_if<wire::Cancel>(&said)) return on(address, *cancel);
   if (const auto* query = std::get_if<wire::StatusQuery>(&said)) return on(address, *query);
   if (const auto* fetch = std::get_if<wire::Fetch>(&said)) return on(address, *fetch, envelope);
-  if (const auto* seen = std::get_if<wire::Seen>(&said)) return on(address, *seen);
+  if (const auto* watch = std::get_if<wire::Watch>(&said)) return on(address, *watch);
+  if (const auto* seen = std::get_if<wire::Seen>(&said))
+    return is_of_watch(address, seen->ref) ? seen_by(address, *seen) : on(address, *seen);
   violated("a client said what the auditor does not know");
 }
 
@@ -123,6 +125,8 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.service = submit.service;
   job.model = submit.model;
   job.client = client_of(asked.address, submit);
+  job.group = submit.group;
+  job.group_size = submit.group_size.value_or(0);
   job.body = body;
   job.texts = texts_of(submit, envelope);
   job.envelope = envelope;
@@ -210,6 +214,7 @@ void Auditor::may_be_refused(ModelRequest& asked, const ModelJob& job) {
     if (!names_nobody(job.client)) return must("client_full");
     asked.refusals.emplace_back("client_full");
   }
+  if (group_refuses(job)) return must("bad_request");
   if (waiting_[job.lane] >= limits.depth_max) return must("lane_full");
   const Bytes bytes = bytes_of(job);
   if (limits.bytes_max > 0) {
@@ -222,6 +227,8 @@ void Auditor::may_be_refused(ModelRequest& asked, const ModelJob& job) {
   if (options_.memory_max < kBytesNeverReached) {
     Bytes all = bytes_of_jobs();
     all += bytes_kept(Kept::dead);
+    all += bytes_of_groups();
+    if (!job.group.empty()) all.most += kGroupMost;
     all += bytes;
     if (all.least > options_.memory_max && asked.refusals.empty()) return must("bytes_full");
     if (all.most > options_.memory_max) asked.refusals.emplace_back("bytes_full");
@@ -259,6 +266,7 @@ void Auditor::accept_pending() {
     violated("a submit that should have been refused with " + asked.refusals.front() + " was taken");
   jobs_.splice(jobs_.end(), pending_);
   ModelJob& job = jobs_.back();
+  join_group(job, false);
   if (!job.named) job.id = asked.id;  // as `accepted` said it
   asked.job = &job;
   take(job);
@@ -294,6 +302,7 @@ void Auditor::client_unreachable(const std::string& address, TimePoint now) {
   constexpr Duration kOrphanPause = std::chrono::seconds(5);
   now_ = now;
   unreachable_.insert(address);
+  std::erase_if(watches_, [&](const auto& watch) { return watch.first.first == address; });
   for (ModelJob* job : streaming_)
     readers_changed(*job);
   const auto orphans = orphans_.find(address);
@@ -463,6 +472,12 @@ ModelRequest& Auditor::asked_with(const std::string& address, wire::Raw ref) {
 
 void Auditor::sent_to_client(const std::string& address, const wire::ClientReply& reply,
                              std::string_view body) {
+  if (const auto* event = std::get_if<wire::JobEvent>(&reply)) return heard_event(address, *event);
+  if (const auto* watching = std::get_if<wire::Watching>(&reply)) {
+    if (std::exchange(watching_due_, 0) != ref_number(watching->ref))
+      violated("a watch was answered for no reason");
+    return;
+  }
   if (const auto* accepted = std::get_if<wire::Accepted>(&reply))
     return heard_accepted(asked_with(address, accepted->ref), *accepted);
   if (const auto* status = std::get_if<wire::StatusReply>(&reply))
@@ -473,6 +488,11 @@ void Auditor::sent_to_client(const std::string& address, const wire::ClientReply
   if (const auto* chunk = std::get_if<wire::ChunkReply>(&reply))
     return heard_chunk(asked_with(address, chunk->ref), *ref_number(chunk->ref), *chunk, body);
   if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
+    // A broker that stood still hears nothing of who follows.
+    if (error->code == "slow_reader" && is_of_watch(address, error->ref)) {
+      watches_.erase({address, *ref_number(error->ref)});
+      return;
+    }
     ModelRequest& asked = asked_with(address, error->ref);
     if (asked.waits && error->code == "bytes_full") return heard_no_room(asked, *ref_number(error->ref));
     if (asked.job == nullptr && contains(asked.refusals, error->code))
@@ -505,6 +525,7 @@ void Auditor::heard_no_room(ModelRequest& asked, std::uint64_t ref) {
   // Results make way for it, dead jobs do not.
   Bytes all = bytes_of_jobs();
   all += bytes_kept(Kept::dead);
+  all += bytes_of_groups();
   if (all.most <= options_.memory_max) violated("a " + asked.op + " may not wait, though there is room");
   // Also one that would have been told that its chunk is gone.
   if (ModelJob* const job = known(asked.id)) {

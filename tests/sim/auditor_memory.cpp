@@ -25,8 +25,8 @@ constexpr std::size_t kIdBytes = 26;
 
 std::size_t Auditor::texts_of(const wire::Submit& submit, std::size_t envelope) {
   return (submit.id.empty() ? kIdBytes : submit.id.size()) + envelope + submit.ref.bytes.size() +
-         submit.model.size() + submit.client.size() + submit.meta.bytes.size() + submit.trace.bytes.size() +
-         submit.extras.bytes.size();
+         submit.model.size() + submit.client.size() + submit.group.size() + submit.meta.bytes.size() +
+         submit.trace.bytes.size() + submit.extras.bytes.size();
 }
 
 Auditor::Bytes Auditor::bytes_of(const ModelJob& job) const {
@@ -116,6 +116,7 @@ bool Auditor::may_make_way(Kept which, std::size_t count, const std::vector<Mode
   all += of_kind;
   all += others;
   all += bytes_kept(dead ? Kept::result : Kept::dead);
+  all += bytes_of_groups();
   for (const ModelJob& job : pending_)
     all += bytes_of(job);
   // What ended in this step did so one by one, and most of it took more before.
@@ -137,6 +138,7 @@ void Auditor::check_account() const {
   Bytes all = bytes_of_jobs();
   all += bytes_kept(Kept::result);
   all += bytes_kept(Kept::dead);
+  all += bytes_of_groups();
   between("all jobs and results", broker_.memory_bytes(), all);
   between("kept results", broker_.kept_bytes(), bytes_kept(Kept::result));
   between("dead jobs", broker_.dead_bytes(), bytes_kept(Kept::dead));

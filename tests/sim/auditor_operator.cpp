@@ -419,6 +419,7 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
   job.service = dead.service;
   job.model = dead.model;
   job.client = dead.client;
+  job.group = dead.group;
   job.body = dead.body;
   job.lane = dead.lane;
   job.submitted_lane = dead.submitted_lane;
@@ -435,6 +436,7 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
   // Nothing keeps its connection: if that is forgotten, the next jobs from there are of another client.
   if (forgets_clients() && job.client.starts_with(kConnection)) job.client += " again";
   expect(job, job.stated_cost);
+  join_group(job, true);
   take(job);
   return true;
 }

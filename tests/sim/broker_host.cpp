@@ -285,6 +285,8 @@ void BrokerHost::take_request(const Connection& link, const wire::ClientRequest&
     calling().handle(core::StatusAsked{from, status}, now);
   else if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     calling().handle(core::FetchAsked{from, fetch}, now);
+  else if (const auto* watch = std::get_if<wire::Watch>(&request))
+    calling().handle(core::WatchAsked{from, watch}, now);
   else if (const auto* seen = std::get_if<wire::Seen>(&request))
     calling().handle(core::SeenSaid{from, seen}, now);
 }

@@ -186,6 +186,8 @@ struct ModelJob {
   std::uint64_t serial = 0;  ///< order of acceptance
   std::string id, service, model, body;
   std::string client;  ///< as the submit named it, or else a connection
+  std::string group;   ///< as the submit named it
+  std::int64_t group_size = 0;
   std::string
       caller;  ///< the same, as the broker names it: a connection that it has forgotten is another one
   std::size_t lane = 0;
@@ -257,6 +259,25 @@ struct ModelJob {
     return state == State::queued || (state == State::delayed && due_min <= now);
   }
   std::string name() const;
+};
+
+/// Jobs that are counted together: those of the group's present life.
+struct ModelGroup {
+  std::int64_t open = 0, size = 0;
+  std::int64_t succeeded = 0, failed = 0, cancelled = 0, expired = 0, died = 0;
+  bool over = false;
+  TimePoint changed_at{};
+
+  std::int64_t ended() const { return succeeded + failed + cancelled + expired; }
+};
+
+/// Who follows jobs.
+struct ModelWatch {
+  std::string group;  ///< it follows that alone; empty: all
+  std::int64_t next = 0, taken = -1;
+  bool late = false;                        ///< it came when its group was over
+  bool full = false;                        ///< something may have been left out in this step
+  std::map<std::string, ModelGroup> heard;  ///< in this step: groups that are over
 };
 
 struct ByAge {

@@ -143,6 +143,21 @@ Task SimClient::new_task() {
   // Whose id nobody is told cannot be followed through its delay.
   if ((!task.id.empty() || !task.reply.empty()) && random.per_mille(static_cast<std::uint64_t>(swarm.delays)))
     task.delay_ms = random.between(0, core::to_ms(swarm.submit_delay_max));
+  if (swarm.groups > 0 && random.per_mille(static_cast<std::uint64_t>(swarm.groups))) {
+    task.group = some_group(random, swarm);
+    // Some are agreed on by all jobs of the group, some by none.
+    if (task.group.back() % 2 == 0)
+      task.group_size = 3 + (task.group.back() - '0') * (random.percent(90) ? 1 : 2);
+  }
+  if (swarm.batches) {
+    // Those of one batch follow each other, whoever submits them.
+    const std::uint64_t number = stage_.next_task - 1;
+    task.id = "job-" + serial;
+    task.group = "batch-" + std::to_string(number / kBatchJobs);
+    task.group_size = static_cast<std::int64_t>(kBatchJobs);
+    task.durable = true;
+    task.retain_ms.reset();
+  }
   if (task.spare) fill_header(task);
   if (!task.id.empty()) {
     stage_.recent_tasks.push_back(task);
@@ -207,6 +222,8 @@ wire::Submit SimClient::message_of(const Task& task) {
   message.meta = {task.meta};
   message.trace = {task.trace};
   message.extras = {task.extras_count, task.extras};
+  if (!task.group.empty()) message.group = task.group;
+  message.group_size = task.group_size;
   if (task.orphan) message.orphan = "cancel";
   return message;
 }

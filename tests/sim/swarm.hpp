@@ -87,6 +87,8 @@ struct Swarm {
   int words = 0;  ///< per mille of calls whose workers say how far they are, in lanes with a stall_timeout
   int hangs = 0;  ///< per mille of these that fall silent and end only when they are told to
   core::Duration word_pause_max{};          ///< between two words
+  bool batches = false;                     ///< every job is one of a batch, which is a group
+  int groups = 0;                           ///< per mille of jobs that are of a group
   int client_names = 0, service_names = 0;  ///< besides those that there are; nobody serves these
 
   /// What an upstream says that is longer is probed, and the model apart for which it is said.

@@ -151,6 +151,11 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
   asked.attempts_max = submit.attempts_max.value_or(options.attempts_max);
   service_of_body_.emplace(asked.body, submit.service);
   if (!asked.id.empty()) {
+    if (swarm_.batches && valid) {
+      Batch& batch = batches_[std::string(submit.group)];
+      batch.size = static_cast<std::size_t>(submit.group_size.value_or(0));
+      batch.ids.insert(asked.id);
+    }
     Followed& job = followed(asked.id);
     job.contents.insert(asked.content);
     job.bodies.insert(asked.body);
@@ -198,8 +203,11 @@ void Witness::releasing(TimePoint decided_at, TimePoint now, bool waited) {
   waited_ = waited;
 }
 
-void Witness::sent_to_client(const std::string&, const wire::ClientReply& reply, std::string_view body) {
-  if (const auto* accepted = std::get_if<wire::Accepted>(&reply))
+void Witness::sent_to_client(const std::string& address, const wire::ClientReply& reply,
+                             std::string_view body) {
+  if (const auto* event = std::get_if<wire::JobEvent>(&reply))
+    heard(address, *event);
+  else if (const auto* accepted = std::get_if<wire::Accepted>(&reply))
     heard(*accepted);
   else if (const auto* chunk = std::get_if<wire::ChunkReply>(&reply))
     heard(*chunk, body);
@@ -465,6 +473,49 @@ void Witness::check_windows() {
                    std::to_string(static_cast<double>(times[last].time_since_epoch().count()) / 1e6));
     }
   }
+}
+
+/// A batch is over when each of its jobs has ended, and once for each watch.
+void Witness::heard(const std::string& address, const wire::JobEvent& event) {
+  if (event.what != "group_over" || !swarm_.batches) return;
+  const std::string name(event.group);
+  if (!waited_) violated(name + " was said to be over before that was on disk");
+  if (!overs_told_.insert({address, ref_number(event.ref).value_or(0), name}).second)
+    violated(name + " was said to be over twice by one watch");
+  Batch& batch = batches_[name];
+  batch.over = true;
+  const auto ended =
+      static_cast<std::size_t>(event.succeeded + event.failed + event.cancelled + event.expired);
+  if (ended != batch.size || batch.ids.size() < batch.size)
+    violated(name + " is over with " + std::to_string(ended) + " jobs of " + std::to_string(batch.size) +
+             ", of which " + std::to_string(batch.ids.size()) + " were submitted");
+  std::int64_t succeeded = 0, others = 0;
+  for (const std::string& id : batch.ids) {
+    const Followed& job = followed(id);
+    if (job.promised && decided_at_ < job.ends_at)
+      violated(name + " is over, though " + quoted(id) + " goes on");
+    if (!job.promised || !job.answer) continue;
+    ++(job.answer->starts_with("result ") ? succeeded : others);
+  }
+  if (succeeded > event.succeeded || others > event.failed + event.cancelled + event.expired)
+    violated(name + " is over with other ends than its clients heard");
+}
+
+std::vector<std::string> Witness::complete_batches() const {
+  std::vector<std::string> complete;
+  for (const auto& [name, batch] : batches_)
+    if (batch.ids.size() == batch.size &&
+        std::all_of(batch.ids.begin(), batch.ids.end(), [&](const auto& id) {
+          const auto job = jobs_.find(id);
+          return job != jobs_.end() && job->second.promised && job->second.answer;
+        }))
+      complete.push_back(name);
+  return complete;
+}
+
+void Witness::check_over(const std::string& batch) const {
+  if (!batches_.at(batch).over)
+    violated(batch + " is not said to be over, though each of its jobs has ended");
 }
 
 // ---- what workers say ---------------------------------------------------------------------------------

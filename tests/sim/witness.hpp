@@ -50,6 +50,11 @@ class Witness final : public Watcher {
   /// Nobody knows how much time passed: deadlines, retentions and windows may be over.
   void time_is_void(TimePoint now);
 
+  /// Batches of which each job has ended, as its client heard.
+  std::vector<std::string> complete_batches() const;
+  /// Somebody who asked was told that the batch is over.
+  void check_over(const std::string& batch) const;
+
   /// No budget was overdrawn in any window.
   void check_windows();
 
@@ -122,6 +127,7 @@ class Witness final : public Watcher {
   void heard(const wire::StatusReply& status);
   void heard(const wire::ErrorReply& error, std::string_view body);
   void heard(const wire::ChunkReply& chunk, std::string_view body);
+  void heard(const std::string& address, const wire::JobEvent& event);
   void heard(const wire::JobOffer& offer, const std::string& address, std::string_view body);
   void check_order(const std::string& id, const Followed& job);
   void take_from_budgets(const wire::JobOffer& offer, const std::string& service, Lease lease);
@@ -185,6 +191,14 @@ class Witness final : public Watcher {
     bool forgettable = false;  ///< the disk was full: what it took was not noted before it went out
   };
   std::vector<std::vector<Taken>> taken_;  // by budget
+  /// A group whose jobs run once, all on disk.
+  struct Batch {
+    std::size_t size = 0;
+    std::set<std::string> ids;
+    bool over = false;  ///< somebody was told
+  };
+  std::map<std::string, Batch> batches_;
+  std::set<std::tuple<std::string, std::uint64_t, std::string>> overs_told_;  // by address, ref and batch
 };
 
 }  // namespace lanemq::sim

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/sim/sim_client.hpp"
+#include "tests/sim/sim_follower.hpp"
 #include "tests/sim/sim_operator.hpp"
 #include "tests/sim/sim_worker.hpp"
 
@@ -19,8 +20,21 @@ constexpr Duration kAnsweredFor = seconds(10);
 constexpr Duration kForgottenAfter = minutes(2);
 /// A run ends after so much virtual time even if little happens.
 constexpr Duration kRunMax = minutes(30);
+/// For how long results and groups are kept where batches are followed: nothing of a run is forgotten before
+/// its end.
+constexpr Duration kBatchesKeptFor = minutes(40);
 /// Nor does its end take more than so many events: what goes round and round would be a run that hangs.
 constexpr std::size_t kEndEventsMax = 1'000'000;
+
+/// Every job is one of a batch, on disk: a group of its own with so many jobs, each of which runs once. So it
+/// is known when the group is over, however often the broker dies.
+void draw_batches(Swarm& swarm, const Crashes& crashes) {
+  if (!crashes.keeps || crashes.fills || crashes.reboots) return;
+  swarm.batches = true;
+  swarm.redrives = false;
+  swarm.forgetful = false;
+  swarm.options.retain = swarm.retain_max = kBatchesKeptFor;
+}
 
 /// What a seed has of rarities comes from a chance of their own: where it has none all is as without them.
 Crashes draw_rest(std::uint64_t seed, World::Kind kind, Random& random, Swarm& swarm) {
@@ -29,10 +43,19 @@ Crashes draw_rest(std::uint64_t seed, World::Kind kind, Random& random, Swarm& s
   Random rare(~seed);
   draw_rarities(rare, swarm, !crashing);
   if (kind == World::Kind::forgetful) draw_words(rare, swarm);
+  if (kind == World::Kind::forgetful && rare.percent(25))
+    swarm.groups = static_cast<int>(rare.between(50, 1000));
+  if (crashing && rare.percent(40)) draw_batches(swarm, crashes);
   return crashes;
 }
 
 }  // namespace
+
+std::string some_group(Random& random, const Swarm& swarm) {
+  if (swarm.batches) return "batch-" + std::to_string(random.below(kBatchesMost));
+  constexpr std::uint64_t kGroups = 8;
+  return "group-" + std::to_string(random.below(kGroups));
+}
 
 World::World(std::uint64_t seed, Kind kind, std::size_t events_max, Trace* trace)
     : random_(seed),
@@ -56,6 +79,7 @@ RunReport World::run() {
   for (int i = 0; i < swarm_.clients; ++i)
     clients_.push_back(std::make_unique<SimClient>(stage_, i));
   operator_ = std::make_unique<SimOperator>(stage_);
+  if (swarm_.groups > 0 || swarm_.batches) follower_ = std::make_unique<SimFollower>(stage_);
   if (crashing_ != nullptr)
     disasters_ = std::make_unique<Disasters>(stage_, *crashing_, crashes_, [this] { clients_find_out(); });
   start_trouble();
@@ -183,9 +207,19 @@ void World::finish_by_drain() {
   host_->auditor().check_all_answered();
 }
 
+/// Each batch of which all jobs have ended is over, whatever its follower has missed.
+void World::follow_batches() {
+  for (const std::string& batch : crashing_->witness().complete_batches()) {
+    follower_->follow(batch);
+    run_until(scheduler_.now() + kAnsweredFor);
+    crashing_->witness().check_over(batch);
+  }
+}
+
 /// Everything that was promised has ended, is kept for its time, and is forgotten, on disk too.
 void World::finish_on_disk() {
   answer_everybody();
+  if (swarm_.batches) follow_batches();
   const StoreModel& rows = crashing_->rows();
   for (const auto& [number, job] : rows.jobs())
     if (!rows.results().contains(number))
@@ -199,6 +233,9 @@ void World::finish_on_disk() {
   if (host_->broker().jobs().size() > 0 || host_->broker().memory_bytes() > 0)
     violated("the broker has " + std::to_string(host_->broker().jobs().size()) + " jobs of " +
              std::to_string(host_->broker().memory_bytes()) + " bytes that should be forgotten");
+  for (const auto& [name, record] : rows.notes())
+    if (name.starts_with("group "))
+      violated("the store has note \"" + name + "\", which should be forgotten");
   crashing_->witness().check_windows();
 }
 

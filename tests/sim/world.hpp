@@ -22,7 +22,14 @@ struct Task {
   std::optional<bool> durable;
   bool stream = false;
   bool orphan = false;  ///< it is to be cancelled when its client is gone
+  std::string group;
+  std::optional<std::int64_t> group_size;
 };
+
+/// Jobs of a batch, and batches of which a follower may ask at random.
+inline constexpr std::uint64_t kBatchJobs = 4, kBatchesMost = 60;
+/// One of the groups that jobs of a run may be of.
+std::string some_group(Random& random, const Swarm& swarm);
 
 /// What the actors of a run share.
 struct Stage {
@@ -37,6 +44,7 @@ struct Stage {
 };
 
 class SimClient;
+class SimFollower;
 class SimOperator;
 class SimWorker;
 
@@ -69,6 +77,7 @@ class World {
   void finish_in_peace();
   void finish_by_drain();
   void finish_on_disk();
+  void follow_batches();
   void clients_find_out();
 
   Random random_;
@@ -83,6 +92,7 @@ class World {
   std::vector<std::unique_ptr<SimClient>> clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   std::unique_ptr<SimOperator> operator_;
+  std::unique_ptr<SimFollower> follower_;  // null where no job is of a group
   std::unique_ptr<Disasters> disasters_;
 };
 
