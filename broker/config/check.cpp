@@ -65,6 +65,17 @@ void check_clients(const Config& config, Place place) {
   }
 }
 
+/// `place` tells the line of the file that set a key.
+template <class Place>
+void check_webhooks(const Config& config, Place place) {
+  const auto& lanes = config.core.lanes;
+  check_length(config.core.webhook_service, place("webhook_service") + "webhook_service");
+  if (const std::string& name = config.core.webhook_lane;
+      !name.empty() &&
+      std::none_of(lanes.begin(), lanes.end(), [&](const LaneOptions& lane) { return lane.name == name; }))
+    throw ConfigError(place("webhook_lane") + "webhook_lane: there is no lane \"" + name + '"');
+}
+
 }  // namespace
 }  // namespace config
 
@@ -131,6 +142,7 @@ void check_config(const Config& config) {
       check_length(key.quota_group, where + ": key \"" + key.name + "\": quota_group");
     }
   }
+  check_webhooks(config, place);
   if (config.core.jobs_max > 16'000'000) throw ConfigError(place("jobs_max") + "jobs_max is over 16000000");
   if (config.core.gone_max > core::GoneIds::kIdsMax)
     throw ConfigError(place("gone_max") + "gone_max is over " + std::to_string(core::GoneIds::kIdsMax));

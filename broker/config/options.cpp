@@ -145,6 +145,13 @@ const settings::Options<Config>& option_table() {
             "Watches of jobs at the clients' endpoint, a quarter of them for one tenant at most; "
             "operators have 128 beside. 0: none.",
             &Config::core, &core::Options::watchers_max),
+      text("webhook_service", "service",
+           "The service whose workers tell the `notify` of a job that it has ended.", &Config::core,
+           &core::Options::webhook_service)
+          .when_empty("no job may have a `notify`"),
+      text("webhook_lane", "lane", "The lane of the jobs that tell so.", &Config::core,
+           &core::Options::webhook_lane)
+          .when_empty("the default lane"),
       count("groups_max", "groups", {0, kCountMax},
             "Groups that jobs named, a quarter of them for one tenant at most; those without an open job "
             "make way for new ones. 0: none.",

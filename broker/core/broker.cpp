@@ -34,12 +34,14 @@ Parts::Parts(State& state, std::uint64_t seed)
       answers(state, journal, results, dispatcher),
       groups(state, journal),
       watchers(state, answers, groups),
+      webhooks(state),
       streams(state, journal, results, answers),
       handover(state, journal, dispatcher, upstreams, watchers),
-      life(state, dispatcher, upstreams, journal, results, answers, groups, streams, handover, watchers),
+      life(state, dispatcher, upstreams, journal, results, answers, groups, streams, handover, watchers,
+           webhooks),
       progress(state, watchers, results, life),
       admission(state, terms, upstreams, results, groups),
-      clients(state, journal, results, answers, streams, life, admission),
+      clients(state, journal, results, answers, streams, life, admission, webhooks),
       workers(state, upstreams, results, streams, handover, life, progress, admission),
       lists(state, upstreams, dispatcher, results, answers),
       operators(state, terms, dispatcher, journal, results, answers, life, admission, workers, lists,
@@ -105,6 +107,7 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const OptionsChanged& what) { on(what, now); },
              },
              event);
+  parts_->clients.make_webhooks(now);
 }
 
 void Broker::advance(TimePoint now) {
@@ -115,26 +118,30 @@ void Broker::advance(TimePoint now) {
   parts_->life.sweep(now);
   parts_->results.begin_turn(now);
   parts_->unserved.begin_turn(now);
+  parts_->clients.make_webhooks(now);
   Dispatcher& dispatcher = parts_->dispatcher;
-  dispatcher.begin(now, due == kDueInATurn);
-  while (const Pick pick = dispatcher.next(now)) {
-    switch (pick.what) {
-      case Pick::What::start:
-        parts_->handover.start(pick, now);
-        break;
-      case Pick::What::overdue:
-        parts_->life.expire(*pick.job, now);
-        break;
-      case Pick::What::shut_out:
-        parts_->life.end_if_shut_out(*pick.job, now);
-        break;
-      case Pick::What::unsatisfiable:
-        parts_->life.end_unsatisfiable(pick, now);
-        break;
-      case Pick::What::none:
-        break;
+  do {
+    dispatcher.begin(now, due == kDueInATurn);
+    while (const Pick pick = dispatcher.next(now)) {
+      switch (pick.what) {
+        case Pick::What::start:
+          parts_->handover.start(pick, now);
+          break;
+        case Pick::What::overdue:
+          parts_->life.expire(*pick.job, now);
+          break;
+        case Pick::What::shut_out:
+          parts_->life.end_if_shut_out(*pick.job, now);
+          break;
+        case Pick::What::unsatisfiable:
+          parts_->life.end_unsatisfiable(pick, now);
+          break;
+        case Pick::What::none:
+          break;
+      }
     }
-  }
+    // What ended meanwhile is told by jobs, which may start in this turn, too.
+  } while (parts_->clients.make_webhooks(now));
 }
 
 void Broker::fire(Timer& timer, TimePoint now) {
@@ -223,6 +230,7 @@ void Broker::on(const StoodStill& event) {
 
 void Broker::give_up_running(TimePoint now) {
   parts_->life.give_up_running(now);
+  parts_->clients.make_webhooks(now);
 }
 
 // ---- what outlives it ---------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include "broker/core/life/streams.hpp"
 #include "broker/core/life/unserved.hpp"
 #include "broker/core/life/watchers.hpp"
+#include "broker/core/life/webhooks.hpp"
 #include "broker/core/scheduler/dispatcher.hpp"
 #include "broker/core/scheduler/parking.hpp"
 #include "broker/core/scheduler/terms.hpp"
@@ -37,6 +38,7 @@ struct Parts {
   Answers answers;
   Groups groups;
   Watchers watchers;
+  Webhooks webhooks;
   Streams streams;
   Handover handover;
   JobLife life;

@@ -11,6 +11,26 @@ void log_worker(log::Level level, std::string_view event, const core::Notice& no
   log::event(level, event, {{"name", notice.worker}, {"session", notice.session}, {jobs, notice.jobs}});
 }
 
+void log_stalled(const core::Notice& notice) {
+  log::event(log::Level::warning, "job.stalled",
+             {{"id", notice.name},
+              {"job", static_cast<long long>(notice.number)},
+              {"attempt", static_cast<long long>(notice.attempt)},
+              {"service", notice.service},
+              {"worker", notice.worker},
+              {"session", notice.session},
+              {"silent_ms", static_cast<long long>(notice.for_ms)}});
+}
+
+void log_refused_webhook(const core::Notice& notice) {
+  log::event(log::Level::error, "webhook.refused",
+             {{"id", notice.name},
+              {"service", notice.service},
+              {"code", notice.code},
+              {"why", notice.how},
+              {"do", "nobody is told of that end; give the jobs of webhook_service room"}});
+}
+
 }  // namespace
 
 void log_notices(const std::vector<core::Notice>& notices) {
@@ -65,14 +85,10 @@ void log_notices(const std::vector<core::Notice>& notices) {
                     {"do", "start a worker with --service; lanemq jobs --service shows who asks for it"}});
         break;
       case core::Notice::Kind::job_stalled:
-        log::event(log::Level::warning, "job.stalled",
-                   {{"id", notice.name},
-                    {"job", static_cast<long long>(notice.number)},
-                    {"attempt", static_cast<long long>(notice.attempt)},
-                    {"service", notice.service},
-                    {"worker", notice.worker},
-                    {"session", notice.session},
-                    {"silent_ms", static_cast<long long>(notice.for_ms)}});
+        log_stalled(notice);
+        break;
+      case core::Notice::Kind::webhook_refused:
+        log_refused_webhook(notice);
         break;
       case core::Notice::Kind::changed_by_operator:
         log::event(log::Level::info, "admin." + notice.verb,

@@ -194,6 +194,12 @@ struct Describer {
     add(words, "timeout_ms", message.timeout_ms);
     if (message.stream) words.add("stream", "true");
     add(words, "meta", message.meta);
+    if (message.extras.count > 0) {
+      // As the map that they are a part of.
+      const std::string map =
+          static_cast<char>(0x80 | message.extras.count) + std::string(message.extras.bytes);
+      add(words, "extras", to_json(map));
+    }
     add(words, "body", body);
   }
   void operator()(const wire::Acked& message) {
@@ -385,6 +391,7 @@ std::string client_frame(Words words, const Names& names) {
     message.spent = fields.text("spent");
     message.group = fields.text("group");
     message.group_size = fields.number("group_size");
+    message.notify = fields.text("notify");
     if (const std::string_view durable = fields.text("durable"); !durable.empty())
       message.durable = durable == "true";
     message.attempts_max = fields.number("attempts_max");

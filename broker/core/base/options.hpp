@@ -123,9 +123,11 @@ struct Options {
   std::size_t services_max = 1024;       ///< distinct services with jobs or workers
   std::size_t clients_idle_max = 10000;  ///< addresses remembered without a job
   std::size_t workers_max = 10000;
-  std::size_t watchers_max = 256;                          ///< who follows jobs at the clients' endpoint
-  std::size_t groups_max = 100'000;                        ///< groups of jobs, those that are over included
-  std::size_t jobs_max = 4'000'000;                        ///< jobs of all states, kept results included
+  std::size_t watchers_max = 256;  ///< who follows jobs at the clients' endpoint
+  std::string webhook_service{},
+      webhook_lane{};                ///< of jobs that tell ends; empty: no such job, the default lane
+  std::size_t groups_max = 100'000;  ///< groups of jobs, those that are over included
+  std::size_t jobs_max = 4'000'000;  ///< jobs of all states, kept results included
   std::size_t memory_max = std::size_t{4} << 30;           ///< bytes of all jobs and kept results
   std::size_t results_max = 2'000'000;                     ///< kept results
   std::size_t results_bytes_max = std::size_t{512} << 20;  ///< of them in memory

@@ -46,6 +46,7 @@ struct Notice {
     upstream_word_bounded,
     service_without_worker,
     job_stalled,
+    webhook_refused,
     changed_by_operator
   };
   Kind kind;
@@ -55,7 +56,9 @@ struct Notice {
   std::string service{};  ///< whose upstream it is, or whose jobs wait
   std::string model{};    ///< upstream_opened, upstream_closed: it is about that one alone; empty: about all
   std::int64_t retry_ms = 0;  ///< upstream_opened, key_spent: when it is tried again
-  std::string key{}, code{};  ///< key_spent, key_back: its name; and how the upstream refused it
+  std::string key{},
+      code{};  ///< key_spent, key_back: its name; and how the upstream refused it
+               ///< webhook_refused: the code of the refusal, which `how` tells; `name` is the id
   /// changed_by_operator: the verb of the op admin, of what, and how.
   std::string verb{}, what{}, name{}, how{};  ///< job_stalled: `name` is the job's id
   std::string by{};                           ///< changed_by_operator: who, for the adapter to fill in

@@ -38,6 +38,8 @@ namespace lanemq::core {
   X(events_left_out, "events that a watch has no room for: its next one says `gap`")                               \
   X(watchers_refused, "watches refused at a bound of their number")                                                \
   X(watchers_let_go, "watches ended since their followers said nothing")                                           \
+  X(webhooks_made, "jobs that the broker made to tell the `notify` of others of their ends")                       \
+  X(webhooks_refused, "such jobs that were refused: nobody is told")                                               \
   X(groups_over, "groups of jobs that were over")                                                                  \
   X(groups_evicted, "groups without an open job, forgotten before their time, for room")                           \
   X(results_evicted, "kept results forgotten before their time, for room")                                         \

@@ -9,6 +9,7 @@
 #include "broker/core/life/answers.hpp"
 #include "broker/core/life/groups.hpp"
 #include "broker/core/life/results.hpp"
+#include "broker/core/life/webhooks.hpp"
 #include "broker/core/scheduler/state.hpp"
 #include "broker/core/scheduler/terms.hpp"
 #include "broker/core/scheduler/upstreams.hpp"
@@ -44,9 +45,9 @@ std::size_t id_bytes(const Submitted& event) {
 std::size_t bytes_of(const Submitted& event) {
   const wire::Submit& fields = *event.fields;
   return id_bytes(event) + event.from.envelope.size() + fields.ref.bytes.size() + fields.model.size() +
-         fields.client.size() + fields.group.size() + fields.meta.bytes.size() + fields.trace.bytes.size() +
-         (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) + event.body.size() +
-         (fields.stream ? Job::kStreamBytes : 0);
+         fields.client.size() + fields.group.size() + fields.notify.size() + fields.meta.bytes.size() +
+         fields.trace.bytes.size() + (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) +
+         event.body.size() + (fields.stream ? Job::kStreamBytes : 0);
 }
 
 }  // namespace
@@ -72,6 +73,12 @@ std::optional<Refusal> Admission::invalid(const Submitted& event) const {
     return bad_request("field \"spent\" must be wait or end");
   if (fields.group_size && fields.group.empty())
     return bad_request("field \"group_size\" is there, but no \"group\"; name the group, or leave it out");
+  if (auto why = wrong_notify(fields)) return why;
+  if (!fields.service.empty() && fields.service == state_.options.webhook_service)
+    return Refusal{ErrorCode::forbidden,
+                   "service \"" + state_.options.webhook_service +
+                       "\" tells of ends (webhook_service): the broker alone makes jobs for it",
+                   {}};
   if (event.body.size() > state_.options.body_bytes_max)
     return Refusal{ErrorCode::too_large,
                    "the body has " + std::to_string(event.body.size()) +
@@ -79,6 +86,18 @@ std::optional<Refusal> Admission::invalid(const Submitted& event) const {
                        ")",
                    {}};
   return unreadable_as_offer(event);
+}
+
+std::optional<Refusal> Admission::wrong_notify(const wire::Submit& fields) const {
+  if (fields.notify.empty()) return std::nullopt;
+  if (state_.options.webhook_service.empty())
+    return bad_request(
+        "field \"notify\" is there, but this broker tells nobody of ends: webhook_service is empty");
+  if (!Webhooks::is_url(fields.notify))
+    return bad_request(
+        "field \"notify\" must be a URL that begins with http:// or https://, such as "
+        "https://example.com/hook");
+  return std::nullopt;
 }
 
 ReplyMode Admission::reply_mode_of(const wire::Submit& fields) {
@@ -150,11 +169,14 @@ std::optional<Refusal> Admission::unreadable_as_offer(const Submitted& event) {
 
 std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, TimePoint now) {
   const wire::Submit& fields = *event.fields;
-  if (state_.draining)
+  // What the broker owes to an end is in the end's commit, or a crash between the two would lose it. It is
+  // bounded by the jobs that end.
+  const bool owed = to.owed && state_.options.store_durable && fields.durable.value_or(false);
+  if (state_.draining && !owed)
     return Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
                    std::chrono::seconds(1)};
   to.durable = state_.options.store_durable && fields.durable.value_or(to.lane->options().durable);
-  if (to.durable && state_.store_full) {
+  if (to.durable && !owed && state_.store_full) {
     results_.make_room_in_store(now);
     return Refusal{
         ErrorCode::store_full,
@@ -162,15 +184,15 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
         "submit again later, or with durable false",
         std::chrono::seconds(1), "store_reserve"};
   }
-  if (to.durable && state_.store_behind) return Answers::disk_behind();
+  if (to.durable && !owed && state_.store_behind) return Answers::disk_behind();
   if (auto why = not_allowed(*to.client, *to.lane)) return why;
   std::size_t bytes = bytes_of(event);
   to.spilled = to.durable && results_.spills(bytes, event.body.size());
   if (to.spilled) bytes -= event.body.size();
   if (auto why = over_share(*to.client, *to.lane, bytes)) return why;
   if (!fields.group.empty())
-    if (auto why = groups_.why_not(fields.group, fields.group_size, to.redriven)) return why;
-  const std::size_t group_bytes = fields.group.empty() ? 0 : groups_.bytes_of_new(fields.group);
+    if (auto why = groups_.why_not(fields, to.redriven)) return why;
+  const std::size_t group_bytes = fields.group.empty() ? 0 : groups_.bytes_of_new(fields);
   if (auto why = no_room(*to.lane, {.job = bytes, .beside = group_bytes}, now)) return why;
   const BudgetSet budgets = to.budgets = state_.budgets.match(
       fields.service, fields.model, to.client->name, to.lane->options().name, to.client->options.tenant);

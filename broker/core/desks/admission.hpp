@@ -52,6 +52,7 @@ class Admission {
     std::size_t job, beside;
   };
 
+  std::optional<Refusal> wrong_notify(const wire::Submit& fields) const;
   static std::optional<Refusal> unreadable_as_offer(const Submitted& event);
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
   std::optional<Refusal> over_share(const Client& client, const Lane& lane, std::size_t bytes) const;

@@ -11,6 +11,7 @@
 #include "broker/core/life/results.hpp"
 #include "broker/core/life/streams.hpp"
 #include "broker/core/life/waits.hpp"
+#include "broker/core/life/webhooks.hpp"
 #include "broker/core/scheduler/state.hpp"
 
 namespace lanemq::core {
@@ -80,6 +81,39 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
     return answers_.refuse(event.from, fields.ref, fields.id, *why);
   }
   life_.accept(event, admitted, mode, now);
+}
+
+bool ClientDesk::make_webhooks(TimePoint now) {
+  if (!webhooks_.any()) return false;
+  bool made = false;
+  for (const Webhook& webhook : webhooks_.take())
+    made = make(webhook, now) || made;
+  return made;
+}
+
+/// Makes the job that tells of an end, as if its client had submitted it. False: it is refused.
+bool ClientDesk::make(const Webhook& webhook, TimePoint now) {
+  Lane& lane = state_.lane_or_default(state_.options.webhook_lane);
+  const ClientHold client(state_.clients, state_.clients.named(webhook.client));
+  const std::string id = webhooks_.free_id(webhook);
+  Buffer extras;
+  DocumentWriter(extras).text(Webhooks::kUrlField).text(webhook.url);
+  wire::Submit fields{.service = state_.options.webhook_service,
+                      .id = id,
+                      .lane = lane.options().name,
+                      .durable = webhook.durable,
+                      .extras = {1, extras.view()}};
+  if (!webhook.named_client.empty()) fields.client = webhook.named_client;
+  const Submitted event{.from = {}, .fields = &fields, .body = Blob::borrow(webhook.body)};
+  Admitted admitted{.lane = &lane, .client = &*client, .owed = true};
+  if (const auto why = admission_.admit(event, admitted, now)) {
+    lane.count_refused(why->code);
+    webhooks_.refused(webhook, name_of(why->code), why->message);
+    return false;
+  }
+  ++state_.stats.webhooks_made;
+  life_.accept(event, admitted, ReplyMode::accepted, now);
+  return true;
 }
 
 /// Whether a submit equals the earlier one of the same id. Compares the body's hash, since the body may be

@@ -16,19 +16,22 @@ class Lane;
 class Results;
 struct State;
 class Streams;
+struct Webhook;
+class Webhooks;
 
 /// Handles the requests of clients.
 class ClientDesk {
  public:
   ClientDesk(State& state, Journal& journal, Results& results, Answers& answers, Streams& streams,
-             JobLife& life, Admission& admission)
+             JobLife& life, Admission& admission, Webhooks& webhooks)
       : state_(state),
         journal_(journal),
         results_(results),
         answers_(answers),
         streams_(streams),
         life_(life),
-        admission_(admission) {}
+        admission_(admission),
+        webhooks_(webhooks) {}
   ClientDesk(const ClientDesk&) = delete;
   ClientDesk& operator=(const ClientDesk&) = delete;
 
@@ -40,11 +43,15 @@ class ClientDesk {
   void on(const SpendAsked& event, TimePoint now);
   void on(const ClientUnreachable& event, TimePoint now);
   void on(const KeyRevoked& event, TimePoint now);
+  /// Makes the jobs that tell of ends, as far as any are owed, and admits them like any others. True: one was
+  /// made.
+  bool make_webhooks(TimePoint now);
   /// The connection of a request that was handled, if it is remembered, has shown that key.
   void note_key(const Origin& from);
 
  private:
   bool same_content(const Record& known, const Submitted& event, const Lane& lane) const;
+  bool make(const Webhook& webhook, TimePoint now);
   void lose(Connection& connection, TimePoint now);
   void join(Record& known, const Submitted& event, ReplyMode mode, TimePoint now);
 
@@ -55,6 +62,7 @@ class ClientDesk {
   Streams& streams_;
   JobLife& life_;
   Admission& admission_;
+  Webhooks& webhooks_;
 };
 
 }  // namespace lanemq::core

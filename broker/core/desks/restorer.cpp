@@ -130,7 +130,6 @@ const char* Restorer::bring_back(const Row& row, History history, TimePoint now)
   life_.fill(job, row.fields, row.request);
   if (state.ends_limited) job.ends_limited = *state.ends_limited;
   if (!state_.jobs.try_index(job)) return "its id is taken";
-  if (!row.fields.group.empty()) groups_.restore_job(row.fields.group, row.fields.group_size);
   job.key_refused = std::any_of(history.attempts().begin(), history.attempts().end(),
                                 [](const Attempt& one) { return one.cause == name_of(ErrorClass::quota); });
   if (!history.attempts().empty()) {
@@ -154,6 +153,7 @@ const char* Restorer::bring_back(const Row& row, History history, TimePoint now)
   if (state.retain_ms > 0) job.retain = Retention(std::max(state.retain_ms, to_ms(state_.options.retain)));
   set_times(job, state, now);
   job.queue = &state_.clients.join(client, flow);
+  if (!row.fields.group.empty()) groups_.restore_job(job, row.fields.group_size);
   state_.workers.use(service);
   ++lane.counters.restored;
   jobs_.push_back(&job);

@@ -28,7 +28,20 @@ struct Expected {
 /// in a block apart. Two numbers that few jobs have stand before the texts.
 class JobText {
  public:
-  enum Part : std::uint8_t { id, envelope, ref, model, client, group, meta, trace, extras, body, kParts };
+  enum Part : std::uint8_t {
+    id,
+    envelope,
+    ref,
+    model,
+    client,
+    group,
+    notify,
+    meta,
+    trace,
+    extras,
+    body,
+    kParts
+  };
   using Parts = std::array<std::string_view, kParts>;
   struct Contents {
     Parts parts{};

@@ -234,6 +234,7 @@ void write_record(const Job& job, const RecordNames& names, Buffer& out) {
                       .meta = {job.text.get(JobText::meta)},
                       .trace = {job.text.get(JobText::trace)}};
   if (const std::string_view group = job.text.get(JobText::group); !group.empty()) fields.group = group;
+  if (const std::string_view url = job.text.get(JobText::notify); !url.empty()) fields.notify = url;
   if (job.timeout_stated) fields.timeout_ms = to_ms(job.timeout());
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
     fields.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};

@@ -2,6 +2,7 @@
 #include "broker/core/life/groups.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "broker/core/base/check.hpp"
 #include "broker/core/life/journal.hpp"
@@ -23,6 +24,11 @@ std::size_t bytes_of_group(std::string_view name) {
   return sizeof(Group) + kGroupTablesBytes + name.size();
 }
 
+/// The texts of a group's note, each with what its entry begins with.
+std::array<std::pair<std::string_view, std::string*>, 3> texts_of(Group& group) {
+  return {{{"notify ", &group.notify}, {"client ", &group.client}, {"named ", &group.named_client}}};
+}
+
 /// The space that a name stands in, as Identity::space.
 std::string_view space_of_name(std::string_view name) {
   return name.substr(0, name.size() - own_name(name).size());
@@ -35,7 +41,7 @@ std::string quoted(std::string_view name) {
 }  // namespace
 
 std::size_t Group::bytes() const {
-  return bytes_of_group(name);
+  return bytes_of_group(name) + notify.size() + client.size() + named_client.size();
 }
 
 const Group* Groups::find(std::string_view name) const {
@@ -45,12 +51,14 @@ const Group* Groups::find(std::string_view name) const {
 
 // ---- may a job join -----------------------------------------------------------------------------------
 
-std::optional<Refusal> Groups::why_not(std::string_view name, std::optional<std::int64_t> size,
-                                       bool again) const {
+std::optional<Refusal> Groups::why_not(const wire::Submit& fields, bool again) const {
+  const std::string_view name = fields.group;
   const Group* const group = find(name);
   if (group == nullptr) return no_room(name);
-  const auto stated = static_cast<std::uint64_t>(size.value_or(0));
+  const auto stated = static_cast<std::uint64_t>(fields.group_size.value_or(0));
   if (again || begins_anew(*group, stated)) return std::nullopt;
+  if (!fields.notify.empty() && !group->notify.empty() && fields.notify != group->notify)
+    return bad_request(quoted(name) + " notifies another URL than this job says; say the same, or none");
   if (stated != 0 && group->size != 0 && stated != group->size)
     return bad_request(quoted(name) + " has group_size " + std::to_string(group->size) +
                        ", and this job says " + std::to_string(stated) +
@@ -85,8 +93,10 @@ std::optional<Refusal> Groups::no_room(std::string_view name) const {
   return std::nullopt;
 }
 
-std::size_t Groups::bytes_of_new(std::string_view name) const {
-  return find(name) != nullptr ? 0 : bytes_of_group(name);
+std::size_t Groups::bytes_of_new(const wire::Submit& fields) const {
+  if (find(fields.group) != nullptr) return 0;
+  const std::size_t of_notify = fields.notify.empty() ? 0 : fields.notify.size() + 2 * fields.client.size();
+  return bytes_of_group(fields.group) + of_notify;
 }
 
 std::optional<std::int64_t> Groups::size_of(const Job& job) const {
@@ -105,15 +115,19 @@ void Groups::join(const Job& job, std::optional<std::int64_t> size, bool again) 
   const auto stated = static_cast<std::uint64_t>(size.value_or(0));
   if (begins_anew(group, stated)) begin_anew(group);
   const std::uint64_t before = group.size;
+  const bool had_notify = !group.notify.empty();
   if (group.size == 0) group.size = stated;
   // Its first run is one of the jobs that have ended, so it is one more.
   else if (again)
     ++group.size;
+  take_notify(group, job);
+  group.durable = group.durable || job.durable;
   if (group.open == 0) wake(group);
   ++group.open;
   // A job that runs again keeps its old record, which tells of the group as it was then.
   const bool record_is_old = again && job.durable;
-  if (record_is_old || (group.note_is_new && group.size != before)) write(group);
+  const bool changed = group.size != before || had_notify != !group.notify.empty();
+  if (record_is_old || (group.note_is_new && changed)) write(group);
 }
 
 const Group* Groups::leave(const Job& job, JobState how, bool dead, TimePoint now) {
@@ -146,7 +160,24 @@ bool Groups::is_over(const Group& group) {
   return group.open == 0 && group.counts.ended() > 0 && group.counts.ended() >= group.size;
 }
 
+/// The first URL of a life is the group's.
+void Groups::take_notify(Group& group, const Job& job) {
+  const std::string_view url = job.text.get(JobText::notify);
+  if (url.empty() || !group.notify.empty()) return;
+  state_.groups_bytes -= group.bytes();
+  group.notify = url;
+  group.client = job.queue->client().name;
+  group.named_client = job.text.get(JobText::client);
+  state_.groups_bytes += group.bytes();
+}
+
 void Groups::begin_anew(Group& group) {
+  state_.groups_bytes -= group.bytes();
+  group.notify.clear();
+  group.client.clear();
+  group.named_client.clear();
+  state_.groups_bytes += group.bytes();
+  group.durable = false;
   group.counts = {};
   group.size = 0;
   group.over = group.note_is_new = false;
@@ -239,14 +270,19 @@ void Groups::write(Group& group) {
                                     group.counts.cancelled, group.counts.expired, group.counts.died})
     numbers.put(static_cast<std::int64_t>(count));
   numbers.put(group.changed_at.time_since_epoch().count() + journal_.epoch_us());
-  write_note(std::string(Journal::kGroup) + group.name,
-             {{.name = std::string(kCountsEntry), .numbers = numbers}}, state_.outbox.writes);
+  std::vector<StoredEntry> entries{{.name = std::string(kCountsEntry), .numbers = std::move(numbers)}};
+  for (const auto& [begins, text] : texts_of(group))
+    if (!text->empty()) entries.push_back({.name = std::string(begins) + *text, .numbers = StoredNumbers()});
+  write_note(std::string(Journal::kGroup) + group.name, entries, state_.outbox.writes);
 }
 
 void Groups::restore(std::string_view name, std::vector<StoredEntry>& entries, TimePoint now) {
   Group& group = make(name);
   group.has_note = true;
+  group.durable = true;
   for (StoredEntry& entry : entries) {
+    for (const auto& [begins, text] : texts_of(group))
+      if (entry.name.starts_with(begins)) *text = entry.name.substr(begins.size());
     if (entry.name != kCountsEntry) continue;
     StoredNumbers& numbers = entry.numbers;
     group.over = numbers.next() != 0;
@@ -256,14 +292,18 @@ void Groups::restore(std::string_view name, std::vector<StoredEntry>& entries, T
     group.changed_at = std::min(journal_.time_of(numbers.next()), now);
   }
   group.note_is_new = !group.over;
+  state_.groups_bytes += group.bytes() - bytes_of_group(group.name);
 }
 
-void Groups::restore_job(std::string_view name, std::optional<std::int64_t> size) {
+void Groups::restore_job(const Job& job, std::optional<std::int64_t> size) {
+  const std::string_view name = job.text.get(JobText::group);
   Group* const known = find(name);
   Group& group = known != nullptr ? *known : make(name);
   if (group.open == 0) wake(group);
   // The note is of an earlier life: no job of this one had ended.
   if (group.over) begin_anew(group);
+  take_notify(group, job);
+  group.durable = true;
   ++group.open;
   if (!group.note_is_new) group.size = std::max(group.size, static_cast<std::uint64_t>(size.value_or(0)));
 }

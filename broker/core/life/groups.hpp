@@ -43,6 +43,9 @@ struct Group {
   GroupSpace* space = nullptr;
   Counts counts;
   std::uint64_t open = 0;                ///< jobs that have not ended
+  std::string notify;                    ///< a URL that hears that it is over; empty: none does
+  std::string client, named_client;      ///< of the job that named the URL: as Webhook has them
+  bool durable = false;                  ///< one of its jobs is, or was
   std::uint64_t size = 0;                ///< jobs of this life; 0: as many as come
   bool over = false;                     ///< this life is
   bool has_note = false;                 ///< the store has a note of the group,
@@ -79,11 +82,11 @@ class Groups {
   const Group* find(std::string_view name) const;
   std::size_t size() const { return groups_.size(); }
 
-  /// Why a job may not join the group; none: it may. `size`: as its submit states it. `again`: a dead job
+  /// Why a job may not join the group that its submit names; none: it may. `again`: a dead job
   /// that is run again, which the size of a group keeps from nothing.
-  std::optional<Refusal> why_not(std::string_view name, std::optional<std::int64_t> size, bool again) const;
+  std::optional<Refusal> why_not(const wire::Submit& fields, bool again) const;
   /// What a new group of that name counts for in the byte bounds; 0 where the group is known.
-  std::size_t bytes_of_new(std::string_view name) const;
+  std::size_t bytes_of_new(const wire::Submit& fields) const;
   /// A job joins its group. Requires: the job has one, and why_not() had nothing against it. `again` as
   /// there.
   void join(const Job& job, std::optional<std::int64_t> size, bool again);
@@ -99,7 +102,7 @@ class Groups {
   /// A group's note.
   void restore(std::string_view name, std::vector<StoredEntry>& entries, TimePoint now);
   /// A job that has not ended; `size` is that of its record.
-  void restore_job(std::string_view name, std::optional<std::int64_t> size);
+  void restore_job(const Job& job, std::optional<std::int64_t> size);
   /// All is restored.
   void restored(TimePoint now);
 
@@ -110,7 +113,8 @@ class Groups {
   Group& make(std::string_view name);
   void make_way(std::string_view name);
   static bool begins_anew(const Group& group, std::uint64_t stated);
-  static void begin_anew(Group& group);
+  void begin_anew(Group& group);
+  void take_notify(Group& group, const Job& job);
   static bool is_over(const Group& group);
   void rest(Group& group);
   void forget(Group& group);

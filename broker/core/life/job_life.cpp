@@ -14,6 +14,7 @@
 #include "broker/core/life/streams.hpp"
 #include "broker/core/life/waits.hpp"
 #include "broker/core/life/watchers.hpp"
+#include "broker/core/life/webhooks.hpp"
 #include "broker/core/scheduler/state.hpp"
 #include "broker/core/scheduler/upstreams.hpp"
 
@@ -33,7 +34,7 @@ constexpr Duration kSweepPause = std::chrono::seconds(1);
 
 JobLife::JobLife(State& state, Dispatcher& dispatcher, Upstreams& upstreams, Journal& journal,
                  Results& results, Answers& answers, Groups& groups, Streams& streams, Handover& handover,
-                 Watchers& watchers)
+                 Watchers& watchers, Webhooks& webhooks)
     : state_(state),
       dispatcher_(dispatcher),
       upstreams_(upstreams),
@@ -43,7 +44,8 @@ JobLife::JobLife(State& state, Dispatcher& dispatcher, Upstreams& upstreams, Jou
       groups_(groups),
       streams_(streams),
       handover_(handover),
-      watchers_(watchers) {}
+      watchers_(watchers),
+      webhooks_(webhooks) {}
 
 // ---- accepted -----------------------------------------------------------------------------------------
 
@@ -129,6 +131,7 @@ JobText::Parts JobLife::texts_of(const wire::Submit& fields, std::string_view id
   parts[JobText::model] = fields.model;
   parts[JobText::client] = fields.client;
   parts[JobText::group] = fields.group;
+  parts[JobText::notify] = fields.notify;
   parts[JobText::meta] = fields.meta.bytes;
   parts[JobText::trace] = fields.trace.bytes;
   if (fields.extras.count > 0) {
@@ -289,6 +292,9 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
   Change change{.what = "ended", .state = state, .queued_ms = how.queued_ms, .ran_ms = how.ran_ms};
   if (state != JobState::succeeded && how.ending != nullptr) change.code = name_of(how.ending->code);
   job.state = state;
+  // Here, since what follows takes how it ended. Of a job in a group only the group's end is told.
+  if (!job.text.get(JobText::notify).empty() && job.text.get(JobText::group).empty())
+    webhooks_.owe(job, how, now);
   std::unique_ptr<AnswerStream> answer = streams_.take_answer(job);
   KeptResult* const dead = results_.keep(job, how, std::move(ending), std::move(answer), now);
   change.dead = dead != nullptr;
@@ -305,11 +311,16 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
 /// Counts the job's end in its group, and tells who follows that when it is over.
 void JobLife::leave_group(const Job& job, bool dead, TimePoint now) {
   if (job.text.get(JobText::group).empty()) return;
-  if (const Group* const over = groups_.leave(job, job.state, dead, now)) watchers_.tell(*over);
+  if (const Group* const over = groups_.leave(job, job.state, dead, now)) tell_over(*over, now);
 }
 
 void JobLife::come_due(Group& group, TimePoint now) {
-  if (const Group* const over = groups_.come_due(group, now)) watchers_.tell(*over);
+  if (const Group* const over = groups_.come_due(group, now)) tell_over(*over, now);
+}
+
+void JobLife::tell_over(const Group& group, TimePoint now) {
+  watchers_.tell(group);
+  if (!group.notify.empty()) webhooks_.owe(group, now);
 }
 
 /// Takes the job out of its queue, or tells its worker to cancel it.

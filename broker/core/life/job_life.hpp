@@ -28,6 +28,7 @@ struct State;
 class Streams;
 class Upstreams;
 class Watchers;
+class Webhooks;
 
 /// The `orphan` of a submit whose job is cancelled when its client is gone.
 inline constexpr std::string_view kOrphanCancel = "cancel";
@@ -44,7 +45,8 @@ struct Admitted {
   BudgetSet budgets{};
   Estimate estimate{};
   bool durable = false, spilled = false;
-  bool redriven = false;                     ///< a dead job; if durable, its row is in the store already
+  bool redriven = false;  ///< a dead job; if durable, its row is in the store already
+  bool owed = false;  ///< the broker makes it itself, in the turn of an end: a durable one is in that commit
   std::optional<std::uint64_t> body_hash{};  ///< of a redriven job: of its first submit
   std::optional<std::size_t> body_bytes{};   ///< of a redriven job whose body only the store has
 };
@@ -55,7 +57,8 @@ class JobLife {
   enum class Requeue : std::uint8_t { costs_attempt, free };
 
   JobLife(State& state, Dispatcher& dispatcher, Upstreams& upstreams, Journal& journal, Results& results,
-          Answers& answers, Groups& groups, Streams& streams, Handover& handover, Watchers& watchers);
+          Answers& answers, Groups& groups, Streams& streams, Handover& handover, Watchers& watchers,
+          Webhooks& webhooks);
   JobLife(const JobLife&) = delete;
   JobLife& operator=(const JobLife&) = delete;
 
@@ -118,6 +121,7 @@ class JobLife {
   void leave(Job& job, Terminal& how, TimePoint now);
   void tell_end(Job& job, const Terminal& how);
   void leave_group(const Job& job, bool dead, TimePoint now);
+  void tell_over(const Group& group, TimePoint now);
   void let_go(Job& job, std::size_t bytes);
   void erase(Job& job, std::size_t bytes);
 
@@ -131,6 +135,7 @@ class JobLife {
   Streams& streams_;
   Handover& handover_;
   Watchers& watchers_;
+  Webhooks& webhooks_;
   struct Sweep {
     bool due = false;
     std::size_t from = 0;  ///< the place to continue from

@@ -346,6 +346,7 @@ LANEMQ_OP(Submit, "submit", true, false, field<&Submit::service>("service", kNam
           field<&Submit::orphan>("orphan", kName), field<&Submit::limited>("limited", kName),
           field<&Submit::spent>("spent", kName), field<&Submit::group>("group", kName),
           field<&Submit::group_size>("group_size", {.min = 1, .max = kAttemptMax}),
+          field<&Submit::notify>("notify", {.min = 1, .max = limits::url_bytes_max}),
           field<&Submit::stream>("stream"), field<&Submit::durable>("durable"),
           field<&Submit::batch>("batch"), field<&Submit::meta>("meta"), field<&Submit::trace>("trace"),
           ref_field<&Submit::ref>())

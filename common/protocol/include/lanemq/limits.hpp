@@ -40,6 +40,7 @@ inline constexpr std::size_t name_bytes_max = 128;    ///< service, lane, model,
 inline constexpr std::size_t text_bytes_max = 4096;   ///< messages to people: error texts, reasons
 inline constexpr std::size_t list_entries_max = 256;  ///< services, lanes, ids
 inline constexpr std::size_t reason_bytes_max = 256;  ///< why an operator paused something
+inline constexpr std::size_t url_bytes_max = 1024;    ///< of a webhook
 inline constexpr std::size_t path_bytes_max = 4096;   ///< of a file that an operator names
 inline constexpr std::size_t page_rows_max = 256;     ///< rows of a list in one answer to an operator
 inline constexpr std::size_t capacity_max = 1024;   ///< jobs one worker may hold: its inventory fits a header

@@ -63,6 +63,7 @@ struct Submit {
   std::string_view spent;                  ///< wait (default), end
   std::string_view group;                  ///< jobs that are counted together; absent: none
   std::optional<std::int64_t> group_size;  ///< jobs of the group; absent: as many as come
+  std::string_view notify;                 ///< a URL that hears of the end; absent: none does
   bool stream = false;
   std::optional<bool> durable;
   std::int64_t batch = 0;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/life/webhooks.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <xxhash.h>
+
+#include <lanemq/limits.hpp>
+
+#include "broker/core/life/groups.hpp"
+#include "broker/core/scheduler/state.hpp"
+
+namespace lanemq::core {
+namespace {
+
+/// What the id of a webhook's job begins with, in its tenant's space.
+constexpr std::string_view kIdBegins = "webhook:";
+
+/// A text as JSON. Texts of peers are UTF-8.
+void add_text(std::string& json, std::string_view text) {
+  json += '"';
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      (json += '\\') += c;
+    } else if (byte < 0x20) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", byte);
+      json += escaped;
+    } else {
+      json += c;
+    }
+  }
+  json += '"';
+}
+
+/// Members of a JSON object; texts that are empty are left out.
+class JsonMembers {
+ public:
+  JsonMembers& text(std::string_view name, std::string_view value) {
+    if (!value.empty()) add_text(begin(name), value);
+    return *this;
+  }
+  JsonMembers& number(std::string_view name, std::uint64_t value) {
+    begin(name) += std::to_string(value);
+    return *this;
+  }
+  std::string object() const { return '{' + members_ + '}'; }
+
+ private:
+  std::string& begin(std::string_view name) {
+    if (!members_.empty()) members_ += ',';
+    add_text(members_, name);
+    return members_ += ':';
+  }
+
+  std::string members_;
+};
+
+/// 2026-11-25T23:05:00.123Z
+std::string rfc3339(std::int64_t unix_ms) {
+  using namespace std::chrono;
+  const sys_time<milliseconds> when{milliseconds(unix_ms)};
+  const auto day = floor<days>(when);
+  const year_month_day date{day};
+  const hh_mm_ss time{when - day};
+  char text[40];
+  std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
+                static_cast<int>(time.seconds().count()), static_cast<int>(time.subseconds().count()));
+  return text;
+}
+
+std::string body_of(std::string_view type, std::int64_t unix_ms, const JsonMembers& data) {
+  return R"({"type":")" + std::string(type) + R"(","timestamp":")" + rfc3339(unix_ms) + R"(","data":)" +
+         data.object() + '}';
+}
+
+/// `begins`, then the name, or its hash where that would be too long, in the name's space.
+std::string id_of(std::string_view begins, std::string_view name) {
+  const std::string_view own = own_name(name);
+  std::string id(name.substr(0, name.size() - own.size()));
+  id += begins;
+  if (id.size() + own.size() <= limits::id_bytes_max) return id += own;
+  char hash[20];
+  std::snprintf(hash, sizeof hash, "%016llx",
+                static_cast<unsigned long long>(XXH3_64bits(name.data(), name.size())));
+  return id += hash;
+}
+
+}  // namespace
+
+bool Webhooks::is_url(std::string_view text) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!text.starts_with(scheme)) continue;
+    const std::string_view rest = text.substr(scheme.size());
+    return !rest.empty() && rest.find_first_of("/?#:@") != 0 &&
+           std::all_of(rest.begin(), rest.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  }
+  return false;
+}
+
+void Webhooks::owe(const Job& job, const Terminal& how, TimePoint now) {
+  JsonMembers data;
+  data.text("id", own_name(job.id())).text("state", name_of(how.state));
+  if (how.state != JobState::succeeded && how.ending != nullptr)
+    data.text("code", name_of(how.ending->code)).text("message", how.ending->message);
+  const std::string_view client = job.text.get(JobText::client);
+  data.text("client", own_name(client)).text("lane", state_.lanes[how.lane]->options().name);
+  data.text("service", job.flow().service().name).text("model", job.text.get(JobText::model));
+  data.number("attempts", how.attempts).number("queued_ms", how.queued_ms).number("ran_ms", how.ran_ms);
+  const std::int64_t at_ms = state_.options.wall_ms + to_ms(now.time_since_epoch());
+  add({.id = id_of(kIdBegins, job.id()),
+       .number = state_.next_arrival,
+       .url = std::string(job.text.get(JobText::notify)),
+       .body = body_of("job.ended", at_ms, data),
+       .client = job.queue->client().name,
+       .named_client = std::string(client),
+       .durable = job.durable});
+}
+
+void Webhooks::owe(const Group& group, TimePoint now) {
+  JsonMembers data;
+  data.text("group", own_name(group.name)).number("jobs", group.counts.ended());
+  data.number("succeeded", group.counts.succeeded).number("failed", group.counts.failed);
+  data.number("cancelled", group.counts.cancelled).number("expired", group.counts.expired);
+  data.number("died", group.counts.died);
+  const std::int64_t at_ms = state_.options.wall_ms + to_ms(now.time_since_epoch());
+  const std::string begins = std::string(kIdBegins) + "group:";
+  add({.id = id_of(begins, group.name),
+       .number = state_.next_arrival,
+       .url = group.notify,
+       .body = body_of("group.over", at_ms, data),
+       .client = group.client,
+       .named_client = group.named_client,
+       .durable = group.durable});
+}
+
+void Webhooks::add(Webhook webhook) {
+  if (state_.options.webhook_service.empty())
+    return refused(webhook, name_of(ErrorCode::bad_request),
+                   "webhook_service names no service any more; say one, and start the broker again");
+  // It would end with the broker, which is stopping.
+  if (state_.draining && !webhook.durable)
+    return refused(webhook, name_of(ErrorCode::draining),
+                   "the broker is stopping and it would not be on disk");
+  if (owed_.size() >= kOwedMax)
+    return refused(webhook, name_of(ErrorCode::bytes_full), "too many jobs have ended at once");
+  owed_.push_back(std::move(webhook));
+}
+
+/// The second end of one id, of a dead job that was run again or of another life of a group, has another id,
+/// and so has one whose id a client has used.
+std::string Webhooks::free_id(const Webhook& webhook) const {
+  std::string id = webhook.id;
+  for (std::uint64_t n = webhook.number; state_.jobs.find(id) != nullptr; ++n) {
+    const std::string behind = ':' + std::to_string(n);
+    id = webhook.id.substr(0, limits::id_bytes_max - behind.size()) + behind;
+  }
+  return id;
+}
+
+void Webhooks::refused(const Webhook& webhook, std::string_view code, std::string_view message) {
+  ++state_.stats.webhooks_refused;
+  state_.outbox.notices.push_back({.kind = Notice::Kind::webhook_refused,
+                                   .service = state_.options.webhook_service,
+                                   .code = std::string(code),
+                                   .name = webhook.id,
+                                   .how = std::string(message)});
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "broker/core/base/time.hpp"
+#include "broker/core/jobs/job.hpp"
+#include "broker/core/jobs/kept_result.hpp"
+
+namespace lanemq::core {
+
+struct Group;
+struct State;
+
+/// A job that the broker owes: it tells a URL that another job has ended, or that a group is over.
+struct Webhook {
+  std::string id;  ///< of the job to be made, in its tenant's space; another is taken where it is in use
+  std::uint64_t number = 0;  ///< to tell it from earlier ones of that id
+  std::string url, body;
+  std::string client;        ///< whose job it is, by the broker's name
+  std::string named_client;  ///< the same as a submit named it; empty: none did
+  bool durable = false;
+};
+
+/// What is owed to who wants to be told of ends (`notify` of a submit). Makes no job: the face has what is
+/// owed admitted in the turn in which the end came, so that both are in one commit.
+class Webhooks {
+ public:
+  /// Bytes of the URL of a submit.
+  static constexpr std::size_t kUrlBytesMax = 1024;
+  /// Ends that may be owed to somebody at a time. A turn ends some thousand jobs at most, and what is owed is
+  /// admitted several times in it; one more is refused.
+  static constexpr std::size_t kOwedMax = 10'000;
+  /// The field of the job that says whom to tell.
+  static constexpr std::string_view kUrlField = "x-webhook-url";
+
+  explicit Webhooks(State& state) : state_(state) {}
+  Webhooks(const Webhooks&) = delete;
+  Webhooks& operator=(const Webhooks&) = delete;
+
+  /// Whether a text can be the URL of a webhook: http or https, with a host, and nothing but visible ASCII.
+  static bool is_url(std::string_view text);
+
+  /// A job without a group has ended. Requires: it has `notify`.
+  void owe(const Job& job, const Terminal& how, TimePoint now);
+  /// A group is over. Requires: it has `notify`.
+  void owe(const Group& group, TimePoint now);
+  bool any() const { return !owed_.empty(); }
+  std::vector<Webhook> take() { return std::exchange(owed_, {}); }
+  /// An id for the job that nobody has.
+  std::string free_id(const Webhook& webhook) const;
+  /// The job was refused, which an operator is told.
+  void refused(const Webhook& webhook, std::string_view code, std::string_view message);
+
+ private:
+  void add(Webhook webhook);
+
+  State& state_;
+  std::vector<Webhook> owed_;
+};
+
+}  // namespace lanemq::core
