@@ -140,7 +140,8 @@ JobRequest request_of(const JobOptions& options) {
                      .durable = options.durable,
                      .cancel_when_gone = options.cancel_when_gone.value_or(false),
                      .group = options.group,
-                     .group_size = options.group_size};
+                     .group_size = options.group_size,
+                     .notify = options.notify};
   if (options.cost_input)
     request.cost = wire::Cost{.input_tokens = options.cost_input, .output_tokens = options.cost_output};
   if (options.timeout_ms) request.timeout = std::chrono::milliseconds(*options.timeout_ms);

@@ -209,6 +209,10 @@ CLI::Option* add_fate_options(CLI::App& command, JobOptions& job) {
           "--cost", [&job](const std::string& text) { read_cost(text, job); },
           "What it takes of budgets in tokens, such as 800,200; estimated by the broker without it")
       ->type_name("INPUT[,OUTPUT]");
+  command
+      .add_option("--notify", job.notify,
+                  "A URL that hears of the end, or of its group's, where the broker has workers for that")
+      ->type_name("URL");
   return command
       .add_option_function<std::string>(
           "--orphan", [&job](const std::string& what) { job.cancel_when_gone = what == "cancel"; },

@@ -28,7 +28,7 @@ struct Common {
 
 /// The options of a job.
 struct JobOptions {
-  std::string service, lane, model, id, client, group;
+  std::string service, lane, model, id, client, group, notify;
   std::optional<std::int64_t> timeout_ms;
   std::optional<int> attempts_max;
   std::optional<bool> durable, cancel_when_gone;

@@ -61,6 +61,7 @@ void encode_submit(const JobRequest& job, const Blob& body, std::size_t batch_ma
   if (job.end_when_spent) submit.spent = "end";
   submit.group = wire_text(job.group);
   submit.group_size = job.group_size;
+  submit.notify = wire_text(job.notify);
   submit.stream = request.kind == RequestKind::stream || (request.kind == RequestKind::leave && job.stream);
   submit.meta = {job.meta};
   submit.trace = {job.trace};

@@ -4,6 +4,7 @@
 import datetime
 import json
 import random
+import subprocess
 import unittest
 
 import harness
@@ -80,6 +81,15 @@ class Webhooks(DurableCase):
         self.kill_and_start(worker)
         states = [client.ask("status", {"id": job}).fields["state"] for job in jobs]
         return states.count("succeeded")
+
+    def test_the_command_line_says_whom_to_tell(self):
+        done = subprocess.run([harness.program("lanemq"), "submit", "--broker", self.room.broker.clients, "--service", "echo", "--id",
+                               "typed", "--notify", URL, "--no-wait", "x"], capture_output=True, text=True, timeout=harness.PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        worker = self.worker()
+        worker.echo(worker.get("job"))
+        told = self.caller().get("job")
+        self.assertEqual((told.fields["id"], told.fields["x-webhook-url"]), ("webhook:typed", URL))
 
     def test_only_the_broker_makes_jobs_for_who_calls(self):
         client = self.client()

@@ -21,6 +21,7 @@ import * as wire from "./wire.js";
  * @property {number} [delayMs] Before the job is queued.
  * @property {number} [attemptsMax]
  * @property {string} [group] Jobs of a group are counted together, and a watch of it hears when it is over.
+ * @property {string} [notify] A URL that hears of the job's end, or of its group's, where the broker has workers for that.
  * @property {number} [groupSize] How many jobs the group has. Without it the group is over when none of them is open.
  * @property {number} [retainMs] For how long the answer is kept, and the id means this job.
  * @property {boolean} [durable]
@@ -280,7 +281,12 @@ export class Submit {
       wire.checkValue(name, value);
       fields[name] = value;
     } else if (name === "cost") fields.cost = checkCost(value);
-    else if (name === "attemptsMax" || name === "groupSize") {
+    else if (name === "notify") {
+      if (typeof value !== "string" || value === "" || Buffer.byteLength(value) > wire.URL_BYTES_MAX) {
+        throw new RangeError(`notify is a URL of up to ${wire.URL_BYTES_MAX} bytes`);
+      }
+      fields.notify = value;
+    } else if (name === "attemptsMax" || name === "groupSize") {
       if (!Number.isSafeInteger(value)) throw new TypeError(`${name} is an integer`);
       fields[name === "groupSize" ? "group_size" : "attempts_max"] = value;
     } else if (name === "durable" || name === "cancelWhenGone") {

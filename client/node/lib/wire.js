@@ -13,6 +13,7 @@ export const BATCH_BYTES_MAX = 64 * 1024;
 export const BATCH_INHERITED_BYTES_MAX = 1024 * 1024;
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 export const NAME_BYTES_MAX = 128;
+export const URL_BYTES_MAX = 1024; // of a webhook
 export const DURATION_MS_MAX = 31_536_000_000;
 export const STREAM_CHUNKS_MAX = 64;
 export const PROGRESS_NOTE_BYTES_MAX = 256;

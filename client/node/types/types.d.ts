@@ -34,6 +34,7 @@ export function wholeMs(what: string, value: unknown): number;
  * @property {number} [delayMs] Before the job is queued.
  * @property {number} [attemptsMax]
  * @property {string} [group] Jobs of a group are counted together, and a watch of it hears when it is over.
+ * @property {string} [notify] A URL that hears of the job's end, or of its group's, where the broker has workers for that.
  * @property {number} [groupSize] How many jobs the group has. Without it the group is over when none of them is open.
  * @property {number} [retainMs] For how long the answer is kept, and the id means this job.
  * @property {boolean} [durable]
@@ -90,6 +91,10 @@ export class Job {
          * Jobs of a group are counted together, and a watch of it hears when it is over.
          */
         group?: string | undefined;
+        /**
+         * A URL that hears of the job's end, or of its group's, where the broker has workers for that.
+         */
+        notify?: string | undefined;
         /**
          * How many jobs the group has. Without it the group is over when none of them is open.
          */
@@ -270,6 +275,10 @@ export type JobOptions = {
      * Jobs of a group are counted together, and a watch of it hears when it is over.
      */
     group?: string | undefined;
+    /**
+     * A URL that hears of the job's end, or of its group's, where the broker has workers for that.
+     */
+    notify?: string | undefined;
     /**
      * How many jobs the group has. Without it the group is over when none of them is open.
      */

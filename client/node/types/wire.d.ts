@@ -60,6 +60,7 @@ export const BATCH_BYTES_MAX: number;
 export const BATCH_INHERITED_BYTES_MAX: number;
 export const BODY_BYTES_MAX: number;
 export const NAME_BYTES_MAX: 128;
+export const URL_BYTES_MAX: 1024;
 export const DURATION_MS_MAX: 31536000000;
 export const STREAM_CHUNKS_MAX: 64;
 export const PROGRESS_NOTE_BYTES_MAX: 256;

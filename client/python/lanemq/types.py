@@ -41,6 +41,8 @@ class JobOptions(TypedDict, total=False):
     #: without a size when none is open.
     group: str | None
     group_size: int | None
+    #: A URL that hears of the job's end, or of its group's, where the broker has workers for that.
+    notify: str | None
     #: Seconds for which the answer is kept, and the id means this job.
     retain: Duration | None
     durable: bool | None
@@ -262,6 +264,10 @@ class Submit:
             if set(value) - {"input_tokens", "output_tokens"} or any(type(each) is not int for each in value.values()):
                 raise ValueError("cost is {'input_tokens': int, 'output_tokens': int}, or one of them")
             self.fields["cost"] = dict(value)
+        elif name == "notify":
+            if not isinstance(value, str) or not 1 <= len(value.encode()) <= wire.URL_BYTES_MAX:
+                raise ValueError(f"notify is a URL of up to {wire.URL_BYTES_MAX} bytes")
+            self.fields[name] = value
         elif name in ("attempts_max", "group_size"):
             if type(value) is not int:
                 raise TypeError(f"{name} is an int")

@@ -75,6 +75,9 @@ struct JobRequest {
   /// Jobs of one group are counted together, and whoever watches it hears when it is over. Empty: none.
   std::string group{};
   std::optional<std::int64_t> group_size{};  ///< how many jobs it has; none: it is over when none is open
+  /// A URL that hears of the job's end, or of its group's, where the broker has workers for that. Empty:
+  /// none.
+  std::string notify{};
 };
 
 /// A job that succeeded.

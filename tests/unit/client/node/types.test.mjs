@@ -22,11 +22,11 @@ function folder(t) {
 
 test("options are the fields of the page", () => {
   const submit = new Submit("s", {
-    lane: "low", timeoutMs: 1500, delayMs: 60_000, retainMs: 0, attemptsMax: 2, group: "g", groupSize: 3, durable: false, whenLimited: "end", whenSpent: "end",
+    lane: "low", timeoutMs: 1500, delayMs: 60_000, retainMs: 0, attemptsMax: 2, group: "g", groupSize: 3, notify: "http://h/", durable: false, whenLimited: "end", whenSpent: "end",
     cancelWhenGone: true, cost: { input_tokens: 1 }, meta: [1], extra: { "x-a": 1 }, model: undefined,
   });
   assert.deepEqual(submit.fields, {
-    service: "s", lane: "low", timeout_ms: 1500, delay_ms: 60_000, retain_ms: 0, attempts_max: 2, group: "g", group_size: 3, durable: false, limited: "end",
+    service: "s", lane: "low", timeout_ms: 1500, delay_ms: 60_000, retain_ms: 0, attempts_max: 2, group: "g", group_size: 3, notify: "http://h/", durable: false, limited: "end",
     spent: "end", orphan: "cancel", cost: { input_tokens: 1 }, meta: [1], "x-a": 1,
   });
   assert.equal(submit.patienceMs, 61_500);

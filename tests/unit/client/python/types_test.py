@@ -16,11 +16,11 @@ PACKAGE = os.path.join(support.ROOT, "client/python")
 class Options(unittest.TestCase):
     def test_they_are_the_fields_of_the_page(self):
         submit = Submit("s", {"lane": "low", "timeout": 1.5, "delay": timedelta(minutes=1), "retain": 0, "attempts_max": 2,
-                              "group": "g", "group_size": 3, "durable": False, "when_limited": "end", "when_spent": "end", "cancel_when_gone": True,
+                              "group": "g", "group_size": 3, "notify": "http://h/", "durable": False, "when_limited": "end", "when_spent": "end", "cancel_when_gone": True,
                               "cost": {"input_tokens": 1}, "meta": [1], "extra": {"x-a": 1}, "model": None})
         self.assertEqual(submit.fields, {
             "service": "s", "lane": "low", "timeout_ms": 1500, "delay_ms": 60_000, "retain_ms": 0, "attempts_max": 2,
-            "group": "g", "group_size": 3, "durable": False, "limited": "end", "spent": "end", "orphan": "cancel", "cost": {"input_tokens": 1}, "meta": [1], "x-a": 1})
+            "group": "g", "group_size": 3, "notify": "http://h/", "durable": False, "limited": "end", "spent": "end", "orphan": "cancel", "cost": {"input_tokens": 1}, "meta": [1], "x-a": 1})
         self.assertEqual(submit.patience, 61.5)
 
     def test_defaults_are_left_out(self):
