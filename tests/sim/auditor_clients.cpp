@@ -214,7 +214,8 @@ void Auditor::may_be_refused(ModelRequest& asked, const ModelJob& job) {
     if (!names_nobody(job.client)) return must("client_full");
     asked.refusals.emplace_back("client_full");
   }
-  if (group_refuses(job)) return must("bad_request");
+  // A dead job that is run again is one more.
+  if (!job.dead && group_refuses(job)) return must("bad_request");
   if (waiting_[job.lane] >= limits.depth_max) return must("lane_full");
   const Bytes bytes = bytes_of(job);
   if (limits.bytes_max > 0) {

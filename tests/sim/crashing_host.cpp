@@ -120,6 +120,8 @@ void CrashingHost::send_all() {
   }
   if (broker_->has_notes()) schedule_turn(now + kNotesAtLeastEvery);
   if (!outbox.writes.empty()) store_.submit(outbox.writes);
+  for (const core::Notice& notice : outbox.notices)
+    witness_.noticed(notice);
   release(outbox, false, now);
   if (store_.committed() == store_.submitted()) {
     release(outbox, true, now);

@@ -157,6 +157,9 @@ Task SimClient::new_task() {
     task.group_size = static_cast<std::int64_t>(kBatchJobs);
     task.durable = true;
     task.retain_ms.reset();
+    const bool each_alone = swarm.notifies && number / kBatchJobs % 2 == 1;
+    if (swarm.notifies) task.notify = "http://hook/" + (each_alone ? task.id : task.group);
+    if (each_alone) task.group.clear(), task.group_size.reset();
   }
   if (task.spare) fill_header(task);
   if (!task.id.empty()) {
@@ -224,6 +227,7 @@ wire::Submit SimClient::message_of(const Task& task) {
   message.extras = {task.extras_count, task.extras};
   if (!task.group.empty()) message.group = task.group;
   message.group_size = task.group_size;
+  if (!task.notify.empty()) message.notify = task.notify;
   if (task.orphan) message.orphan = "cancel";
   return message;
 }

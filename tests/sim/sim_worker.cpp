@@ -35,6 +35,7 @@ void SimWorker::start() {
   for (const std::string& service : stage_.swarm.services)
     if (random.percent(70)) options.services.push_back(service);
   if (options.services.empty()) options.services = stage_.swarm.services;
+  if (stage_.swarm.notifies) options.services.emplace_back(kHook);
   session_services_ = options.services;
   if (random.percent(30))
     for (const core::LaneOptions& lane : stage_.swarm.options.lanes)

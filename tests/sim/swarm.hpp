@@ -86,9 +86,10 @@ struct Swarm {
   core::Duration retry_after_max = kRetryAfterMax;  ///< that upstreams say
   int words = 0;  ///< per mille of calls whose workers say how far they are, in lanes with a stall_timeout
   int hangs = 0;  ///< per mille of these that fall silent and end only when they are told to
-  core::Duration word_pause_max{};          ///< between two words
-  bool batches = false;                     ///< every job is one of a batch, which is a group
-  int groups = 0;                           ///< per mille of jobs that are of a group
+  core::Duration word_pause_max{};  ///< between two words
+  bool batches = false;             ///< every job is one of a batch, which is a group
+  bool notifies = false;            ///< of batches: every end is told, of every other batch that of each job
+  int groups = 0;                   ///< per mille of jobs that are of a group
   int client_names = 0, service_names = 0;  ///< besides those that there are; nobody serves these
 
   /// What an upstream says that is longer is probed, and the model apart for which it is said.

@@ -5,6 +5,8 @@
 
 #include <lanemq/text.hpp>
 
+#include "tests/sim/world.hpp"
+
 namespace lanemq::sim {
 namespace {
 
@@ -151,7 +153,8 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
   asked.attempts_max = submit.attempts_max.value_or(options.attempts_max);
   service_of_body_.emplace(asked.body, submit.service);
   if (!asked.id.empty()) {
-    if (swarm_.batches && valid) {
+    if (!submit.notify.empty() && submit.group.empty()) notifies_["webhook:" + asked.id] = asked.id;
+    if (swarm_.batches && valid && !submit.group.empty()) {
       Batch& batch = batches_[std::string(submit.group)];
       batch.size = static_cast<std::size_t>(submit.group_size.value_or(0));
       batch.ids.insert(asked.id);
@@ -374,6 +377,10 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
     violated(quoted(id) + " is handed over twice as attempt " + std::to_string(offer.attempt));
   if (job_of_number_.try_emplace(offer.job, id).first->second != id)
     violated(quoted(id) + " has the number of " + quoted(job_of_number_[offer.job]));
+  if (id.starts_with("webhook:")) {
+    take_from_budgets(offer, kHook, lease);
+    return heard_webhook(offer);
+  }
   const auto submitted = service_of_body_.find(std::string(body));
   if (submitted == service_of_body_.end()) violated(quoted(id) + " was never submitted");
   Followed& job = followed(id);
@@ -501,14 +508,54 @@ void Witness::heard(const std::string& address, const wire::JobEvent& event) {
     violated(name + " is over with other ends than its clients heard");
 }
 
+/// One job tells of an end, and not before that.
+void Witness::heard_webhook(const wire::JobOffer& offer) {
+  const std::string id(offer.id);
+  std::set<std::uint64_t>& numbers = telling_[id];
+  numbers.insert(offer.job);
+  if (numbers.size() > 1) violated(id + " was made twice");
+  const auto goes_on = [&](const std::string& of) {
+    const Followed& job = followed(of);
+    return job.promised && decided_at_ < job.ends_at;
+  };
+  constexpr std::string_view kOfGroup = "webhook:group:";
+  if (id.starts_with(kOfGroup)) {
+    const auto batch = batches_.find(id.substr(kOfGroup.size()));
+    if (batch == batches_.end()) violated(id + " tells of what nobody submitted");
+    for (const std::string& of : batch->second.ids)
+      if (goes_on(of)) violated(id + " tells of an end, though " + quoted(of) + " goes on");
+    return;
+  }
+  const auto of = notifies_.find(id);
+  if (of == notifies_.end()) violated(id + " tells of what nobody submitted, or a second time");
+  if (goes_on(of->second)) violated(id + " tells of an end that has not come");
+}
+
+void Witness::noticed(const core::Notice& notice) {
+  if (notice.kind == core::Notice::Kind::webhook_refused) untold_.insert(notice.name);
+}
+
+bool Witness::has_ended(const std::string& id) const {
+  const auto job = jobs_.find(id);
+  return job != jobs_.end() && job->second.promised && job->second.answer;
+}
+
+void Witness::check_told(const core::Broker& broker) const {
+  if (!swarm_.notifies) return;
+  const auto check = [&](const std::string& id) {
+    if (broker.jobs().find(id) == nullptr && !untold_.contains(id)) violated(id + " was never made");
+  };
+  for (const auto& [id, of] : notifies_)
+    if (has_ended(of)) check(id);
+  for (const std::string& batch : complete_batches())
+    check("webhook:group:" + batch);
+}
+
 std::vector<std::string> Witness::complete_batches() const {
   std::vector<std::string> complete;
   for (const auto& [name, batch] : batches_)
     if (batch.ids.size() == batch.size &&
-        std::all_of(batch.ids.begin(), batch.ids.end(), [&](const auto& id) {
-          const auto job = jobs_.find(id);
-          return job != jobs_.end() && job->second.promised && job->second.answer;
-        }))
+        std::all_of(batch.ids.begin(), batch.ids.end(), [&](const auto& id) { return has_ended(id); }))
       complete.push_back(name);
   return complete;
 }

@@ -32,6 +32,7 @@ class Witness final : public Watcher {
   void reloaded(const core::Options& options, TimePoint now) override;
 
   // What it says, when that leaves. `waited`: for the disk.
+  void noticed(const core::Notice& notice) override;
   void releasing(TimePoint decided_at, TimePoint now, bool waited);
   /// The job was handed over now, and its worker hears of it when its body has been read.
   void awaits_body(std::uint64_t job, TimePoint now) { handed_over_at_[job] = now; }
@@ -52,6 +53,8 @@ class Witness final : public Watcher {
 
   /// Batches of which each job has ended, as its client heard.
   std::vector<std::string> complete_batches() const;
+  /// Each end has a job that tells it, unless that was refused.
+  void check_told(const core::Broker& broker) const;
   /// Somebody who asked was told that the batch is over.
   void check_over(const std::string& batch) const;
 
@@ -128,6 +131,8 @@ class Witness final : public Watcher {
   void heard(const wire::ErrorReply& error, std::string_view body);
   void heard(const wire::ChunkReply& chunk, std::string_view body);
   void heard(const std::string& address, const wire::JobEvent& event);
+  void heard_webhook(const wire::JobOffer& offer);
+  bool has_ended(const std::string& id) const;
   void heard(const wire::JobOffer& offer, const std::string& address, std::string_view body);
   void check_order(const std::string& id, const Followed& job);
   void take_from_budgets(const wire::JobOffer& offer, const std::string& service, Lease lease);
@@ -198,6 +203,10 @@ class Witness final : public Watcher {
     bool over = false;  ///< somebody was told
   };
   std::map<std::string, Batch> batches_;
+  std::map<std::string, std::string>
+      notifies_;  // ids of jobs whose own ends are told, by those of the jobs that tell
+  std::map<std::string, std::set<std::uint64_t>> telling_;  // the numbers of these, by their ids
+  std::set<std::string> untold_;                            // that were refused
   std::set<std::tuple<std::string, std::uint64_t, std::string>> overs_told_;  // by address, ref and batch
 };
 

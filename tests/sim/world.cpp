@@ -28,12 +28,16 @@ constexpr std::size_t kEndEventsMax = 1'000'000;
 
 /// Every job is one of a batch, on disk: a group of its own with so many jobs, each of which runs once. So it
 /// is known when the group is over, however often the broker dies.
-void draw_batches(Swarm& swarm, const Crashes& crashes) {
+void draw_batches(Swarm& swarm, const Crashes& crashes, bool notifies) {
   if (!crashes.keeps || crashes.fills || crashes.reboots) return;
   swarm.batches = true;
   swarm.redrives = false;
   swarm.forgetful = false;
   swarm.options.retain = swarm.retain_max = kBatchesKeptFor;
+  swarm.notifies = notifies;
+  if (!notifies) return;
+  swarm.options.webhook_service = kHook;
+  swarm.options.webhook_lane = swarm.options.lanes.back().name;
 }
 
 /// What a seed has of rarities comes from a chance of their own: where it has none all is as without them.
@@ -45,7 +49,7 @@ Crashes draw_rest(std::uint64_t seed, World::Kind kind, Random& random, Swarm& s
   if (kind == World::Kind::forgetful) draw_words(rare, swarm);
   if (kind == World::Kind::forgetful && rare.percent(25))
     swarm.groups = static_cast<int>(rare.between(50, 1000));
-  if (crashing && rare.percent(40)) draw_batches(swarm, crashes);
+  if (crashing && rare.percent(40)) draw_batches(swarm, crashes, rare.percent(60));
   return crashes;
 }
 
@@ -209,6 +213,7 @@ void World::finish_by_drain() {
 
 /// Each batch of which all jobs have ended is over, whatever its follower has missed.
 void World::follow_batches() {
+  crashing_->witness().check_told(host_->broker());
   for (const std::string& batch : crashing_->witness().complete_batches()) {
     follower_->follow(batch);
     run_until(scheduler_.now() + kAnsweredFor);

@@ -22,10 +22,12 @@ struct Task {
   std::optional<bool> durable;
   bool stream = false;
   bool orphan = false;  ///< it is to be cancelled when its client is gone
-  std::string group;
+  std::string group, notify;
   std::optional<std::int64_t> group_size;
 };
 
+/// The service whose jobs tell of ends.
+inline constexpr const char* kHook = "hook";
 /// Jobs of a batch, and batches of which a follower may ask at random.
 inline constexpr std::uint64_t kBatchJobs = 4, kBatchesMost = 60;
 /// One of the groups that jobs of a run may be of.
