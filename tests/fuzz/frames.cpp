@@ -145,7 +145,7 @@ std::vector<std::string> client_requests() {
   seeds.add(wire::Ping{});
   seeds.add(wire::Spend{"team", "gateway-1", 600, 100000, 8, 12, 37, 4000, 6250, 3, 1, {kRefNumber}});
   seeds.add(full_admin_query());
-  seeds.add(wire::Watch{"job-1", "team", "low", "echo", true, 256, {kRefText}});
+  seeds.add(wire::Watch{"job-1", "team", "low", "echo", "report", true, 256, {kRefText}});
   wire::Submit lean;
   lean.service = "echo";
   lean.id = "job-2";
@@ -184,6 +184,8 @@ std::vector<std::string> client_replies() {
   event.state = "failed";
   event.code = "upstream_failed";
   event.ran_ms = 12;
+  event.group = "report";
+  event.succeeded = 3;
   event.ref = {kRefNumber};
   seeds.add(event);
   seeds.add(wire::JobResult{"job-1", "normal", 2, 5, 1234, some_usage(), 4, {kRefNumber}});
