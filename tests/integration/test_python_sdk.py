@@ -478,6 +478,97 @@ class Asyncio(SdkCase):
         self.assertEqual([answer.text for answer in asyncio.run(main())], [f"A{n}" for n in range(100)])
 
 
+class Watches(SdkCase):
+    def test_a_watch_tells_what_becomes_of_jobs(self):
+        self.serve({"shout": shout})
+        client = self.connect()
+        with client.watch(client="me") as events:
+            self.assertEqual(next(events).what, "watching")
+            client.submit("shout", "x", id="mine", client="me")
+            client.submit("shout", "x", id="other", client="them")
+            seen = [next(events) for _ in range(3)]
+            self.assertEqual([(event.what, event.id, event.seq) for event in seen], [("accepted", "mine", 0), ("started", "mine", 1), ("ended", "mine", 2)])
+            self.assertEqual((seen[2].state, seen[2].client, seen[2].attempts, seen[2].over), ("succeeded", "me", 1, True))
+            self.assertAlmostEqual(seen[2].at, time.time(), delta=60)
+        self.assertEqual(list(events), [])
+        client.ping()  # behind the watch's end
+        sent = self.room.stats()["counters"]["events_out"]
+        self.assertEqual(client.submit("shout", "y", client="me").text, "Y")
+        self.assertEqual((sent, self.room.stats()["counters"]["events_out"]), (3, 3))
+
+    def test_a_reader_that_takes_is_told_all_and_one_that_waits_what_it_missed(self):
+        self.serve({"shout": shout}, capacity=64)
+        client, slow = self.connect(), self.connect().watch()
+        self.assertEqual(next(slow).what, "watching")
+        ended, ready = [], threading.Event()
+
+        def read():
+            for event in client.watch(service="shout"):
+                ready.set()
+                if event.over:
+                    ended.append(event.id)
+                if event.gap or len(ended) == 1500:
+                    return
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        self.assertTrue(ready.wait(harness.PATIENCE))
+        ids = [answer.id for answer in client.map("shout", ["x"] * 1500, window=32, progress=False)]
+        thread.join(3 * harness.PATIENCE)
+        self.assertEqual(sorted(ended), sorted(ids))
+        told = missed = 0
+        while told + missed < 4500:
+            event = next(slow)
+            told, missed = told + 1, missed + event.left_out
+            if told == 1024:
+                client.submit("shout", "x")  # what comes behind a gap tells of it
+        self.assertGreater(missed, 1500)
+
+    def test_refusals_are_errors_and_a_closed_client_ends_it(self):
+        client = self.connect()
+        with self.assertRaises(lanemq.BadRequestError):
+            next(client.watch(lane="nowhere"))
+        for wrong, error in (({"id": ""}, ValueError), ({"lane": 7}, TypeError)):
+            with self.assertRaises(error):
+                client.watch(**wrong)
+        events = client.watch()
+        self.assertEqual(next(events).what, "watching")
+        client.close()
+        with self.assertRaises(lanemq.CancelledError):
+            next(events)
+
+    def test_ctrl_c_ends_it(self):
+        program = self.script("""
+            from lanemq import Client
+            with Client() as client:
+                try:
+                    for event in client.watch():
+                        print(event.what, flush=True)
+                except KeyboardInterrupt:
+                    print(client.ping().version, flush=True)
+            """)
+        self.assertEqual(program.line(), "watching")
+        program.signal(signal.SIGINT)
+        self.assertTrue(program.line())
+        self.assertEqual(program.wait(), 0)
+
+    def test_asyncio(self):
+        self.serve({"shout": shout})
+
+        async def main():
+            async with lanemq.AsyncClient(self.room.broker.clients) as client:
+                async with client.watch(id="a") as events:
+                    self.assertEqual((await anext(events)).what, "watching")
+                    await client.submit("shout", "x", id="a")
+                    self.assertEqual([(await anext(events)).what for _ in range(3)], ["accepted", "started", "ended"])
+                    with self.assertRaises(asyncio.TimeoutError):
+                        await asyncio.wait_for(anext(events), 0.2)
+                with self.assertRaises(StopAsyncIteration):
+                    await anext(events)
+
+        asyncio.run(asyncio.wait_for(main(), harness.PATIENCE))
+
+
 class Interrupted(SdkCase):
     MAP = """
         import sys
@@ -717,6 +808,20 @@ class RestartCase(SdkCase):
 
 
 class Restarted(RestartCase):
+    def test_a_watch_goes_on_in_the_next_life_and_says_so(self):
+        self.serve({"shout": shout})
+        client = self.connect()
+        with client.watch(service="shout") as events:
+            self.assertEqual((next(events).what), "watching")
+            client.submit("shout", "x", id="before")
+            self.assertEqual([next(events).what for _ in range(3)], ["accepted", "started", "ended"])
+            self.restart()
+            again = next(events)
+            self.assertEqual((again.what, again.gap, again.seq), ("watching", True, 0))
+            client.submit("shout", "x", id="after")
+            self.assertEqual([(event.what, event.id, event.gap) for event in (next(events) for _ in range(3))],
+                             [("accepted", "after", False), ("started", "after", False), ("ended", "after", False)])
+
     def test_a_submit_gets_its_answer_from_the_next_life(self):
         held = Held()
         self.serve({"held": held})

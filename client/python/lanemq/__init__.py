@@ -14,25 +14,25 @@
 docs/guides/python.md is the guide, docs/protocol.md what goes over the wire.
 """
 
-from .aio import AsyncClient, AsyncStream
-from .client import Client, Stream
+from .aio import AsyncClient, AsyncStream, AsyncWatch
+from .client import Client, Stream, Watch
 from .errors import (
     BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError,
     DrainingError, ForbiddenError, GoneError, InternalError, LaneFullError, LaneMQError, LimitedError,
     NotFoundError, NotOverError, PausedError, SlowReaderError, StoreFullError, TooLargeError, UnauthorizedError,
     UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, StalledError, WorkerLostError)
 from .failures import (Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry)
-from .types import Accepted, Answer, Body, Cost, Duration, Explanation, Job, JobOptions, Pong, Status
+from .types import Accepted, Answer, Body, Cost, Duration, Event, Explanation, Job, JobOptions, Pong, Status
 from .worker import JobCall, Result, Service, Worker, WorkerRefusedError, worker
 
 __all__ = [
-    "Accepted", "Answer", "AsyncClient", "AsyncStream", "BadRequestError", "Body", "BytesFullError",
+    "Accepted", "Answer", "AsyncClient", "AsyncStream", "AsyncWatch", "BadRequestError", "Body", "BytesFullError",
     "CancelledError", "Client", "ClientFullError", "ConflictError", "Cost", "DeadlineError", "DrainingError",
-    "Duration", "Explanation", "Failure", "ForbiddenError", "GoneError", "InternalError", "Job", "JobCall",
+    "Duration", "Event", "Explanation", "Failure", "ForbiddenError", "GoneError", "InternalError", "Job", "JobCall",
     "JobCancelled", "JobOptions", "LaneFullError", "LaneMQError", "Limited", "LimitedError", "NotFoundError",
     "NotOverError", "OutOfTime", "Overloaded", "PausedError", "Permanent", "Pong", "Quota", "Released",
     "Result", "Retry", "Service", "SlowReaderError", "StalledError", "Status", "StoreFullError", "Stream", "TooLargeError",
     "UnauthorizedError", "UnsatisfiableError", "UpstreamFailedError", "UpstreamQuotaError",
-    "UpstreamRejectedError", "Worker", "WorkerLostError", "WorkerRefusedError", "worker",
+    "UpstreamRejectedError", "Watch", "Worker", "WorkerLostError", "WorkerRefusedError", "worker",
 ]
 __version__ = "0.1.0"

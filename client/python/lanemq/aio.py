@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
-from .base import ClientBase, submit_request
+from .base import ClientBase, submit_request, watch_request
 from .engine import CLOSE_TIMEOUT, control, make_id
 from .errors import LaneMQError
 from .explain import explain
 from .mapping import WINDOW, MapRun, Outcome, Progress
-from .session import Piece, Request
-from .types import Accepted, Answer, Body, Explanation, Job, JobOptions, Pong, Status
+from .session import Change, Piece, Request
+from .types import Accepted, Answer, Body, Event, Explanation, Job, JobOptions, Pong, Status
 
 
 class LoopSink:
@@ -128,6 +128,13 @@ class AsyncClient(ClientBase):
         mailbox = Mailbox()
         return AsyncStream(self, control("follow", id, sink=self._bound(), token=mailbox.put, from_seq=first, timeout=None),
                            mailbox, False)
+
+    def watch(self, *, id: str | None = None, client: str | None = None, lane: str | None = None,
+              service: str | None = None) -> AsyncWatch:
+        """As Client.watch; `async for` reads the events. It begins when the first one is asked for."""
+        mailbox = Mailbox()
+        filter = {"id": id, "client": client, "lane": lane, "service": service}
+        return AsyncWatch(self, watch_request(filter, self._bound(), mailbox.put), mailbox)
 
     @overload
     def map(self, service: str, bodies: Iterable[Body | Job], *, ordered: bool = ..., window: int = ...,
@@ -270,6 +277,58 @@ class AsyncStream:
         self._leave()
 
     async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        self._leave()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_over"):
+            self._leave()
+
+
+class AsyncWatch:
+    """As Watch, for `async for`."""
+
+    def __init__(self, client: AsyncClient, request: Request, mailbox: Mailbox) -> None:
+        self._client, self._request, self._mailbox = client, request, mailbox
+        self._events: deque[Any] = deque()
+        self._begun = self._over = False
+
+    def __aiter__(self) -> AsyncWatch:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._over:
+            raise StopAsyncIteration
+        try:
+            if not self._begun:
+                self._begun = True
+                await self._client._begin([self._request], True)
+            if not self._events:
+                self._events.extend(await self._mailbox.take())
+        except BaseException:
+            self._leave()
+            raise
+        event = self._events.popleft()
+        if isinstance(event, Change):
+            self._client._engine.took(event)
+            return event.event
+        self._over = True
+        raise event
+
+    def _leave(self) -> None:
+        if not self._over:
+            self._over = True
+            if self._begun:
+                self._client._engine.abandon([self._request])
+
+    async def aclose(self) -> None:
+        """Follows no more."""
+        self._leave()
+
+    async def __aenter__(self) -> AsyncWatch:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None,

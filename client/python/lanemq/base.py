@@ -59,3 +59,9 @@ def submit_request(kind: str, service: str, body: Body, id: str | None, options:
     if id is not None:
         wire.check_name("id", id)
     return Request(kind, id or make_id(), submit=submit, body=body_bytes(body), sink=sink, token=token, timeout=timeout)
+
+
+def watch_request(filter: Mapping[str, str | None], sink: Sink, token: Any) -> Request:
+    """Raises TypeError or ValueError for what is no name."""
+    fields = {name: wire.check_name(name, value) for name, value in filter.items() if value is not None}
+    return Request("watch", sink=sink, token=token, filter=fields)

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
-from .base import ClientBase, submit_request
+from .base import ClientBase, submit_request, watch_request
 from .engine import CLOSE_TIMEOUT, ThreadSink, control, make_id
 from .errors import LaneMQError
 from .explain import explain
 from .mapping import WINDOW, MapRun, Progress
-from .session import Piece, Request
-from .types import Accepted, Answer, Body, Explanation, Job, JobOptions, Pong, Status
+from .session import Change, Piece, Request
+from .types import Accepted, Answer, Body, Event, Explanation, Job, JobOptions, Pong, Status
 
 #: How long a call that is interrupted waits until the broker has heard that its jobs are cancelled.
 INTERRUPTED_TIMEOUT = 3.0
@@ -93,6 +93,17 @@ class Client(ClientBase):
         and then what comes. A stream that is followed is not cancelled when it is left."""
         sink = ThreadSink()
         return Stream(self, control("follow", id, sink=sink, from_seq=first, timeout=None), sink, False)
+
+    def watch(self, *, id: str | None = None, client: str | None = None, lane: str | None = None,
+              service: str | None = None) -> Watch:
+        """Follows what becomes of jobs: those that all of this fits, of any client. An iterator of events without an end.
+
+        The first event is `watching`: from then on no change goes untold. It comes again, with `gap`, after each connection that
+        was lost; ask `status` of what you have to know then. A reader that is 1024 events behind misses some, and the next one
+        it gets says so (`gap`, `left_out`). Ends with a LaneMQError where the broker refuses the watch, or the client is closed.
+        """
+        sink = ThreadSink()
+        return Watch(self, watch_request({"id": id, "client": client, "lane": lane, "service": service}, sink, None), sink)
 
     @overload
     def map(self, service: str, bodies: Iterable[Body | Job], *, ordered: bool = ..., window: int = ...,
@@ -234,6 +245,56 @@ class Stream:
             self._client._give_up([self._request])
 
     def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_over", True):
+            self._over = True
+            self._client._engine.abandon([self._request])
+
+
+class Watch:
+    """Events of jobs, as Client.watch() says: an iterator. Of one thread."""
+
+    def __init__(self, client: Client, request: Request, sink: ThreadSink) -> None:
+        self._client, self._request, self._sink = client, request, sink
+        self._events: deque[tuple[Any, Any]] = deque()  # bounded by session.UNREAD_EVENTS_MAX
+        self._over = False
+        try:
+            client._begin([request], True)
+        except BaseException:
+            self._over = True
+            raise
+
+    def __iter__(self) -> Watch:
+        return self
+
+    def __next__(self) -> Event:
+        if self._over:
+            raise StopIteration
+        try:
+            if not self._events:
+                self._events.extend(self._sink.take())
+        except BaseException:
+            self.close()
+            raise
+        event = self._events.popleft()[1]
+        if isinstance(event, Change):
+            self._client._engine.took(event)
+            return event.event
+        self._over = True
+        raise event
+
+    def close(self) -> None:
+        """Follows no more."""
+        if not self._over:
+            self._over = True
+            self._client._give_up([self._request])
+
+    def __enter__(self) -> Watch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:

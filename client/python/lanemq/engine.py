@@ -18,7 +18,7 @@ from typing import Any
 from . import settings, wire
 from .drive import Driver
 from .errors import ClientFullError, LaneMQError, TooLargeError
-from .session import CONTROL_TIMEOUT, Request, Session, Sink, closed_error
+from .session import CONTROL_TIMEOUT, Change, Request, Session, Sink, closed_error
 
 LOG = logging.getLogger("lanemq")
 #: Requests without an answer, of one client.
@@ -164,6 +164,10 @@ class Engine:
         self._inbox.append((self._seen, (ref, seq)))
         self._driver.wake()
 
+    def took(self, change: Change) -> None:
+        self._inbox.append((self._took, change))
+        self._driver.wake()
+
     def wait_until_idle(self, timeout: float) -> bool:
         """Until the broker has answered all there is: what was cancelled, mostly."""
         return self._idle.wait(timeout)
@@ -197,6 +201,9 @@ class Engine:
 
     def _seen(self, said: tuple[int, int], now: float) -> None:
         self._session.seen(*said, now)
+
+    def _took(self, change: Change, _: float) -> None:
+        self._session.took(change)
 
     def _abandon(self, what: tuple[Request, Abandoned], now: float) -> None:
         request, abandoned = what

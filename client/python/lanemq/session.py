@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from . import wire
 from .errors import (REFUSALS, CancelledError, DeadlineError, GoneError, LaneMQError, NotOverError, TooLargeError,
                      UnauthorizedError, error_of)
-from .types import Accepted, Answer, Pong, Status, Submit, status_of
+from .types import Accepted, Answer, Event, Pong, Status, Submit, event_of, status_of
 
 PING_AFTER = 1.0  # of silence
 REOPEN_AFTER = 3.0  # of silence: a new connection
@@ -44,11 +44,19 @@ CONTROL_TIMEOUT = 10.0  # of ping, status, cancel and leave
 REFUSED_PAUSE = 0.25
 REFUSED_SPREAD_MAX = 1.0  # so that those who were refused together do not come together
 
+#: A broker lets go of a watch of which it hears nothing for 30 s.
+RENEW_EVERY = 10.0
+#: What a reader of a watch has taken is said so many events at a time: a quarter of what the broker sends ahead.
+SEEN_EVENTS = wire.WATCH_EVENTS_MAX // 4
+#: Events that wait for a reader of a watch. The broker sends a quarter of that ahead on one connection; a reader that is behind over
+#: several loses some.
+UNREAD_EVENTS_MAX = 4 * wire.WATCH_EVENTS_MAX
+
 OWN_REF = 0  # of the session's pings
 PROBE_REF = 2**53  # of its probes; refs of requests count from 1
 
 OPS = {"submit": "submit", "stream": "submit", "leave": "submit", "fetch": "fetch", "follow": "fetch", "status": "status",
-       "cancel": "cancel", "ping": "ping"}
+       "cancel": "cancel", "ping": "ping", "watch": "watch"}
 
 
 class Sink(Protocol):
@@ -87,14 +95,35 @@ class Reading:
         self.ends_without_pieces = 0
 
 
+class Following:
+    """How far a watch is on one connection. All numbers are of events."""
+
+    __slots__ = ("begun", "next", "taken", "said", "seen_due", "lost", "left_out")
+
+    def __init__(self, lost: bool) -> None:
+        self.begun = self.seen_due = False
+        self.next = self.taken = self.said = 0  # the next to come; the reader has all before `taken`, the broker knows before `said`
+        self.lost, self.left_out = lost, 0  # what the next event has to tell: that some were left out, and how many
+
+
+class Change:
+    """An event of a watch, for the sink of its request. Its reader then says `took(change)`."""
+
+    __slots__ = ("ref", "following", "event")
+
+    def __init__(self, ref: int, following: Following, event: Event) -> None:
+        self.ref, self.following, self.event = ref, following, event
+
+
 class Request:
     """A request of a caller's; a session has it until it ends."""
 
     __slots__ = ("ref", "kind", "op", "id", "submit", "body", "body_bytes", "sink", "token", "asked", "deadline", "sent_at",
-                 "refused_at", "refusals", "reading", "wait_until")
+                 "refused_at", "refusals", "reading", "wait_until", "filter", "following", "unread")
 
     def __init__(self, kind: str, id: str = "", *, submit: Submit | None = None, body: bytes = b"", sink: Sink | None = None,
-                 token: Any = None, from_seq: int | None = None, timeout: float | None = None) -> None:
+                 token: Any = None, from_seq: int | None = None, timeout: float | None = None,
+                 filter: wire.Fields | None = None) -> None:
         self.ref = 0
         self.kind, self.op = kind, OPS[kind]
         self.id, self.submit, self.body, self.sink, self.token = id, submit, body, sink, token
@@ -107,6 +136,9 @@ class Request:
         self.refused_at: float | None = None  # when it is sent again
         self.refusals = 0
         self.reading = Reading(from_seq or 0, kind == "follow") if kind in ("stream", "follow") else None
+        self.filter = filter  # of a watch: whose changes
+        self.following = Following(lost=False) if kind == "watch" else None
+        self.unread = 0  # events that its reader has not taken
 
 
 class Counters:
@@ -161,6 +193,8 @@ class Session:
             request.deadline += now
         if request.deadline is not None:
             self._at(request.deadline, ref, "deadline")
+        if request.following is not None:
+            self._at(now + RENEW_EVERY, ref, "renew")
         self._pending[ref] = request
         self._to_send.append(ref)
 
@@ -171,6 +205,8 @@ class Session:
         if request is None:
             return False
         self._forget(request)
+        if request.following is not None and request.sent_at is not None:
+            self._own.append(wire.encode("watch", {"stop": True, "ref": ref}))
         if request.op != "submit" or request.sent_at is None:
             return False
         self.begin(Request("cancel", request.id, timeout=CONTROL_TIMEOUT, sink=sink), now)
@@ -203,6 +239,23 @@ class Session:
         elif reading.seen_at is None:
             reading.seen_at = now + SEEN_AFTER
             self._at(reading.seen_at, ref, "seen")
+
+    def took(self, change: Change) -> None:
+        """The reader of a watch has taken an event, and with it all before."""
+        request = self._pending.get(change.ref)
+        if request is None:
+            return
+        request.unread -= 1
+        following = change.following
+        if following is not request.following or change.event.what == "watching":  # nobody asks about an earlier connection's
+            return
+        following.taken = change.event.seq + 1
+        self._say_seen(request, following)
+
+    def _say_seen(self, request: Request, following: Following) -> None:
+        if following.taken - following.said >= SEEN_EVENTS and not following.seen_due:
+            following.seen_due = True
+            self._seens.append(request.ref)
 
     def end_all(self, error: Callable[[str], LaneMQError]) -> None:
         """Ends all requests, each with an error for its id."""
@@ -250,6 +303,8 @@ class Session:
         self.counters.reconnected += 1
         for request in self._pending.values():
             request.refused_at = None
+            if request.following is not None:
+                self._follow_anew(request)
             if (reading := request.reading) is not None:
                 # A job without any piece may be unknown to the broker, so it is submitted again.
                 reading.by_fetch = request.kind == "follow" or reading.next > reading.first
@@ -319,6 +374,9 @@ class Session:
             if not reading.seen_due:
                 reading.seen_due = True
                 self._seens.append(request.ref)
+        elif which == "renew" and request.following is not None:
+            self._at(now + RENEW_EVERY, request.ref, "renew")
+            self._to_send.append(request.ref)
         elif which == "fetch" and reading is not None and reading.fetch_at == when:
             self._fetch(request)
 
@@ -359,6 +417,9 @@ class Session:
             return self._own.popleft()
         while self._seens:
             request = self._pending.get(self._seens.popleft())
+            if request is not None and (following := request.following) is not None and following.seen_due:
+                following.seen_due, following.said = False, following.taken
+                return wire.encode("seen", {"seq": following.taken - 1, "ref": request.ref})
             if request is not None and request.reading is not None and request.reading.seen_due:
                 self._said_all(request.reading)
                 return wire.encode("seen", {"seq": request.reading.taken - 1, "ref": request.ref})
@@ -382,7 +443,10 @@ class Session:
             self._said_all(request.reading)
             return wire.encode("fetch", {"id": request.id, "wait_ms": FETCH_WAIT_MS_MAX, "from_seq": request.reading.taken,
                                          "ref": request.ref})
-        fields: wire.Fields = {"ref": request.ref}
+        fields: wire.Fields = {**(request.filter or {}), "ref": request.ref}
+        if request.following is not None and not self._said_batch and self._batch_max > 1:
+            self._said_batch = True
+            fields["batch"] = self._batch_max
         if request.id:
             fields["id"] = request.id
         return wire.encode(request.op, fields)
@@ -472,6 +536,10 @@ class Session:
         elif op == "result":
             if request.kind in ("submit", "stream", "follow", "fetch") and not self._lacks_pieces(request, fields):
                 self._answer(request, Answer(request.id, body, fields))
+        elif op == "event":
+            self._on_event(request, fields)
+        elif op == "watching":
+            self._on_watching(request, fields)
         elif op == "chunk":
             self._on_chunk(request, fields, body, now)
         elif op == "error":
@@ -500,6 +568,9 @@ class Session:
             request.refused_at = due
             self._at(due, request.ref, "refused")
             return
+        if request.following is not None and code == "slow_reader":  # the broker has let go of it, and it begins anew
+            self._follow_anew(request)
+            return self._to_send.append(request.ref)
         if code != "gone" and self._lacks_pieces(request, fields):
             return
         self._answer(request, error_of(
@@ -522,6 +593,58 @@ class Session:
             state = fields.get("state", "unknown")
             self._answer(request, NotOverError(f"the job is {state}; its answer did not come in time", state=state,
                                                id=request.id))
+
+    # ---- watches ----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _follow_anew(request: Request) -> Following:
+        before = request.following
+        assert before is not None
+        request.following = Following(before.begun or before.lost)
+        request.following.left_out = before.left_out
+        return request.following
+
+    def _on_watching(self, request: Request, fields: wire.Fields) -> None:
+        following, seq = request.following, fields["seq"]
+        if following is None:
+            self.counters.dropped_answers += 1
+            return
+        if following.begun and seq == following.next and not following.lost:
+            return  # a renewal
+        if following.begun and seq < following.next:  # the broker had let go of it, and has it anew
+            following = self._follow_anew(request)
+        if following.begun:  # the last events found no room on their way
+            following.lost, following.left_out = True, following.left_out + seq - following.next
+        else:
+            following.taken = following.said = seq
+        following.begun, following.next = True, seq
+        self._tell(request, following, {"what": "watching", "seq": seq})
+
+    def _on_event(self, request: Request, fields: wire.Fields) -> None:
+        following, seq = request.following, fields["seq"]
+        if following is None or not following.begun or seq < following.next:
+            self.counters.dropped_answers += 1
+            return
+        missing = fields.get("left_out", 0) + seq - following.next  # those in between found no room on their way
+        if missing or fields.get("gap"):
+            following.lost, following.left_out = True, following.left_out + missing
+        following.next = seq + 1
+        self._tell(request, following, fields)
+
+    def _tell(self, request: Request, following: Following, fields: wire.Fields) -> None:
+        """Hands an event to the reader, or leaves it out where too many wait for it."""
+        if request.unread >= UNREAD_EVENTS_MAX:
+            following.lost = True
+            if fields["what"] != "watching":
+                following.left_out += 1
+                following.taken = following.next
+                self._say_seen(request, following)
+            return
+        event = event_of(fields, following.lost, following.left_out)
+        following.lost, following.left_out = False, 0
+        if request.sink is not None:
+            request.unread += 1
+            self.events.append((request.sink, request.token, Change(request.ref, following, event)))
 
     # ---- streams ----------------------------------------------------------------------------------------------
 

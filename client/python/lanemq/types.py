@@ -188,6 +188,60 @@ class Pong:
     broker_time: float
 
 
+@dataclass(frozen=True)
+class Event:
+    """What has become of a job. docs/protocol.md says which fields go with which `what`."""
+
+    #: accepted, queued, started, adopted, progress, requeued, moved, ended or redriven; or `watching`: from now on no change
+    #: goes untold. That is the first one, and comes again, with `gap`, after each connection that was lost.
+    what: str
+    #: Its number since the last `watching`.
+    seq: int
+    id: str = ""
+    #: Of the job from now on.
+    state: str = ""
+    lane: str | None = None
+    service: str | None = None
+    client: str | None = None
+    model: str | None = None
+    #: Of `moved`: the lane before.
+    from_lane: str | None = None
+    worker: str | None = None
+    #: Of `requeued` why, of `ended` that of the error.
+    code: str | None = None
+    attempts: int = 0
+    #: Seconds: of a job that is delayed how long it still is; of `ended` how long it waited and ran.
+    delay: float | None = None
+    queued: float | None = None
+    ran: float | None = None
+    #: Of `ended`: it is kept among the dead, and may be run again.
+    dead: bool = False
+    #: Of `progress`.
+    pct: int | None = None
+    note: str = ""
+    #: When, by the broker's clock: seconds since 1970.
+    at: float = 0.0
+    #: Changes right before this one were left out; how many, where that is known.
+    gap: bool = False
+    left_out: int = 0
+
+    @property
+    def over(self) -> bool:
+        return self.what == "ended"
+
+
+def event_of(fields: Mapping[str, Any], gap: bool, left_out: int) -> Event:
+    def seconds(name: str) -> float | None:
+        return None if fields.get(name) is None else fields[name] / 1000
+
+    return Event(what=fields["what"], seq=fields["seq"], id=fields.get("id", ""), state=fields.get("state", ""),
+                 lane=fields.get("lane"), service=fields.get("service"), client=fields.get("client"), model=fields.get("model"),
+                 from_lane=fields.get("from_lane"), worker=fields.get("worker"), code=fields.get("code"),
+                 attempts=fields.get("attempts", 0), delay=seconds("delay_ms"), queued=seconds("queued_ms"), ran=seconds("ran_ms"),
+                 dead=fields.get("dead", False), pct=fields.get("pct"), note=fields.get("note", ""),
+                 at=fields.get("at_ms", 0) / 1000, gap=gap, left_out=left_out)
+
+
 def status_of(fields: Mapping[str, Any]) -> Status:
     eta, silent = fields.get("eta_ms"), fields.get("silent_ms")
     return Status(id=fields.get("id", ""), state=fields.get("state", "unknown"), lane=fields.get("lane"),

@@ -23,6 +23,7 @@ DURATION_MS_MAX = 31_536_000_000
 INT_MAX = 2**63 - 1
 STREAM_CHUNKS_MAX = 64
 STREAM_BYTES_MAX = 262_144
+WATCH_EVENTS_MAX = 1024
 CAPACITY_MAX = 1024
 LIST_ENTRIES_MAX = 256
 #: Bodies up to here travel inside the header: one frame is cheaper than two.

@@ -263,5 +263,114 @@ class Streams(Case):
         self.assertEqual((type(error), error.chunks), (errors.GoneError, 2))
 
 
+class Watches(Case):
+    def watch(self, **filter):
+        self.request = Request("watch", sink=Inbox(), token="w", filter=filter)
+        return self.begin(self.request)
+
+    def hear(self, first, count=1, **more):
+        for seq in range(first, first + count):
+            tell(self.session, "event", {"ref": 1, "seq": seq, "what": "ended", "id": f"j{seq}", "state": "succeeded", "at_ms": 1500, **more})
+
+    def came(self):
+        """The events that wait for the reader."""
+        return outcomes(self.session)
+
+    def shown(self):
+        return [(change.event.what, change.event.seq, change.event.gap, change.event.left_out) for change in self.came()]
+
+    def test_a_watch_begins_says_what_comes_and_is_renewed(self):
+        self.assertEqual(self.watch(client="me", lane="low"), [("watch", {"client": "me", "lane": "low", "ref": 1, "batch": 256}, b"")])
+        self.hear(0)
+        self.assertEqual(self.came(), [])  # nothing comes before `watching`
+        tell(self.session, "watching", {"ref": 1, "seq": 0})
+        self.hear(0, 2)
+        first, *changes = self.came()
+        self.assertEqual((first.event.what, first.event.gap), ("watching", False))
+        self.assertEqual([(each.event.id, each.event.seq, each.event.at) for each in changes], [("j0", 0, 1.5), ("j1", 1, 1.5)])
+        renewed = []
+        for now in range(1, 25):
+            tell(self.session, "pong", {"ref": 0}, now=now)  # the broker is there
+            self.session.advance(now)
+            renewed += [(now, fields) for op, fields, _ in said(self.session, now) if op == "watch"]
+            tell(self.session, "watching", {"ref": 1, "seq": 2}, now=now)
+        self.assertEqual(renewed, [(now, {"client": "me", "lane": "low", "ref": 1}) for now in (10, 20)])
+        self.assertEqual(self.came(), [])
+
+    def test_what_the_reader_took_is_confirmed_and_no_more(self):
+        self.watch()
+        tell(self.session, "watching", {"ref": 1, "seq": 0})
+        self.hear(0, 600)
+        changes = self.came()
+        self.assertEqual(said(self.session, 0), [])
+        for change in changes[:256]:  # `watching` and 255 events
+            self.session.took(change)
+        self.assertEqual(said(self.session, 0), [])
+        self.session.took(changes[256])
+        self.assertEqual(said(self.session, 0), [("seen", {"seq": 255, "ref": 1}, b"")])
+
+    def test_what_was_left_out_is_told(self):
+        self.watch()
+        tell(self.session, "watching", {"ref": 1, "seq": 0})
+        self.hear(0)
+        self.hear(1, gap=True, left_out=5)
+        self.hear(4)  # a hole
+        tell(self.session, "watching", {"ref": 1, "seq": 7})  # a hole at the end
+        self.hear(7)
+        self.assertEqual(self.shown(), [("watching", 0, False, 0), ("ended", 0, False, 0), ("ended", 1, True, 5), ("ended", 4, True, 2),
+                                        ("watching", 7, True, 2), ("ended", 7, False, 0)])
+
+    def test_another_connection_and_a_broker_that_let_go_begin_anew_and_say_so(self):
+        self.watch(id="j")
+        tell(self.session, "watching", {"ref": 1, "seq": 0})
+        self.hear(0, 3)
+        old = self.came()
+        again = ("watch", {"id": "j", "ref": 1, "batch": 256}, b"")
+        self.assertEqual(self.reopen(1.0), [again])
+        self.hear(3)  # of the connection before
+        tell(self.session, "watching", {"ref": 1, "seq": 0})
+        self.hear(0, 300)
+        self.assertEqual(self.shown()[:2], [("watching", 0, True, 0), ("ended", 0, False, 0)])
+        for change in old * 100:  # what was taken of the first one confirms nothing of the second
+            self.session.took(change)
+        self.assertEqual(said(self.session, 1.0), [])
+        tell(self.session, "error", {"ref": 1, "code": "slow_reader", "message": "m"})
+        self.assertEqual([op for op, _, _ in said(self.session, 1.0)], ["watch"])
+        tell(self.session, "watching", {"ref": 1, "seq": 0})
+        self.assertEqual(self.shown(), [("watching", 0, True, 0)])
+        self.hear(0, 3)
+        self.came()
+        tell(self.session, "watching", {"ref": 1, "seq": 0})  # the error was lost
+        self.hear(0)
+        self.assertEqual(self.shown(), [("watching", 0, True, 0), ("ended", 0, False, 0)])
+
+    def test_a_reader_that_takes_nothing_has_a_bound(self):
+        self.watch()
+        for life in range(8):
+            tell(self.session, "watching", {"ref": 1, "seq": 0})
+            self.hear(0, 1024)
+            self.reopen(life + 1.0)
+        changes = self.came()
+        self.assertEqual(len(changes), 4096)
+        for change in changes:
+            self.session.took(change)
+        tell(self.session, "watching", {"ref": 1, "seq": 0})
+        [change] = self.came()
+        self.assertEqual((change.event.what, change.event.gap), ("watching", True))
+        self.assertEqual(change.event.left_out, 8 * 1024 - (4096 - 4))
+
+    def test_a_watch_that_is_left_is_stopped_and_one_that_is_refused_ends(self):
+        self.watch()
+        self.assertFalse(self.session.abandon(1, 0.0))
+        self.assertEqual(said(self.session, 0), [("watch", {"stop": True, "ref": 1}, b"")])
+        self.assertEqual((self.session.pending, self.session.freed), (0, 1))
+        tell(self.session, "watching", {"ref": 1, "seq": 0, "stop": True})
+        self.assertEqual(self.came(), [])
+        self.begin(Request("watch", sink=Inbox(), token="w", filter={}))
+        tell(self.session, "error", {"ref": 2, "code": "bytes_full", "message": "m", "limiter": "watchers_max"})
+        [error] = self.came()
+        self.assertEqual((type(error), error.limiter), (errors.BytesFullError, "watchers_max"))
+
+
 if __name__ == "__main__":
     unittest.main()
