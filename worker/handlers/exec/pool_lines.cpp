@@ -10,6 +10,7 @@
 
 #include "common/json/base64.hpp"
 #include "common/json/members.hpp"
+#include "worker/handlers/extras.hpp"
 
 namespace lanemq::worker {
 namespace {
@@ -37,14 +38,9 @@ void add_raw(std::string& line, std::string_view name, std::string_view msgpack)
   line.append(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Adds the `x-` fields, which are msgpack keys and values in turn.
+/// Adds the `x-` fields.
 void add_extras(std::string& line, const wire::Extras& extras) {
-  if (extras.count == 0) return;
-  std::string map{static_cast<char>(0xDE), static_cast<char>(extras.count >> 8),
-                  static_cast<char>(extras.count)};
-  map += extras.bytes;
-  const Json values = Json::from_msgpack(map.begin(), map.end(), true, false);
-  if (!values.is_object()) return;
+  const Json values = extras_as_json(extras);
   for (const auto& [name, value] : values.items())
     line.append(",")
         .append(json_text(name))
