@@ -24,10 +24,10 @@ class Url {
     if (!handle_) return "no memory";
     return code_ == CURLUE_OK ? std::string() : curl_url_strerror(code_);
   }
-  std::string part(CURLUPart which) const {
+  std::string part(CURLUPart which, unsigned flags = 0) const {
     char* text = nullptr;
     std::string value;
-    if (curl_url_get(handle_.get(), which, &text, 0) == CURLUE_OK) value = text;
+    if (curl_url_get(handle_.get(), which, &text, flags) == CURLUE_OK) value = text;
     curl_free(text);
     return value;
   }
@@ -36,6 +36,12 @@ class Url {
   std::unique_ptr<CURLU, void (*)(CURLU*)> handle_;
   CURLUcode code_ = CURLUE_OUT_OF_MEMORY;
 };
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
+  return text;
+}
 
 bool is_own_v4(std::uint32_t address) {
   const auto is_in = [&](std::uint32_t network, int bits) { return (address ^ network) >> (32 - bits) == 0; };
@@ -62,10 +68,17 @@ std::string http_url_problem(const std::string& url) {
   return {};
 }
 
+HttpUrlParts parts_of_url(const std::string& url) {
+  const Url read(url);
+  const std::string query = read.part(CURLUPART_QUERY);
+  return {.scheme = read.part(CURLUPART_SCHEME),
+          .host = lower_case(read.part(CURLUPART_HOST)),
+          .port = static_cast<std::uint16_t>(std::stoul(read.part(CURLUPART_PORT, CURLU_DEFAULT_PORT))),
+          .target = read.part(CURLUPART_PATH) + (query.empty() ? "" : "?" + query)};
+}
+
 bool is_own_host(const std::string& url) {
-  std::string host = Url(url).part(CURLUPART_HOST);
-  std::transform(host.begin(), host.end(), host.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
+  std::string host = lower_case(Url(url).part(CURLUPART_HOST));
   if (host.starts_with('[')) {
     host = host.substr(1, host.find(']') - 1);
     in6_addr address{};

@@ -6,12 +6,15 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <list>
 #include <map>
 #include <set>
 #include <stdexcept>
 #include <utility>
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -52,6 +55,16 @@ struct CloseEasy {
 };
 [[noreturn]] void throw_system(const char* what) {
   throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+}
+
+std::string text_of(const sockaddr& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const bool is_v4 = address.sa_family == AF_INET;
+  const void* const bytes =
+      is_v4 ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(address).sin_addr)
+            : &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  inet_ntop(is_v4 ? AF_INET : AF_INET6, bytes, text.data(), text.size());
+  return text.data();
 }
 
 /// Whether a URL's scheme is https, ignoring case.
@@ -173,6 +186,9 @@ class HttpClient::Engine {
     UpstreamHeaders headers;
     long status = 0;  ///< of the answer; set together with its body
     std::string answer;
+    std::size_t answer_read = 0;  ///< bytes, of a call with a judge
+    std::string refused_address;  ///< the last one that the target did not admit
+    bool was_admitted = false;    ///< but another one was
 
     // Of an answer that a reader reads while it arrives:
     std::optional<bool> reads{};             ///< whether it is one; none: not known yet
@@ -365,6 +381,10 @@ class HttpClient::Engine {
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, &call);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &Engine::on_new_socket);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, &call);
+    if (call.target->about->admits) {
+      curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &Engine::on_open_socket);
+      curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &call);
+    }
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &Engine::on_request);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, &call);
   }
@@ -377,6 +397,7 @@ class HttpClient::Engine {
   static std::size_t on_body(char* data, std::size_t, std::size_t size, void* place) {
     Call& call = *static_cast<Call*>(place);
     if (!call.reads) call.engine->begin_answer(call);
+    if (call.request->judge) return take_judged({data, size}, call);
     if (*call.reads) return call.engine->read_answer({data, size}, call);
     if (call.status < 200 || call.status > 299) {
       const std::size_t limit = std::min(kErrorBodyMax, call.request->answer_bytes_max);
@@ -388,6 +409,13 @@ class HttpClient::Engine {
     if (call.over_limit) return 0;
     call.answer.append(data, size);
     return size;
+  }
+
+  static std::size_t take_judged(std::string_view bytes, Call& call) {
+    const std::size_t room = call.request->answer_bytes_max - call.answer.size();
+    call.answer.append(bytes.substr(0, room));
+    call.answer_read += bytes.size();
+    return call.answer_read > kJudgedBytesMax ? 0 : bytes.size();
   }
 
   /// Decides by an answer's headers what becomes of its body.
@@ -408,8 +436,39 @@ class HttpClient::Engine {
     return CURL_SOCKOPT_OK;
   }
 
-  static int on_request(void* place, char*, char*, int, int) {
+  /// For targets that do not admit every address. Libcurl tries the name's next one where this one is
+  /// refused.
+  static curl_socket_t on_open_socket(void* place, curlsocktype, curl_sockaddr* address) {
     Call& call = *static_cast<Call*>(place);
+    if (!is_admitted(call, address->addr)) return CURL_SOCKET_BAD;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  }
+
+  static bool is_admitted(Call& call, const sockaddr& address) {
+    const bool admits = call.target->about->admits(address);
+    call.was_admitted |= admits;
+    if (!admits) call.refused_address = text_of(address);
+    return admits;
+  }
+
+  /// The same for an address as libcurl writes it.
+  static bool is_admitted(Call& call, const char* text) {
+    if (!call.target->about->admits) return true;
+    sockaddr_in v4{};
+    sockaddr_in6 v6{};
+    v4.sin_family = AF_INET;
+    v6.sin6_family = AF_INET6;
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
+      return is_admitted(call, reinterpret_cast<const sockaddr&>(v4));
+    if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1)
+      return is_admitted(call, reinterpret_cast<const sockaddr&>(v6));
+    call.refused_address = text;
+    return false;
+  }
+
+  static int on_request(void* place, char* primary_ip, char*, int, int) {
+    Call& call = *static_cast<Call*>(place);
+    if (!is_admitted(call, primary_ip)) return CURL_PREREQFUNC_ABORT;
     // libcurl would resend a request by itself when a kept connection breaks. The upstream may have acted on
     // the first one, and the broker counts calls and retries.
     if (std::exchange(call.was_sent, true)) return CURL_PREREQFUNC_ABORT;
@@ -526,6 +585,7 @@ class HttpClient::Engine {
     const bool speaks_for_all =
         unreached && call.leads &&
         (code != CURLE_OPERATION_TIMEDOUT || Clock::now() - call.begun_at >= times_of(call).connect);
+    const std::string refused_address = call.was_admitted ? "" : call.refused_address;
     conclude(call, code);
     curl_multi_remove_handle(multi_, call.easy.get());
     retire(call);
@@ -533,6 +593,7 @@ class HttpClient::Engine {
     if (!speaks_for_all) return;
     // The waiting calls would fail the same way, one after the other.
     for (Call* waiting : std::exchange(target.waiting, {})) {
+      waiting->refused_address = refused_address;
       conclude(*waiting, code);
       retire(*waiting);
     }
@@ -542,6 +603,7 @@ class HttpClient::Engine {
   void conclude(Call& call, CURLcode code) {
     if (call.running && !call.reads) begin_answer(call);
     HttpCall& request = *call.request;
+    if (request.judge) return conclude_judged(call, code);
     if (call.reads.value_or(false)) return conclude_reading(call, code);
     if (code != CURLE_OK) return fail(call, broken(call, code));
     auto bytes = std::make_shared<const std::string>(std::move(call.answer));
@@ -565,6 +627,19 @@ class HttpClient::Engine {
       failure.body = call.error_cut && request.answers_json ? left_out_body(failure) : body;
       fail(call, std::move(failure));
     }
+  }
+
+  void conclude_judged(Call& call, CURLcode code) const {
+    std::optional<JobFailure> why;
+    if (code != CURLE_OK) why = broken(call, code);
+    const auto lasted = std::chrono::duration_cast<milliseconds>(Clock::now() - call.begun_at);
+    call.request->judge({.status = call.status,
+                         .headers = call.headers,
+                         .body = call.answer,
+                         .broken = std::move(why),
+                         .refused_address = call.was_admitted ? std::string_view() : call.refused_address,
+                         .lasted = lasted},
+                        call.request->done);
   }
 
   /// Replaces an error body that was cut: JSON that the SDKs of both APIs can read.
@@ -663,6 +738,8 @@ class HttpClient::Engine {
   Target& target_of(const std::shared_ptr<const HttpTarget>& about) {
     for (Target& target : targets_)
       if (target.about == about) return target;
+    // A call holds its target, too: these have none.
+    targets_.remove_if([](const Target& target) { return target.about.use_count() == 1; });
     Target& target = targets_.emplace_back();
     target.about = about;
     target.secure = is_secure(about->url);
@@ -676,8 +753,8 @@ class HttpClient::Engine {
   std::optional<TimePoint> timer_due_;
 
   std::size_t starts_left_ = kStartsPerTurn;
-  bool starts_wait_ = false;    ///< for the next turn
-  std::deque<Target> targets_;  ///< one a service; never moved
+  bool starts_wait_ = false;   ///< for the next turn
+  std::list<Target> targets_;  ///< those that somebody holds, and some that nobody holds any more
   std::map<wire::Lease, CallPtr, ByJob> active_;
   std::vector<CallPtr> idle_;                     ///< at most calls_max
   std::set<std::pair<TimePoint, Call*>> timers_;  ///< one for each call that has begun

@@ -3,16 +3,21 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <sys/socket.h>
 
 #include <lanemq/worker.hpp>
 
 #include "worker/handlers/http/answer_reader.hpp"
 #include "worker/handlers/http/http_headers.hpp"
+#include "worker/handlers/http/upstream_headers.hpp"
 
 namespace lanemq::worker {
 
@@ -33,13 +38,30 @@ struct HttpOptions {
   std::string ca_file{};       ///< PEM; empty: the system's authorities
 };
 
-/// Where a service's jobs go. Kept for as long as the client lives.
+/// Where calls go. What the client knows of a target, such as whether it can be reached, lives as long as
+/// somebody beside the client holds it: a service's only target does, targets that jobs name come and go.
 struct HttpTarget {
   std::string url;
   bool traced = false;  ///< calls carry the headers of W3C Trace Context, where their jobs have a trace
+  /// Whether calls may go to this address; null: to any. Asked for each address before a connection is made,
+  /// and for each request with the address of its connection: another target may have opened that. So what
+  /// a name stood for when somebody else looked it up does not count. Called on the loop's thread.
+  std::function<bool(const sockaddr&)> admits{};
 };
 
 enum class HttpMethod : unsigned char { post, get, del };
+
+/// How a call ended, for a CallJudge.
+struct CallReport {
+  long status = 0;  ///< below 200: no answer began
+  const UpstreamHeaders& headers;
+  std::string_view body;               ///< the first HttpCall::answer_bytes_max bytes
+  std::optional<JobFailure> broken{};  ///< why the answer is not whole, if it began at all
+  std::string_view refused_address{};  ///< where the target admitted none of the addresses: the last one
+  std::chrono::milliseconds lasted{0};
+};
+/// Ends a call's job. Called once for each call that was not cancelled.
+using CallJudge = std::function<void(const CallReport&, Completion&)>;
 
 /// One call: `body` goes to the target, the outcome to `done`.
 struct HttpCall {
@@ -56,6 +78,9 @@ struct HttpCall {
   std::optional<TimePoint> deadline;
   std::size_t answer_bytes_max = 0;        ///< of a collected answer
   std::unique_ptr<AnswerReader> reader{};  ///< null: the answer is collected
+  /// Says what the end means to the job, in place of what it means of a model API; null: nobody does. Of such
+  /// a call's answer HttpClient::kJudgedBytesMax bytes are read at the most. Not beside a reader.
+  CallJudge judge{};
   Completion done;
 };
 
@@ -70,6 +95,8 @@ class HttpClient {
  public:
   /// One turn reads answers for this long, and one answer more.
   static constexpr std::chrono::milliseconds kTurnTime{5};
+  /// Of the answer to a call with a judge: what is read before the call is broken off.
+  static constexpr std::size_t kJudgedBytesMax = std::size_t{64} * 1024;
 
   /// Throws std::runtime_error when the system lacks a resource.
   explicit HttpClient(HttpOptions options);

@@ -13,6 +13,25 @@ TEST(HttpUrl, has_a_host_and_no_credentials) {
     EXPECT_NE(http_url_problem(bad), "") << bad;
 }
 
+TEST(HttpUrl, has_the_parts_that_a_call_goes_by) {
+  struct Row {
+    const char *url, *scheme, *host;
+    int port;
+    const char* target;
+  };
+  for (const Row& row :
+       {Row{"https://A.Example/v1?x=%20#part", "https", "a.example", 443, "/v1?x=%20"},
+        Row{"http://a", "http", "a", 80, "/"}, Row{"HTTP://a:8080?q", "http", "a", 8080, "/?q"},
+        Row{"http://[0:0::1]:80/a", "http", "[::1]", 80, "/a"},
+        Row{"http://0x7f.1/", "http", "127.0.0.1", 80, "/"}}) {
+    const HttpUrlParts parts = parts_of_url(row.url);
+    EXPECT_EQ(parts.scheme, row.scheme);
+    EXPECT_EQ(parts.host, row.host);
+    EXPECT_EQ(parts.port, row.port);
+    EXPECT_EQ(parts.target, row.target);
+  }
+}
+
 TEST(HttpUrl, of_ones_own_network) {
   for (const char* own :
        {"http://127.0.0.1:8000/v1", "http://127.9.9.9", "http://10.0.0.1", "http://172.16.0.1",
