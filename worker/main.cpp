@@ -36,6 +36,8 @@
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/model/model_handler.hpp"
 #include "worker/handlers/plugin/plugin_handler.hpp"
+#include "worker/handlers/webhook/webhook_handler.hpp"
+#include "worker/hook_secrets.hpp"
 #include "worker/log_line.hpp"
 #include "worker/metrics/call_figures.hpp"
 #include "worker/metrics/metrics_server.hpp"
@@ -63,15 +65,20 @@ Log make_log(log::Level level) {
       .write = [](LogLevel line, std::string_view text) { log::write(static_cast<log::Level>(line), text); }};
 }
 
-/// A service with an upstream, and its secrets.
-struct UpstreamService {
-  ServiceSecrets secrets;
-  std::shared_ptr<CredentialBox> credentials;
+/// A service with secrets. Both may be called on another thread than the service's handler.
+struct SecretService {
+  std::string name;
+  std::function<std::vector<SecretChange>()> read_again;  ///< jobs that start from then on have the new ones
+  std::function<void()> hide_variables;
 };
 
 std::string unusable(const ServiceSettings& service, const std::string& reason) {
   return "service \"" + printable(service.name) + "\": the plugin " +
          printable(plugin_options(service).file) + " cannot be used: " + reason;
+}
+
+bool is_traced(TracedUpstreams which, const std::string& url) {
+  return which == TracedUpstreams::all || (which == TracedUpstreams::own && is_own_host(url));
 }
 
 /// Makes the services; their upstreams are called by one client, and their programs run by one host.
@@ -88,7 +95,7 @@ class ServiceMaker {
   }
 
   /// The services whose secrets can be read again.
-  std::vector<UpstreamService> take_upstreams() { return std::move(upstreams_); }
+  std::vector<SecretService> take_secret_services() { return std::move(secret_services_); }
 
  private:
   std::shared_ptr<Handler> handler_of(const ServiceSettings& service) {
@@ -97,6 +104,7 @@ class ServiceMaker {
       return std::make_shared<EchoHandler>(std::chrono::duration_cast<std::chrono::milliseconds>(delay));
     }
     if (service.handler == "exec") return exec_of(service);
+    if (service.handler == "webhook") return webhook_of(service);
     return service.handler == "plugin" ? plugin_of(service) : caller_of(service);
   }
 
@@ -128,25 +136,53 @@ class ServiceMaker {
       LogLine(settings_.worker.log, LogLevel::warning, "service.without_key")
           .field("service", service.name)
           .field("hint", "set " + without_key + " or give it a key, unless its upstream needs none");
-    ServiceSecrets secrets(service.name, headers, service.keys, process_environment);
-    if (!secrets.empty() && goes_in_clear(service.argument))
+    const auto secrets =
+        std::make_shared<ServiceSecrets>(service.name, headers, service.keys, process_environment);
+    if (!secrets->empty() && goes_in_clear(service.argument))
       LogLine(settings_.worker.log, LogLevel::warning, "service.key_in_clear")
           .field("service", service.name)
           .field("hint",
                  "its upstream is http:// and not on this machine: who is on the way reads the key; "
                  "use https://");
-    auto credentials = std::make_shared<CredentialBox>(secrets.credentials());
-    upstreams_.push_back({std::move(secrets), credentials});
-    HttpTarget target{.url = service.argument, .traced = is_traced(service.argument)};
+    auto credentials = std::make_shared<CredentialBox>(secrets->credentials());
+    secret_services_.push_back({.name = service.name,
+                                .read_again =
+                                    [secrets, credentials] {
+                                      auto changes = secrets->read_again();
+                                      credentials->use(secrets->credentials());
+                                      return changes;
+                                    },
+                                .hide_variables = [secrets] { secrets->hide_variables(); }});
+    HttpTarget target{.url = service.argument,
+                      .traced = is_traced(settings_.traced_upstreams, service.argument)};
     if (const ModelApi* api = find_model_api(service.handler))
       return std::make_shared<ModelHandler>(client(), *api, std::move(target), std::move(credentials),
                                             settings_.lane_times);
     return std::make_shared<HttpHandler>(client(), std::move(target), std::move(credentials));
   }
 
-  bool is_traced(const std::string& url) const {
-    return settings_.traced_upstreams == TracedUpstreams::all ||
-           (settings_.traced_upstreams == TracedUpstreams::own && is_own_host(url));
+  /// A handler that calls those whom the jobs name.
+  std::shared_ptr<Handler> webhook_of(const ServiceSettings& service) {
+    const auto sources =
+        std::make_shared<HookSecretSources>(service.name, service.webhook.secrets, process_environment);
+    const auto secrets = std::make_shared<HookSecretBox>(sources->secrets());
+    secret_services_.push_back({.name = service.name,
+                                .read_again =
+                                    [sources, secrets] {
+                                      auto changes = sources->read_again();
+                                      secrets->use(sources->secrets());
+                                      return changes;
+                                    },
+                                .hide_variables = [sources] { sources->hide_variables(); }});
+    WebhookRules rules{.hosts = {},
+                       .private_addresses = service.webhook.private_addresses,
+                       .timeout = service.webhook.timeout,
+                       .traced = [which = settings_.traced_upstreams](const std::string& url) {
+                         return is_traced(which, url);
+                       }};
+    for (const std::string& host : service.webhook.hosts)
+      rules.hosts.push_back(parse_hook_host(host));
+    return std::make_shared<WebhookHandler>(client(), std::move(rules), secrets);
   }
 
   std::shared_ptr<HttpClient> client() {
@@ -161,7 +197,7 @@ class ServiceMaker {
   const Settings& settings_;
   std::shared_ptr<HttpClient> client_;
   std::shared_ptr<ProcessHost> host_;  ///< made with the first exec service, for all
-  std::vector<UpstreamService> upstreams_;
+  std::vector<SecretService> secret_services_;
 };
 
 /// Tries the plugins. Services of those that cannot be used are left out, and the others go on.
@@ -202,7 +238,7 @@ void leave_signals_to_those_who_wait() {
 class SecretReloader {
  public:
   /// Requires: SIGHUP is blocked in all threads, so that only this one takes it. `metrics`: may be null.
-  SecretReloader(std::vector<UpstreamService> services, MetricsServer* metrics, Log log,
+  SecretReloader(std::vector<SecretService> services, MetricsServer* metrics, Log log,
                  service::Notifier& notifier)
       : services_(std::move(services)),
         metrics_(metrics),
@@ -226,17 +262,15 @@ class SecretReloader {
   void read_again() {
     const service::Reloading told(notifier_);
     std::size_t changed = 0, kept = 0;
-    for (UpstreamService& service : services_) {
-      for (const SecretChange& change : service.secrets.read_again()) {
+    for (const SecretService& service : services_)
+      for (const SecretChange& change : service.read_again()) {
         const bool failed = !change.problem.empty();
         ++(failed ? kept : changed);
         LogLine line(log_, failed ? LogLevel::warning : LogLevel::info,
                      failed ? "secret.kept" : "secret.changed");
-        line.field("service", service.secrets.service()).field("secret", change.use);
+        line.field("service", service.name).field("secret", change.use);
         if (failed) line.field("reason", change.problem + "; the one read before stays in use");
       }
-      service.credentials->use(service.secrets.credentials());
-    }
     if (!read_metrics_again()) ++kept;
     LogLine(log_, LogLevel::info, "secrets.read_again").field("changed", changed).field("kept", kept);
   }
@@ -252,7 +286,7 @@ class SecretReloader {
     return false;
   }
 
-  std::vector<UpstreamService> services_;
+  std::vector<SecretService> services_;
   MetricsServer* const metrics_;
   const Log log_;
   service::Notifier& notifier_;
@@ -329,12 +363,12 @@ void check_start(Settings& settings) {
 }
 
 /// Takes the secrets that were read out of the process's environment.
-void hide_variables(const Settings& settings, const std::vector<UpstreamService>& services) {
+void hide_variables(const Settings& settings, const std::vector<SecretService>& services) {
   lanemq::settings::hide_secret(settings.http_proxy_source);
   lanemq::settings::hide_secret(settings.broker_keys.secret_key);
   lanemq::settings::hide_secret(settings.metrics.key);
-  for (const UpstreamService& service : services)
-    service.secrets.hide_variables();
+  for (const SecretService& service : services)
+    service.hide_variables();
   for (const ServiceSettings& service : settings.services)
     for (const std::string& variable : service.exec.environment)
       lanemq::settings::hide_secret(variable.substr(std::min(variable.find('='), variable.size() - 1) + 1));
@@ -400,9 +434,9 @@ int run(Settings settings) {
   StopSignals stop_signals([&notifier, longest] { notifier.stopping(longest, "stops, jobs may finish"); });
   ServiceMaker maker(settings);
   Worker worker(settings.worker, maker.make());
-  std::vector<UpstreamService> upstream_services = maker.take_upstreams();
-  hide_variables(settings, upstream_services);
-  const SecretReloader reloader(std::move(upstream_services), metrics.get(), settings.worker.log, notifier);
+  std::vector<SecretService> secret_services = maker.take_secret_services();
+  hide_variables(settings, secret_services);
+  const SecretReloader reloader(std::move(secret_services), metrics.get(), settings.worker.log, notifier);
   const Stopping stopping(stop_signals, worker);
   const WorkerEnd end = worker.run();
   if (end == WorkerEnd::refused) {

@@ -19,6 +19,7 @@
 #include "worker/handlers/anthropic/anthropic_api.hpp"
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/openai/openai_api.hpp"
+#include "worker/handlers/webhook/hook_hosts.hpp"
 
 namespace lanemq::worker {
 namespace {
@@ -49,6 +50,7 @@ void apply_services(Settings& settings, const Values& values) {
     service.headers = same->headers;
     service.keys = same->keys;
     service.plugin = same->plugin;
+    service.webhook = same->webhook;
     std::swap(service.exec, same->exec);
     service.exec.argv = std::move(same->exec.argv);
     *same = std::move(service);
@@ -128,8 +130,9 @@ const Options<Settings>& option_table() {
            .sentence =
                "What to serve and how: NAME=echo, NAME=echo:DURATION, NAME=http:URL, NAME=openai:URL or "
                "NAME=anthropic:URL, the latter two with the upstream's base URL as its SDKs take it, "
-               "NAME=exec:PROGRAM, or NAME=plugin:FILE[:ARGUMENT], a handler in a shared library; may be "
-               "repeated.",
+               "NAME=exec:PROGRAM, NAME=webhook, or NAME=plugin:FILE[:ARGUMENT], a handler in a shared "
+               "library; "
+               "may be repeated.",
            .in_blocks = true},
           [](const Settings& s) {
             Values values;
@@ -195,6 +198,18 @@ const Options<Settings>& option_table() {
           [](const Settings&) { return Values{}; },
           [](Settings& s, const Values& values) {
             s.exec_said.insert(s.exec_said.end(), values.begin(), values.end());
+          }},
+      Option<Settings>{
+          {.key = "webhook",
+           .kind = Kind::list,
+           .unit = "SERVICE.KEY=VALUE",
+           .sentence =
+               "Sets a key of a webhook service, as in hooks.hosts=hooks.example.com; may be repeated.",
+           .empty = "none",
+           .in_blocks = true},
+          [](const Settings&) { return Values{}; },
+          [](Settings& s, const Values& values) {
+            s.webhook_said.insert(s.webhook_said.end(), values.begin(), values.end());
           }},
       text("http_proxy", "URL",
            "Make calls to upstreams through this proxy, or the one that env:NAME, file:PATH or "
@@ -277,6 +292,42 @@ const Options<ExecOptions>& exec_options() {
   return kOptions;
 }
 
+/// The sources of a webhook service's secrets; refused already here where one may be a secret itself, which
+/// --print-config would show.
+Option<WebhookOptions> hook_secrets_row() {
+  Option<WebhookOptions> row =
+      rows::texts(
+          "secrets", "sources",
+          "What calls are signed with, whsec_ and base64: env:NAME, file:PATH or credential:NAME; two "
+          "while they are rotated, in two sources or in one with a space between them.",
+          &WebhookOptions::secrets)
+          .when_empty("must be said");
+  row.set = [](WebhookOptions& options, const Values& values) {
+    for (const std::string& source : values)
+      if (!is_secret_source(source))
+        throw UsageError("must be env:VARIABLE, file:PATH or credential:NAME, never the secret itself");
+    options.secrets = values;
+  };
+  return row;
+}
+
+const Options<WebhookOptions>& webhook_options() {
+  using namespace rows;
+  static const Options<WebhookOptions> kOptions{
+      texts("hosts", "hosts",
+            "Where calls may go: hooks.example.com, *.corp.example for all names below it, host:8443, an "
+            "address, or http://host for one without TLS.",
+            &WebhookOptions::hosts)
+          .when_empty("must be said"),
+      hook_secrets_row(),
+      yes_or_no("private", "Names of hosts may stand for addresses that are not public.",
+                &WebhookOptions::private_addresses),
+      duration("timeout", kTime, "For a call; a job with less time left gets less.",
+               &WebhookOptions::timeout),
+  };
+  return kOptions;
+}
+
 namespace {
 
 // ---- the file -----------------------------------------------------------------------------------------
@@ -314,19 +365,44 @@ const Options<ServiceTable>& service_options() {
   return kOptions;
 }
 
-/// One [[service]]: name, handler, headers, keys, plugin.
+/// Whether a handler's table has this key.
+template <class Thing>
+bool has_key(const Options<Thing>& options, std::string_view key) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const OptionText& option) { return option.key == key; });
+}
+
+/// Throws UsageError for a key that another handler's services have.
+void refuse_foreign_keys(const std::string& handler, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    const bool of_exec = has_key(exec_options(), key), of_webhook = has_key(webhook_options(), key);
+    if ((handler == "exec" && of_exec) || (handler == "webhook" && of_webhook)) continue;
+    const std::string owner = of_exec && of_webhook ? "s exec and webhook" : of_exec ? " exec" : " webhook";
+    throw UsageError(key + " is for the handler" + owner + ", and this is " + handler);
+  }
+}
+
+/// Whether a [[service]] says that it is of this handler.
+bool says_handler(const toml::node& node, std::string_view handler) {
+  const toml::table* const table = node.as_table();
+  return table != nullptr && (*table)["handler"].value_or(std::string_view()) == handler;
+}
+
+/// One [[service]]: name, handler, headers, keys, plugin, and the keys of its handler.
 ServiceSettings service_table(const std::string& path, const toml::node& node, Heard& heard) {
   ServiceTable said;
   ExecOptions exec;
-  std::string only_exec;  // a key that is there for exec services alone
+  WebhookOptions webhook;
+  std::vector<std::string> of_handler;  // keys that there are for one handler alone
   std::vector<std::string> headers;
   std::vector<KeySettings> keys;
   std::vector<std::pair<std::string, std::string>> plugin;
-  std::vector<BoundOption> rows = bound(exec_options(), exec);
+  const bool is_webhook = says_handler(node, "webhook");
+  std::vector<BoundOption> rows =
+      is_webhook ? bound(webhook_options(), webhook) : bound(exec_options(), exec);
   const auto besides = [&](std::string_view key, const toml::node& value) {
-    if (std::any_of(exec_options().begin(), exec_options().end(),
-                    [&](const OptionText& option) { return option.key == key; }))
-      only_exec = key;
+    const bool of_exec = has_key(exec_options(), key), of_webhook = has_key(webhook_options(), key);
+    if (of_exec || of_webhook) of_handler.emplace_back(key);
     at_place(place_of(path, value.source()) + ": " + std::string(key), [&] {
       if (key == "headers")
         for (const auto& [name, text] : text_table(value, "headers = { Authorization = \"Bearer env:KEY\" }"))
@@ -337,7 +413,8 @@ ServiceSettings service_table(const std::string& path, const toml::node& node, H
       if (key == "plugin")
         plugin = flat_table(path, table_in(value, "[service.plugin] with keys of the plugin's own"));
     });
-    return key == "headers" || key == "keys" || key == "plugin";
+    const bool is_foreign = is_webhook ? of_exec && !of_webhook : of_webhook && !of_exec;
+    return key == "headers" || key == "keys" || key == "plugin" || is_foreign;
   };
   ServiceSettings service;
   at_place(place_of(path, node.source()),
@@ -351,8 +428,7 @@ ServiceSettings service_table(const std::string& path, const toml::node& node, H
     if (said.name.empty() || said.handler.empty()) throw UsageError("a service needs name and handler");
     service = parse_service(said.name + "=" + said.handler);
     if (service.name != said.name) throw UsageError("a service's name has no '='");
-    if (service.handler != "exec" && !only_exec.empty())
-      throw UsageError(only_exec + " is for the handler exec, and this is " + service.handler);
+    refuse_foreign_keys(service.handler, of_handler);
     if (!service.exec.argv.empty() && !exec.argv.empty())
       throw UsageError("the program stands there twice, in handler and in argv; leave one");
     if (exec.argv.empty()) exec.argv = std::move(service.exec.argv);
@@ -362,6 +438,7 @@ ServiceSettings service_table(const std::string& path, const toml::node& node, H
   service.keys = std::move(keys);
   service.plugin = std::move(plugin);
   service.exec = std::move(exec);
+  service.webhook = std::move(webhook);
   return service;
 }
 
@@ -408,6 +485,7 @@ std::string print(Settings& settings) {
     out += "\n[[service]]\n" +
            print_table(service_options(), {.name = service.name, .handler = handler_of(service)}, Shown::all);
     if (service.handler == "exec") out += print_table(exec_options(), service.exec, Shown::all);
+    if (service.handler == "webhook") out += print_table(webhook_options(), service.webhook, Shown::all);
     out += entries("headers", service.headers, [](const std::string& header) {
       const std::size_t colon = header.find(": ");
       return std::pair(header.substr(0, colon), header.substr(colon + 2));
@@ -456,40 +534,69 @@ void hand_out_times(Settings& settings, Heard& heard) {
   }
 }
 
-/// Gives the keys of flags and variables to their exec services. Several values of one key make a list.
-void hand_out_exec(Settings& settings, const Heard& heard) {
-  const auto said_at = heard.places.find("exec");
-  const std::string place = said_at == heard.places.end() ? "--exec" : said_at->second;
+/// The keys of one handler's services that stand in flags and variables: --exec, --webhook.
+template <class Thing>
+struct HandlerKeys {
+  std::string handler;
+  std::string example;  ///< `thumbs.timeout=30s`
+  std::string hint;     ///< how to name such a service
+  const Options<Thing>& options;
+  Thing ServiceSettings::*thing;
+};
+
+/// Gives them to their services. Several values of one key make a list.
+template <class Thing>
+void hand_out(Settings& settings, const std::vector<std::string>& texts, const HandlerKeys<Thing>& about,
+              const Heard& heard) {
+  const auto said_at = heard.places.find(about.handler);
+  const std::string place = said_at == heard.places.end() ? "--" + about.handler : said_at->second;
   std::map<std::pair<std::string, std::string>, Values> said;
-  for (const std::string& text : std::exchange(settings.exec_said, {})) {
+  for (const std::string& text : texts) {
     const std::size_t equals = std::min(text.find('='), text.size());
     const std::size_t dot = text.substr(0, equals).rfind('.');
     if (equals == text.size() || dot == std::string::npos || dot == 0)
-      throw UsageError(place + ": must be SERVICE.KEY=VALUE, as in thumbs.timeout=30s");
+      throw UsageError(place + ": must be SERVICE.KEY=VALUE, as in " + about.example);
     std::string key = text.substr(dot + 1, equals - dot - 1);
     std::replace(key.begin(), key.end(), '-', '_');
     said[{text.substr(0, dot), key}].push_back(text.substr(equals + 1));
   }
-  for (const auto& [about, values] : said) {
-    const auto& [name, key] = about;
+  for (const auto& [owner, values] : said) {
+    const auto& [name, key] = owner;
     const auto service = std::find_if(settings.services.begin(), settings.services.end(),
                                       [&, &of = name](const ServiceSettings& other) {
-                                        return other.name == of && other.handler == "exec";
+                                        return other.name == of && other.handler == about.handler;
                                       });
     if (service == settings.services.end())
-      throw UsageError(place + ": there is no exec service \"" + printable(name) +
-                       "\"; name it with --service NAME=exec:PROGRAM");
-    const std::vector<BoundOption> rows = bound(exec_options(), service->exec);
+      throw UsageError(place + ": there is no " + about.handler + " service \"" + printable(name) +
+                       "\"; name it with --service " + about.hint);
+    const std::vector<BoundOption> rows = bound(about.options, (*service).*about.thing);
     const auto row = std::find_if(rows.begin(), rows.end(),
                                   [&, &of = key](const BoundOption& option) { return option.key == of; });
     at_place(place + ": " + printable(name) + "." + printable(key, 64), [&, &given = values, &of = key] {
       std::vector<std::string> known;
       for (const BoundOption& option : rows)
         known.emplace_back(option.key);
-      if (row == rows.end()) unknown_key("key of an exec service", of, known);
+      if (row == rows.end()) unknown_key("key of the handler " + about.handler, of, known);
       settings::set(*row, row->kind == Kind::list ? given : Values{given.back()});
     });
   }
+}
+
+void hand_out_keys_of_handlers(Settings& settings, const Heard& heard) {
+  hand_out<ExecOptions>(settings, std::exchange(settings.exec_said, {}),
+                        {.handler = "exec",
+                         .example = "thumbs.timeout=30s",
+                         .hint = "NAME=exec:PROGRAM",
+                         .options = exec_options(),
+                         .thing = &ServiceSettings::exec},
+                        heard);
+  hand_out<WebhookOptions>(settings, std::exchange(settings.webhook_said, {}),
+                           {.handler = "webhook",
+                            .example = "hooks.timeout=30s",
+                            .hint = "NAME=webhook",
+                            .options = webhook_options(),
+                            .thing = &ServiceSettings::webhook},
+                           heard);
 }
 
 /// Accepts the old spelling of echo's delay: a plain number of milliseconds.
@@ -524,6 +631,26 @@ void check_exec(const std::string& shown, const ExecOptions& exec) {
   bound(exec.environment.size(), ExecOptions::kEnvironmentMax, "variables in environment");
 }
 
+/// Refuses a webhook service that could call nobody, or anybody.
+void check_webhook(const std::string& shown, const WebhookOptions& webhook, const std::string& proxy) {
+  if (webhook.hosts.empty() || webhook.hosts.size() > WebhookOptions::kHostsMax)
+    throw UsageError(shown + std::to_string(webhook.hosts.size()) +
+                     " hosts, and a webhook service needs 1.." + std::to_string(WebhookOptions::kHostsMax) +
+                     " that it may call, as in hosts = [\"hooks.example.com\"]");
+  for (const std::string& host : webhook.hosts)
+    about(shown + "in hosts", [&] { static_cast<void>(parse_hook_host(host)); });
+  if (webhook.secrets.empty() || webhook.secrets.size() > WebhookOptions::kSecretsMax)
+    throw UsageError(
+        shown + std::to_string(webhook.secrets.size()) +
+        " secrets, and a webhook service needs one, or two while they are rotated, as in secrets "
+        "= [\"file:/etc/lanemq/hooks.secret\"]");
+  if (!proxy.empty() && !webhook.private_addresses)
+    throw UsageError(shown +
+                     "no private = true, but calls go through http_proxy: then it is the proxy that looks "
+                     "names up, and addresses cannot be checked here. Say private = true, and have the proxy "
+                     "refuse addresses of your own network");
+}
+
 void check(const Settings& settings) {
   const MetricsOptions& metrics = settings.metrics;
   const bool is_meant = !metrics.key.empty() || !metrics.tls_certificate.empty() || !metrics.tls_key.empty();
@@ -543,6 +670,7 @@ void check(const Settings& settings) {
     if (!service.plugin.empty() && service.handler != "plugin")
       throw UsageError(shown + "a table [service.plugin], but its handler is " + service.handler);
     check_exec(shown, service.exec);
+    if (service.handler == "webhook") check_webhook(shown, service.webhook, settings.http.proxy);
     if (service.keys.size() > ServiceSettings::kKeysMax)
       throw UsageError(shown + std::to_string(service.keys.size()) + " keys, and there may be " +
                        std::to_string(ServiceSettings::kKeysMax));
@@ -596,13 +724,20 @@ ServiceSettings parse_service(std::string_view text) {
                        printable(service.name) + "=plugin:/usr/lib/pictures.so");
     return service;
   }
+  if (service.handler == "webhook") {
+    if (colon != handler.size())
+      throw UsageError("service " + shown + ": the handler webhook has no argument; say " +
+                       printable(service.name) + "=webhook, and its hosts with --webhook " +
+                       printable(service.name) + ".hosts=HOST");
+    return service;
+  }
   if (service.handler == "exec") {
     if (!service.argument.empty()) service.exec.argv = {std::exchange(service.argument, {})};
     return service;
   }
   if (service.handler != "http" && !find_model_api(service.handler))
     throw UsageError("service " + shown + ": no handler \"" + printable(service.handler, 64) +
-                     "\"; there are echo, http, openai, anthropic, exec and plugin");
+                     "\"; there are echo, http, openai, anthropic, exec, plugin and webhook");
   if (service.argument.empty())
     throw UsageError("service " + shown + ": the handler " + service.handler + " needs a URL, as in " +
                      printable(service.name) + "=" + service.handler + ":https://HOST/v1");
@@ -626,7 +761,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   if (asked.what == Asked::For::print) return request;
   hand_out_keys(settings);
   hand_out_times(settings, asked.heard);
-  hand_out_exec(settings, asked.heard);
+  hand_out_keys_of_handlers(settings, asked.heard);
   renew_delays(settings, asked.heard);
   request.old = std::move(asked.heard.old);
   at_place("http_proxy", [&] { check_proxy(settings.http.proxy); });

@@ -18,6 +18,7 @@
 #include "worker/handlers/model/lane_times.hpp"
 #include "worker/handlers/model/model_api.hpp"
 #include "worker/handlers/plugin/plugin_handler.hpp"
+#include "worker/handlers/webhook/webhook_options.hpp"
 #include "worker/metrics/metrics_options.hpp"
 
 namespace lanemq::worker {
@@ -34,12 +35,13 @@ struct KeySettings {
 /// A configured service.
 struct ServiceSettings {
   std::string name;
-  std::string handler;                 ///< `echo`, `http`, `openai`, `anthropic`, `exec` or `plugin`
-  std::string argument{};              ///< a duration, a URL, or FILE[:ARGUMENT]; a program is in `exec`
-  std::vector<std::string> headers{};  ///< as written: secrets are not read yet
-  std::vector<KeySettings> keys{};     ///< at most kKeysMax, with distinct names
+  std::string handler;     ///< `echo`, `http`, `openai`, `anthropic`, `exec`, `plugin` or `webhook`
+  std::string argument{};  ///< a duration, a URL, or FILE[:ARGUMENT]; a program is in `exec`
+  std::vector<std::string> headers{};                         ///< as written: secrets are not read yet
+  std::vector<KeySettings> keys{};                            ///< at most kKeysMax, with distinct names
   std::vector<std::pair<std::string, std::string>> plugin{};  ///< its table, [service.plugin]
   ExecOptions exec{};                                         ///< of an exec service
+  WebhookOptions webhook{};                                   ///< of a webhook service
 
   static constexpr std::size_t kKeysMax = 256;
 };
@@ -62,7 +64,7 @@ struct Settings {
   std::vector<ServiceSettings> services;
   /// Of flags and variables, which may come before their service; parse() hands them out.
   std::vector<std::pair<std::string, KeySettings>> keys;
-  std::vector<std::string> lane_times_said, exec_said;  ///< handed out likewise
+  std::vector<std::string> lane_times_said, exec_said, webhook_said;  ///< handed out likewise
   log::Level log_level = log::Level::info;
   log::Format log_format = log::Format::text;
   bool keep_cores = false;
@@ -83,6 +85,9 @@ struct Request {
 const settings::Options<Settings>& option_table();
 /// Those of an exec service: keys of its [[service]], and of --exec.
 const settings::Options<ExecOptions>& exec_options();
+
+/// Those of a webhook service: keys of its [[service]], and of --webhook.
+const settings::Options<WebhookOptions>& webhook_options();
 
 /// Reads the command line, the environment and the file of --config. A flag wins over a variable, a variable
 /// over the file. Throws UsageError.

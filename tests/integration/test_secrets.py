@@ -38,6 +38,11 @@ def planted(kind):
     return f"sk-{kind}-{DIGITS}{len(kind):02}"
 
 
+def of_webhook(secret):
+    """As it is written for what signs webhooks."""
+    return "whsec_" + base64.b64encode(secret.encode()).decode()
+
+
 def sha256(secret):
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -74,6 +79,7 @@ class Hostile(http.server.BaseHTTPRequestHandler):
         said = self.headers.get("authorization") or self.headers.get("x-api-key") or ""
         key = said.removeprefix("Bearer ")
         self.server.seen.add(key)
+        self.server.signatures.add(len((self.headers.get("webhook-signature") or "").split()))
         how = (json.loads(body).get("model") or "refuses").split("@")[0]
         getattr(self, how)(key)
 
@@ -162,7 +168,7 @@ class Running(harness.Case):
     log_format = "text"
     KINDS = ("openai", "anthropic", "pooled-variable", "pooled-file", "header-credential", "proxy-password", "caller-variable",
              "caller-file", "caller-credential", "caller-hashed", "wrong-bearer", "wrong-x-api-key", "wrong-basic", "wrong-query",
-             "wrong-cookie", "wrong-body", "wrong-operator", "operator", "misplaced-reload")
+             "wrong-cookie", "wrong-body", "wrong-operator", "operator", "misplaced-reload", "hook-variable", "hook-file")
 
     def setUp(self):
         super().setUp()
@@ -192,7 +198,7 @@ class Running(harness.Case):
 
     def serve_hostile(self):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile)
-        server.seen, server.daemon_threads = set(), True
+        server.seen, server.signatures, server.daemon_threads = set(), set(), True
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         self.addCleanup(thread.join)
@@ -221,6 +227,7 @@ class Running(harness.Case):
         honest = honest.line().removeprefix("ready ")
         self.write("pooled", secrets["pooled-file"] + "\n")
         self.write("credentials/header", secrets["header-credential"])
+        self.write("hook", of_webhook(secrets["hook-file"]) + "\n")
         of_broker = ("--broker", self.room.broker.workers, "--broker-key", self.curve["broker"])
         worker = self.write("worker.toml", f"""
 [[service]]
@@ -232,11 +239,17 @@ keys = {{ k1 = "env:POOLED", k2 = "file:{self.path("pooled")}" }}
 name = "credential"
 handler = "http:{hostile}/credential"
 headers = {{ x-api-key = "credential:header" }}
+[[service]]
+name = "hooks"
+handler = "webhook"
+hosts = ["{hostile}"]
+secrets = ["env:HOOK", "file:{self.path("hook")}"]
 """)
         self.worker = self.start(
             "lanemq-worker", *of_broker, "--secret-key", f"file:{self.path('worker.key')}", "--config", worker, "--service",
             f"honest=openai:{honest}/v1", "--service", f"openai=openai:{hostile}/v1", "--service", f"anthropic=anthropic:{hostile}",
-            OPENAI_API_KEY=secrets["openai"], ANTHROPIC_API_KEY=secrets["anthropic"], POOLED=secrets["pooled-variable"])
+            OPENAI_API_KEY=secrets["openai"], ANTHROPIC_API_KEY=secrets["anthropic"], POOLED=secrets["pooled-variable"],
+            HOOK=of_webhook(secrets["hook-variable"]))
         self.proxied = self.start(
             "lanemq-worker", *of_broker, "--secret-key", "env:OWN", "--service", f"proxied={hostile}/x", "--http-proxy", "env:PROXY",
             OWN=secrets["curve-proxied"], PROXY=f"http://me:{secrets['proxy-password']}@127.0.0.1:9")
@@ -338,6 +351,11 @@ role = "operator"
                 answer = client.get()
                 yield f"wire {service} {model}", f"{answer.fields} {answer.body.decode(errors='replace')}"
                 client.settled()
+        address = f"http://127.0.0.1:{self.hostile.server_port}"
+        for url in (f"{address}/hook", "https://elsewhere.example/hook"):
+            client.submit("hooks", json.dumps(chat("refuses")).encode(), timeout_ms=500, **{"x-webhook-url": url})
+            answer = client.get()
+            yield f"wire hooks {url != f'{address}/hook'}", f"{answer.fields} {answer.body.decode(errors='replace')}"
         operator = self.room.operator()
         yield "wire stats", str(operator.ask("stats").fields)
 
@@ -453,6 +471,8 @@ role = "operator"
         self.assertEqual(self.status, 200)
         self.secrets["pooled-file-after"] = planted("after")
         self.write("pooled", self.secrets["pooled-file-after"])
+        self.secrets["hook-file-after"] = planted("hook-after")
+        self.write("hook", of_webhook(self.secrets["hook-file-after"]))
         for worker in (self.worker, self.proxied):
             self.signal(worker, "secrets.read_again")
 
@@ -507,6 +527,7 @@ role = "operator"
         self.assertEqual({where.split()[0] for where in places if self.control in places[where]}, {"environ"})
         keys = ("openai", "anthropic", "pooled-variable", "pooled-file", "header-credential", "pooled-file-after")
         self.assertEqual({kind for kind in keys if self.secrets[kind] not in self.hostile.seen}, set(), "was never sent")
+        self.assertIn(2, self.hostile.signatures, "no webhook was signed with two secrets")
         for where in ("chat refuses False", "chat content False", "chat streams True", "message refuses False", "wire raw refuses",
                       "wire credential content", "lanemq submit", "file /out.jsonl", "output_file_id",
                       "error_file_id"):
@@ -523,6 +544,7 @@ class RunningInJson(Running):
 
 SECRET = planted("misplaced")
 CURVE = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"
+HOOK = ("--service", "h=webhook")
 ECHO, CALL = ("--service", "x=echo"), ("--service", "chat=openai:http://127.0.0.1:9")
 
 # Secrets where none belong: the program, its words, its file. {s} is the secret, {f} the file, {d} a folder; the variable K and
@@ -557,6 +579,14 @@ MISPLACED = (
     ("lanemq-worker", ("--http-proxy", "env:{s}", *CALL), ""), ("lanemq-worker", ("--capacity", "{s}", *ECHO), ""),
     ("lanemq-worker", ("--timeout", "{s}", *CALL), ""), ("lanemq-worker", ("--timeout", "batch.total={s}", *CALL), ""),
     ("lanemq-worker", ("--broker", "{s}", *ECHO), ""), ("lanemq-worker", ("--broker", "tcp://u:{s}@127.0.0.1:9", *ECHO), ""),
+    ("lanemq-worker", ("--webhook", "{s}", *HOOK), ""), ("lanemq-worker", ("--webhook", "h.secrets={s}", *HOOK), ""),
+    ("lanemq-worker", ("--webhook", "h.secrets={s}", "--print-config", *HOOK), ""),
+    ("lanemq-worker", ("--webhook", "h.secrets=env:K", "--webhook", "h.hosts=h.example", *HOOK), ""),
+    ("lanemq-worker", ("--webhook", "h.secrets=file:{d}/k", "--webhook", "h.hosts=h.example", *HOOK), ""),
+    ("lanemq-worker", ("--webhook", "h.secrets=env:K", "--webhook", "h.hosts={s}", *HOOK), ""),
+    ("lanemq-worker", ("--webhook", "h.secrets=env:K", "--webhook", "h.hosts=https://u:{s}@h.example", *HOOK), ""),
+    ("lanemq-worker", ("--config", "{f}"), '[[service]]\nname = "h"\nhandler = "webhook"\nhosts = ["h.example"]\nsecrets = ["{s}"]\n'),
+    ("lanemq-worker", ("--config", "{f}"), '[[service]]\nname = "h"\nhandler = "webhook"\nhosts = ["h.example"]\nsecret = "{s}"\n'),
     ("lanemq-worker", ("--config", "{f}"), '[[service]]\nname = "c"\nhandler = "openai:http://127.0.0.1:9"\nkeys = { k1 = "{s}" }\n'),
     ("lanemq-worker", ("--config", "{f}"), '[[service]]\nname = "c"\nhandler = "openai:http://127.0.0.1:9"\nkeys = "{s}"\n'),
     ("lanemq-worker", ("--config", "{f}"), '[[service]]\nname = "c"\nhandler = "openai:http://127.0.0.1:9"\napi_key = "{s}"\n'),

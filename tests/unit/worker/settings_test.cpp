@@ -233,12 +233,64 @@ TEST(Settings, reads_a_program_from_the_file_and_prints_it_again) {
   EXPECT_EQ(other.services.at(0).exec.timeout.count(), 5000);
 }
 
-TEST(Settings, the_page_has_the_keys_of_programs_as_they_are) {
+TEST(Settings, the_page_has_the_keys_of_handlers_as_they_are) {
   const std::string page = settings::content_of(LANEMQ_SOURCE "/docs/reference/worker-options.md");
-  ExecOptions defaults;
-  for (const settings::BoundOption& option : bound(exec_options(), defaults))
+  ExecOptions programs;
+  WebhookOptions webhooks;
+  std::vector<settings::BoundOption> rows = bound(exec_options(), programs);
+  for (settings::BoundOption& option : bound(webhook_options(), webhooks))
+    rows.push_back(std::move(option));
+  for (const settings::BoundOption& option : rows)
     EXPECT_TRUE(settings::holds(page, "\n" + settings::line_of_page(option) + "\n"))
         << settings::line_of_page(option);
+}
+
+TEST(Settings, reads_a_webhook_service_from_flags_and_file_and_prints_it_again) {
+  const File file(
+      "[[service]]\nname = \"h\"\nhandler = \"webhook\"\nhosts = [\"h.example\", \"*.x.example\"]\n"
+      "secrets = [\"file:/s\"]\nprivate = true\ntimeout = \"5s\"\n");
+  const ServiceSettings service = parse_words({"--config", file.path()}).settings.services.at(0);
+  const File again(parse_words({"--config", file.path(), "--print-config"}).text);
+  const ServiceSettings same = parse_words({"--config", again.path()}).settings.services.at(0);
+  const ServiceSettings flags =
+      parse_words({"--service", "h=webhook", "--webhook", "h.hosts=h.example", "--webhook",
+                   "h.hosts=*.x.example", "--webhook", "h.secrets=file:/s", "--webhook", "h.private=true",
+                   "--webhook", "h.timeout=5s"})
+          .settings.services.at(0);
+
+  for (const ServiceSettings* said : {&service, &same, &flags}) {
+    EXPECT_EQ(said->handler, "webhook");
+    EXPECT_EQ(said->webhook.hosts, (settings::Values{"h.example", "*.x.example"}));
+    EXPECT_EQ(said->webhook.secrets, settings::Values{"file:/s"});
+    EXPECT_TRUE(said->webhook.private_addresses);
+    EXPECT_EQ(said->webhook.timeout.count(), 5000);
+  }
+}
+
+TEST(Settings, says_what_is_wrong_with_a_webhook_service) {
+  const auto says = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  const auto with = [](const std::string& lines) {
+    const File file("[[service]]\nname = \"h\"\nhandler = \"webhook\"\n" + lines);
+    return complaint({"--config", file.path()});
+  };
+  says(with("secrets = [\"file:/s\"]\n"), "0 hosts");
+  says(with("hosts = [\"h\"]\n"), "0 secrets");
+  says(with("hosts = [\"h\"]\nsecrets = [\"env:A\", \"env:B\", \"env:C\"]\n"), "3 secrets");
+  says(with("hosts = [\"h/x\"]\nsecrets = [\"env:A\"]\n"), "is no host");
+  says(with("hosts = [\"h\"]\nsecrets = [\"env:A\"]\nargv = [\"x\"]\n"),
+       "argv is for the handler exec, and this is webhook");
+  says(with("hosts = [\"h\"]\nsecrets = [\"env:A\"]\nheaders = { a = \"b\" }\n"), "its handler is webhook");
+  says(with("hots = [\"h\"]\n"), "did you mean \"hosts\"?");
+  says(complaint({"--service", "h=webhook:x"}), "has no argument");
+  says(complaint({"--service", "e=echo", "--webhook", "e.private=true"}),
+       "there is no webhook service \"e\"");
+  const File file("[[service]]\nname = \"h\"\nhandler = \"echo\"\nhosts = [\"h\"]\n");
+  says(complaint({"--config", file.path()}), "hosts is for the handler webhook, and this is echo");
+  const File timed("[[service]]\nname = \"h\"\nhandler = \"echo\"\ntimeout = \"1s\"\n");
+  says(complaint({"--config", timed.path()}),
+       "timeout is for the handlers exec and webhook, and this is echo");
 }
 
 TEST(Settings, says_what_is_wrong_with_a_program) {
