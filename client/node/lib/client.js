@@ -9,6 +9,7 @@ import { Queue } from "./queue.js";
 import { GRACE, Piece, Request } from "./session.js";
 import { CLIENTS_ENDPOINT, peerOf } from "./settings.js";
 import { Submit, bodyBytes, wholeMs } from "./types.js";
+import { Change } from "./watching.js";
 import { checkName } from "./wire.js";
 
 /** @typedef {import("./types.js").Accepted} Accepted */
@@ -19,6 +20,8 @@ import { checkName } from "./wire.js";
 /** @typedef {import("./types.js").Pong} Pong */
 /** @typedef {import("./types.js").Status} Status */
 /** @typedef {import("./types.js").SubmitOptions} SubmitOptions */
+/** @typedef {import("./watching.js").JobEvent} JobEvent */
+/** @typedef {{ id?: string, client?: string, lane?: string, service?: string }} WatchOptions Whose changes; without any of these of all jobs. */
 /** @typedef {{ signal?: AbortSignal }} Signalled */
 /**
  * @typedef {object} ClientOptions
@@ -159,6 +162,26 @@ export class Client {
   follow(id, { first = 0, signal } = {}) {
     if (!Number.isSafeInteger(first) || first < 0) throw new RangeError(`first is ${first}; pieces count from 0`);
     return new Stream(this.#engine, control("follow", id, { fromSeq: first, timeoutMs: undefined }), { signal });
+  }
+
+  /**
+   * Follows what becomes of jobs: those that all of this fits, of any client. For `for await`; it begins when the first event is asked
+   * for, and has no end.
+   *
+   * The first event is `watching`: from then on no change goes untold. It comes again, with `gap`, after each connection that was lost;
+   * ask `status` of what you have to know then. A reader that is 1024 events behind misses some, and the next one it gets says so
+   * (`gap`, `leftOut`). Ends with a LaneMQError where the broker refuses the watch, or the client is closed.
+   * @param {WatchOptions & Signalled} [options]
+   * @returns {Watch}
+   */
+  watch({ signal, ...options } = {}) {
+    /** @type {Record<string, string>} */
+    const filter = {};
+    for (const [name, value] of Object.entries(options)) {
+      if (!["id", "client", "lane", "service"].includes(name)) throw new TypeError(`there is no option ${name}; WatchOptions lists them`);
+      if (value != null) filter[name] = checkName(name, value);
+    }
+    return new Watch(this.#engine, new Request("watch", { filter }), signal);
   }
 
   /**
@@ -426,6 +449,56 @@ export class Stream extends Reader {
     if (event instanceof LaneMQError) throw event;
     this.answer = event;
     return { done: true, value: undefined };
+  }
+
+  /** @override @protected */
+  async abandon() {
+    if (this.#begun && !this.#ended) await this.#engine.abandon([this.#request]);
+  }
+}
+
+/**
+ * Events of jobs, as Client.watch() says: an asynchronous iterator.
+ * @extends {Reader<JobEvent>}
+ */
+export class Watch extends Reader {
+  #engine;
+  #request;
+  #begun = false;
+  #ended = false;
+  /** @type {Queue<any>} Bounded by UNREAD_EVENTS_MAX of watching.js. */
+  #came = new Queue();
+
+  /**
+   * @internal
+   * @param {Engine} engine
+   * @param {Request} request
+   * @param {AbortSignal | undefined} signal
+   */
+  constructor(engine, request, signal) {
+    super(signal);
+    this.#engine = engine;
+    this.#request = request;
+    request.tell = (event) => {
+      this.#came.push(event);
+      this.ring();
+    };
+  }
+
+  /** @override @protected @returns {IteratorResult<JobEvent, undefined> | undefined} */
+  take() {
+    if (!this.#begun) {
+      this.#begun = true;
+      this.#engine.begin(this.#request, false);
+    }
+    const came = this.#came.shift();
+    if (came === undefined) return undefined;
+    if (came instanceof Change) {
+      this.#engine.took(this.#request, came);
+      return { done: false, value: came.event };
+    }
+    this.#ended = true;
+    throw came;
   }
 
   /** @override @protected */

@@ -102,6 +102,15 @@ export class Engine {
   }
 
   /**
+   * @param {Request} request
+   * @param {import("./watching.js").Change} change
+   */
+  took(request, change) {
+    this.#session.took(request, change);
+    this.#driver.wake();
+  }
+
+  /**
    * Nothing new is taken any more, and jobs that are under way are cancelled. `told`: what is pending ends with `cancelled`;
    * else its callers hear nothing any more.
    * @param {boolean} told

@@ -10,7 +10,7 @@
 //     await worker("shout", (job) => job.text.toUpperCase()).run();
 //
 // docs/guides/node.md is the guide, docs/protocol.md what goes over the wire.
-export { Client, Stream } from "./client.js";
+export { Client, Stream, Watch } from "./client.js";
 export {
   BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError, DrainingError, ForbiddenError,
   GoneError, InternalError, LaneFullError, LaneMQError, LimitedError, NotFoundError, NotOverError, PausedError, SlowReaderError,
@@ -26,9 +26,11 @@ export { JobCall, Result, Service, VERSION, Worker, WorkerRefusedError, worker }
 /** @typedef {import("./client.js").ClientOptions} ClientOptions */
 /** @typedef {import("./types.js").Cost} Cost */
 /** @typedef {import("./worker.js").Handler} Handler */
+/** @typedef {import("./watching.js").JobEvent} JobEvent */
 /** @typedef {import("./types.js").JobOptions} JobOptions */
 /** @typedef {import("./client.js").MapHow} MapHow */
 /** @typedef {import("./types.js").Pong} Pong */
 /** @typedef {import("./types.js").Status} Status */
 /** @typedef {import("./types.js").SubmitOptions} SubmitOptions */
+/** @typedef {import("./client.js").WatchOptions} WatchOptions */
 /** @typedef {import("./worker.js").WorkerOptions} WorkerOptions */

@@ -9,12 +9,13 @@ import {
 } from "./errors.js";
 import { Queue, TimerHeap } from "./queue.js";
 import { Answer, statusOf } from "./types.js";
+import { Following, RENEW_EVERY } from "./watching.js";
 import * as wire from "./wire.js";
 
 /** @typedef {import("./types.js").Submit} Submit */
 /** @typedef {import("./wire.js").Fields} Fields */
 /** @typedef {import("./errors.js").LaneMQError} LaneMQError */
-/** @typedef {"submit" | "stream" | "leave" | "fetch" | "follow" | "status" | "cancel" | "ping"} Kind */
+/** @typedef {"submit" | "stream" | "leave" | "fetch" | "follow" | "status" | "cancel" | "ping" | "watch"} Kind */
 /** @typedef {(outcome: any) => void} Tell Hears what comes of a request: pieces, and in the end a value or a LaneMQError. */
 
 const PING_AFTER = 1000; // of silence
@@ -51,7 +52,7 @@ const PROBE_REF = 2 ** 53 - 1; // of its probes; refs of requests count from 1
 /** @type {Record<Kind, string>} */
 const OPS = {
   submit: "submit", stream: "submit", leave: "submit", fetch: "fetch", follow: "fetch", status: "status", cancel: "cancel",
-  ping: "ping",
+  ping: "ping", watch: "watch",
 };
 
 /** A piece of a streamed answer. Its reader then says `seen(ref, seq)`. */
@@ -101,6 +102,7 @@ class Reading {
  * @property {Tell} [tell]
  * @property {number} [fromSeq]
  * @property {number} [timeoutMs]
+ * @property {Fields} [filter] Of a watch: whose changes.
  */
 
 /** A request of a caller's; a session has it until it ends. */
@@ -109,7 +111,7 @@ export class Request {
    * @param {Kind} kind
    * @param {RequestParts} [parts]
    */
-  constructor(kind, { id = "", submit, body = wire.NO_BODY, tell, fromSeq = 0, timeoutMs } = {}) {
+  constructor(kind, { id = "", submit, body = wire.NO_BODY, tell, fromSeq = 0, timeoutMs, filter } = {}) {
     this.ref = 0;
     this.kind = kind;
     this.op = OPS[kind];
@@ -129,6 +131,8 @@ export class Request {
     this.refusedAt = undefined;
     this.refusals = 0;
     this.reading = kind === "stream" || kind === "follow" ? new Reading(fromSeq, kind === "follow") : undefined;
+    this.filter = filter;
+    this.following = kind === "watch" ? new Following() : undefined;
   }
 }
 
@@ -143,9 +147,9 @@ export class Session {
   #pending = new Map();
   /** @type {Queue<number>} Refs; those that are not pending are skipped. */
   #toSend = new Queue();
-  /** @type {Queue<Uint8Array[]>} Messages of the session's own: at most one ping and one probe. */
+  /** @type {Queue<Uint8Array[]>} Messages of the session's own: at most one ping, one probe, and the ends of watches. */
   #own = new Queue();
-  /** @type {Queue<number>} Refs of streams. */
+  /** @type {Queue<number>} Refs of streams and watches. */
   #seens = new Queue();
   #timers = new TimerHeap(); // some are out of date
   #nextRef = 1;
@@ -213,6 +217,7 @@ export class Session {
       }
       this.#at(request.deadline, request.ref, "deadline");
     }
+    if (request.following) this.#at(now + RENEW_EVERY, request.ref, "renew");
     this.#pending.set(request.ref, request);
     this.#toSend.push(request.ref);
   }
@@ -228,6 +233,7 @@ export class Session {
     const request = this.#pending.get(gone.ref);
     if (request !== gone) return false;
     this.#forget(request);
+    if (request.following && request.sentAt !== undefined) this.#own.push(wire.encode("watch", { stop: true, ref: request.ref }));
     if (request.op !== "submit" || request.sentAt === undefined) return false;
     this.begin(new Request("cancel", { id: request.id, timeoutMs: CONTROL_TIMEOUT, tell }), now);
     this.freed -= 1; // it has the place of the one that it cancels
@@ -267,6 +273,18 @@ export class Session {
       reading.seenAt = now + SEEN_AFTER;
       this.#at(reading.seenAt, ref, "seen");
     }
+  }
+
+  /**
+   * The reader of a watch has taken an event, and with it all before. Ignored for watches that have ended.
+   * @param {Request} reader
+   * @param {import("./watching.js").Change} change
+   */
+  took(reader, change) {
+    const request = this.#pending.get(reader.ref);
+    if (request !== reader || !request.following) return;
+    request.following.took(change);
+    if (request.following.seenDue) this.#seens.push(request.ref);
   }
 
   /**
@@ -324,6 +342,7 @@ export class Session {
     for (const [ref, request] of this.#pending) {
       this.#toSend.push(ref);
       request.refusedAt = undefined;
+      request.following?.beginAnew();
       const reading = request.reading;
       if (!reading) continue;
       // A job without any piece may be unknown to the broker, so it is submitted again.
@@ -371,7 +390,7 @@ export class Session {
     for (let timer; (timer = this.#timers.first) && timer.when <= now; ) {
       this.#timers.pop();
       const request = this.#pending.get(timer.ref);
-      if (request) this.#ring(request, timer.which, timer.when);
+      if (request) this.#ring(request, timer.which, timer.when, now);
     }
     if (this.#pending.size === 0 || this.#reopenAt !== undefined) return;
     if (now >= this.#quietSince + REOPEN_AFTER) {
@@ -404,8 +423,9 @@ export class Session {
    * @param {Request} request
    * @param {string} which
    * @param {number} when
+   * @param {number} now
    */
-  #ring(request, which, when) {
+  #ring(request, which, when, now) {
     const reading = request.reading;
     if (which === "deadline" && request.deadline === when) {
       this.counters.expired += 1;
@@ -420,6 +440,9 @@ export class Session {
         reading.seenDue = true;
         this.#seens.push(request.ref);
       }
+    } else if (which === "renew") {
+      this.#at(now + RENEW_EVERY, request.ref, "renew");
+      this.#toSend.push(request.ref);
     } else if (which === "fetch" && reading && reading.fetchAt === when) this.#fetch(request, reading);
   }
 
@@ -473,6 +496,7 @@ export class Session {
     if (own) return own;
     while (this.#seens.size > 0) {
       const request = this.#pending.get(/** @type {number} */ (this.#seens.shift()));
+      if (request?.following?.seenDue) return wire.encode("seen", { seq: request.following.sayTaken(), ref: request.ref });
       if (request?.reading?.seenDue) {
         saidAll(request.reading);
         return wire.encode("seen", { seq: request.reading.taken - 1, ref: request.ref });
@@ -503,7 +527,15 @@ export class Session {
       saidAll(reading);
       return wire.encode("fetch", { id, wait_ms: FETCH_WAIT_MAX, from_seq: reading.taken, ref });
     }
+    if (request.following) return wire.encode("watch", { ...request.filter, ...this.#batch(), ref });
     return wire.encode(request.op, id ? { ref, id } : { ref });
+  }
+
+  /** Said once a connection: that it takes batches. */
+  #batch() {
+    if (this.#saidBatch || this.#batchMax <= 1) return {};
+    this.#saidBatch = true;
+    return { batch: this.#batchMax };
   }
 
   /**
@@ -515,11 +547,7 @@ export class Session {
   #submits(first, shared, now) {
     this.#markSent(first, now);
     /** @type {Fields} */
-    const fields = { ...shared.fields, id: first.id, ref: first.ref };
-    if (!this.#saidBatch && this.#batchMax > 1) {
-      this.#saidBatch = true;
-      fields.batch = this.#batchMax;
-    }
+    const fields = { ...shared.fields, id: first.id, ref: first.ref, ...this.#batch() };
     if (first.body.length > wire.INLINE_BYTES_MAX) return wire.encode("submit", fields, first.body);
     const maps = [fields];
     const bodies = [first.body];
@@ -615,7 +643,8 @@ export class Session {
       if (["submit", "stream", "follow", "fetch"].includes(request.kind) && !this.#lacksPieces(request, fields)) {
         this.#answer(request, new Answer(request.id, body, fields));
       }
-    } else if (op === "chunk") this.#onChunk(request, fields, body, now);
+    } else if (op === "watching" || op === "event") this.#onWatch(request, op, fields);
+    else if (op === "chunk") this.#onChunk(request, fields, body, now);
     else if (op === "error") this.#onError(request, fields, body, now);
     else if (op === "status") this.#onStatus(request, fields, now);
     else if (op === "accepted" && request.kind === "leave") this.#answer(request, acceptedOf(request, fields));
@@ -648,6 +677,11 @@ export class Session {
       this.#at(request.refusedAt, request.ref, "refused");
       return;
     }
+    if (request.following && code === "slow_reader") {
+      request.following.beginAnew(); // the broker has let go of it
+      this.#toSend.push(request.ref);
+      return;
+    }
     if (code !== "gone" && this.#lacksPieces(request, fields)) return;
     const error = errorOf(code, wire.text(fields, "message", ""), {
       id: wire.optionalText(fields, "id") || request.id || undefined,
@@ -678,6 +712,20 @@ export class Session {
       const state = wire.text(fields, "state", "unknown");
       this.#answer(request, new NotOverError(`the job is ${state}; its answer did not come in time`, state, { id: request.id }));
     }
+  }
+
+  // ---- watches -------------------------------------------------------------------------------------------
+
+  /**
+   * @param {Request} request
+   * @param {"watching" | "event"} op
+   * @param {Fields} fields
+   */
+  #onWatch({ ref, tell, following }, op, fields) {
+    const change = op === "event" ? following?.event(fields) : following?.watching(wire.int(fields, "seq"));
+    if (!following || change === "stale") this.counters.droppedAnswers += 1;
+    else if (change && tell) this.events.push([tell, change]);
+    if (following?.seenDue) this.#seens.push(ref);
   }
 
   // ---- streams -------------------------------------------------------------------------------------------

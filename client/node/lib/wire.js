@@ -18,6 +18,7 @@ export const DURATION_MS_MAX = 31_536_000_000;
 export const STREAM_CHUNKS_MAX = 64;
 export const PROGRESS_NOTE_BYTES_MAX = 256;
 export const STREAM_BYTES_MAX = 262_144;
+export const WATCH_EVENTS_MAX = 1024;
 export const CAPACITY_MAX = 1024;
 export const LIST_ENTRIES_MAX = 256;
 /** Bodies up to here travel inside the header: one frame is cheaper than two. */

@@ -6,6 +6,8 @@
 /** @typedef {import("./types.js").Pong} Pong */
 /** @typedef {import("./types.js").Status} Status */
 /** @typedef {import("./types.js").SubmitOptions} SubmitOptions */
+/** @typedef {import("./watching.js").JobEvent} JobEvent */
+/** @typedef {{ id?: string, client?: string, lane?: string, service?: string }} WatchOptions Whose changes; without any of these of all jobs. */
 /** @typedef {{ signal?: AbortSignal }} Signalled */
 /**
  * @typedef {object} ClientOptions
@@ -122,6 +124,17 @@ export class Client {
         first?: number;
     }): Stream;
     /**
+     * Follows what becomes of jobs: those that all of this fits, of any client. For `for await`; it begins when the first event is asked
+     * for, and has no end.
+     *
+     * The first event is `watching`: from then on no change goes untold. It comes again, with `gap`, after each connection that was lost;
+     * ask `status` of what you have to know then. A reader that is 1024 events behind misses some, and the next one it gets says so
+     * (`gap`, `leftOut`). Ends with a LaneMQError where the broker refuses the watch, or the client is closed.
+     * @param {WatchOptions & Signalled} [options]
+     * @returns {Watch}
+     */
+    watch({ signal, ...options }?: WatchOptions & Signalled): Watch;
+    /**
      * Has a job done for each body, up to `window` of them at once, and yields the answers.
      *
      * `bodies` is read as answers are taken; an item that is a `Job` has an id or options of its own. `Answer.index` is the place in the
@@ -175,6 +188,20 @@ export class Stream extends Reader<Buffer<ArrayBufferLike>> {
     id: string;
     #private;
 }
+/**
+ * Events of jobs, as Client.watch() says: an asynchronous iterator.
+ * @extends {Reader<JobEvent>}
+ */
+export class Watch extends Reader<import("./watching.js").JobEvent> {
+    /**
+     * @internal
+     * @param {Engine} engine
+     * @param {Request} request
+     * @param {AbortSignal | undefined} signal
+     */
+    constructor(engine: Engine, request: Request, signal: AbortSignal | undefined);
+    #private;
+}
 export type Accepted = import("./types.js").Accepted;
 export type Answer = import("./types.js").Answer;
 export type Body = import("./types.js").Body;
@@ -183,6 +210,16 @@ export type JobOptions = import("./types.js").JobOptions;
 export type Pong = import("./types.js").Pong;
 export type Status = import("./types.js").Status;
 export type SubmitOptions = import("./types.js").SubmitOptions;
+export type JobEvent = import("./watching.js").JobEvent;
+/**
+ * Whose changes; without any of these of all jobs.
+ */
+export type WatchOptions = {
+    id?: string;
+    client?: string;
+    lane?: string;
+    service?: string;
+};
 export type Signalled = {
     signal?: AbortSignal;
 };

@@ -43,6 +43,11 @@ export class Engine {
      */
     seen(ref: number, seq: number): void;
     /**
+     * @param {Request} request
+     * @param {import("./watching.js").Change} change
+     */
+    took(request: Request, change: import("./watching.js").Change): void;
+    /**
      * Nothing new is taken any more, and jobs that are under way are cancelled. `told`: what is pending ends with `cancelled`;
      * else its callers hear nothing any more.
      * @param {boolean} told

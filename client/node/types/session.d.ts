@@ -24,6 +24,7 @@ export class Piece {
  * @property {Tell} [tell]
  * @property {number} [fromSeq]
  * @property {number} [timeoutMs]
+ * @property {Fields} [filter] Of a watch: whose changes.
  */
 /** A request of a caller's; a session has it until it ends. */
 export class Request {
@@ -31,7 +32,7 @@ export class Request {
      * @param {Kind} kind
      * @param {RequestParts} [parts]
      */
-    constructor(kind: Kind, { id, submit, body, tell, fromSeq, timeoutMs }?: RequestParts);
+    constructor(kind: Kind, { id, submit, body, tell, fromSeq, timeoutMs, filter }?: RequestParts);
     ref: number;
     kind: Kind;
     op: string;
@@ -51,6 +52,8 @@ export class Request {
     refusedAt: number | undefined;
     refusals: number;
     reading: Reading | undefined;
+    filter: wire.Fields | undefined;
+    following: Following | undefined;
 }
 /** See the file. */
 export class Session {
@@ -105,6 +108,12 @@ export class Session {
      */
     seen(ref: number, seq: number, now: number): void;
     /**
+     * The reader of a watch has taken an event, and with it all before. Ignored for watches that have ended.
+     * @param {Request} reader
+     * @param {import("./watching.js").Change} change
+     */
+    took(reader: Request, change: import("./watching.js").Change): void;
+    /**
      * Ends all requests, each with an error for its id.
      * @param {(id: string) => LaneMQError} error
      */
@@ -158,7 +167,7 @@ export function closedError(id: string): CancelledError;
 export type Submit = import("./types.js").Submit;
 export type Fields = import("./wire.js").Fields;
 export type LaneMQError = import("./errors.js").LaneMQError;
-export type Kind = "submit" | "stream" | "leave" | "fetch" | "follow" | "status" | "cancel" | "ping";
+export type Kind = "submit" | "stream" | "leave" | "fetch" | "follow" | "status" | "cancel" | "ping" | "watch";
 /**
  * Hears what comes of a request: pieces, and in the end a value or a LaneMQError.
  */
@@ -173,6 +182,10 @@ export type RequestParts = {
     tell?: Tell | undefined;
     fromSeq?: number | undefined;
     timeoutMs?: number | undefined;
+    /**
+     * Of a watch: whose changes.
+     */
+    filter?: wire.Fields | undefined;
 };
 /** How far a stream has been read. All numbers are of pieces. */
 declare class Reading {
@@ -198,5 +211,7 @@ declare class Reading {
     heardAt: number | undefined;
     endsWithoutPieces: number;
 }
+import * as wire from "./wire.js";
+import { Following } from "./watching.js";
 import { CancelledError } from "./errors.js";
 export {};

@@ -427,3 +427,88 @@ test("an iterator that is left cancels what it submitted", async (t) => {
   await here.noJobsWithin();
   assert(performance.now() - begun < PATIENCE + CANCELLED_WITHIN);
 });
+
+test("a watch tells what becomes of jobs", async (t) => {
+  const here = await room(t);
+  await here.serve({ shout });
+  const client = here.connect();
+  const seen = [];
+  for await (const event of client.watch({ client: "me" })) {
+    if (event.what === "watching") {
+      await client.submit("shout", "x", { id: "mine", client: "me" });
+      await client.submit("shout", "x", { id: "other", client: "them" });
+    } else seen.push(event);
+    if (event.over) break;
+  }
+  assert.deepEqual(seen.map(({ what, id, seq }) => [what, id, seq]), [["accepted", "mine", 0], ["started", "mine", 1], ["ended", "mine", 2]]);
+  assert.deepEqual([seen[2].state, seen[2].client, seen[2].attempts], ["succeeded", "me", 1]);
+  assert(Math.abs(seen[2].at.getTime() - Date.now()) < 60_000);
+  await client.ping(); // behind the watch's end
+  await client.submit("shout", "y", { client: "me" });
+  assert.equal((await here.asked("stats")).counters.events_out, 3);
+});
+
+test("a reader of a watch that takes is told all, and one that waits what it missed", async (t) => {
+  const here = await room(t);
+  await here.serve({ shout }, { capacity: 64 });
+  const client = here.connect();
+  const slow = here.connect().watch();
+  assert.equal((await slow.next()).value.what, "watching");
+  const quick = client.watch({ service: "shout" });
+  await quick.next();
+  const ended = [];
+  const read = (async () => {
+    for await (const event of quick) {
+      assert(!event.gap);
+      if (event.over && ended.push(event.id) === 1500) return;
+    }
+  })();
+  const answers = await all(client.map("shout", Array(1500).fill("x"), { window: 32, progress: false }));
+  await read;
+  assert.deepEqual(ended.sort(), answers.map(({ id }) => id).sort());
+  let [told, missed] = [0, 0];
+  while (told + missed < 4500) {
+    const { value } = await slow.next();
+    told += 1;
+    missed += value.leftOut;
+    if (told === 1024) await client.submit("shout", "x"); // what comes behind a gap tells of it
+  }
+  assert(missed > 1500);
+});
+
+test("a watch that is refused, aborted, or whose client is closed ends", async (t) => {
+  const here = await room(t);
+  const client = here.connect();
+  await assert.rejects(client.watch({ lane: "nowhere" }).next(), lanemq.BadRequestError);
+  assert.throws(() => client.watch({ id: "" }), RangeError);
+  assert.throws(() => client.watch({ lanes: "x" }), /there is no option lanes/);
+  const aborted = new AbortController();
+  const one = client.watch({ signal: aborted.signal });
+  assert.equal((await one.next()).value.what, "watching");
+  const next = one.next();
+  aborted.abort(new Error("enough"));
+  await assert.rejects(next, /enough/);
+  const other = client.watch();
+  assert.equal((await other.next()).value.what, "watching");
+  await client.close();
+  await assert.rejects(other.next(), lanemq.CancelledError);
+});
+
+test("a watch goes on in the broker's next life, and says so", async (t) => {
+  const here = await room(t);
+  await here.serve({ shout });
+  const client = here.connect({ log: () => {} });
+  const events = client.watch({ service: "shout" });
+  const next = async () => (await events.next()).value;
+  assert.equal((await next()).what, "watching");
+  await client.submit("shout", "x", { id: "before" });
+  for (const what of ["accepted", "started", "ended"]) assert.equal((await next()).what, what);
+  await here.restart();
+  const again = await next();
+  assert.deepEqual([again.what, again.gap, again.seq], ["watching", true, 0]);
+  await client.submit("shout", "x", { id: "after" });
+  for (const what of ["accepted", "started", "ended"]) {
+    const { what: said, id, gap } = await next();
+    assert.deepEqual([said, id, gap], [what, "after", false]);
+  }
+});

@@ -292,3 +292,111 @@ test("an end without its pieces asks for them, and gives up in the end", () => {
   const [error] = outcomes(session);
   assert.deepEqual([error.constructor, error.chunks], [errors.GoneError, 2]);
 });
+
+// ---- watches -----------------------------------------------------------------------------------------------------
+
+function watch(filter = {}) {
+  const request = new Request("watch", { filter, tell: nothing });
+  return { request, messages: begin(request) };
+}
+
+function hear(first, count = 1, more = {}) {
+  for (let seq = first; seq < first + count; ++seq) {
+    tell(session, "event", { ref: 1, seq, what: "ended", id: `j${seq}`, state: "succeeded", at_ms: 1500, ...more });
+  }
+}
+
+const shown = () => outcomes(session).map(({ event }) => [event.what, event.seq, event.gap, event.leftOut]);
+
+test("a watch begins, says what comes, and is renewed", () => {
+  assert.deepEqual(watch({ client: "me", lane: "low" }).messages, [["watch", { client: "me", lane: "low", batch: 256, ref: 1 }, ""]]);
+  hear(0);
+  assert.deepEqual(outcomes(session), []); // nothing comes before `watching`
+  tell(session, "watching", { ref: 1, seq: 0 });
+  hear(0, 2);
+  const [first, ...changes] = outcomes(session);
+  assert.deepEqual([first.event.what, first.event.gap, first.event.over], ["watching", false, false]);
+  assert.deepEqual(changes.map(({ event }) => [event.id, event.seq, event.at.getTime(), event.over]), [["j0", 0, 1500, true], ["j1", 1, 1500, true]]);
+  const renewed = [];
+  for (let now = 1000; now < 25_000; now += 1000) {
+    tell(session, "pong", { ref: 0 }, undefined, now); // the broker is there
+    session.advance(now);
+    for (const [op, fields] of said(session, now)) if (op === "watch") renewed.push([now, fields]);
+    tell(session, "watching", { ref: 1, seq: 2 }, undefined, now);
+  }
+  assert.deepEqual(renewed, [10_000, 20_000].map((now) => [now, { client: "me", lane: "low", ref: 1 }]));
+  assert.deepEqual(outcomes(session), []);
+});
+
+test("what the reader of a watch took is confirmed, and no more", () => {
+  const { request } = watch();
+  tell(session, "watching", { ref: 1, seq: 0 });
+  hear(0, 600);
+  const changes = outcomes(session);
+  for (const change of changes.slice(0, 256)) session.took(request, change); // `watching` and 255 events
+  assert.deepEqual(said(session), []);
+  session.took(request, changes[256]);
+  assert.deepEqual(said(session), [["seen", { seq: 255, ref: 1 }, ""]]);
+});
+
+test("what a watch left out is told", () => {
+  watch();
+  tell(session, "watching", { ref: 1, seq: 0 });
+  hear(0);
+  hear(1, 1, { gap: true, left_out: 5 });
+  hear(4); // a hole
+  tell(session, "watching", { ref: 1, seq: 7 }); // a hole at the end
+  hear(7);
+  assert.deepEqual(shown(), [["watching", 0, false, 0], ["ended", 0, false, 0], ["ended", 1, true, 5], ["ended", 4, true, 2],
+    ["watching", 7, true, 2], ["ended", 7, false, 0]]);
+});
+
+test("a watch begins anew on another connection, and where the broker let go of it, and says so", () => {
+  const { request } = watch({ id: "j" });
+  tell(session, "watching", { ref: 1, seq: 0 });
+  hear(0, 300);
+  const old = outcomes(session);
+  assert.deepEqual(reopen(1), [["watch", { id: "j", batch: 256, ref: 1 }, ""]]);
+  hear(300); // of the connection before
+  tell(session, "watching", { ref: 1, seq: 0 });
+  hear(0, 300);
+  assert.deepEqual(shown().slice(0, 2), [["watching", 0, true, 0], ["ended", 0, false, 0]]);
+  for (const change of old) session.took(request, change); // confirms nothing of the second one
+  assert.deepEqual(said(session), []);
+  tell(session, "error", { ref: 1, code: "slow_reader", message: "m" });
+  assert.deepEqual(said(session).map(([op]) => op), ["watch"]);
+  tell(session, "watching", { ref: 1, seq: 0 });
+  assert.deepEqual(shown(), [["watching", 0, true, 0]]);
+  hear(0, 3);
+  outcomes(session);
+  tell(session, "watching", { ref: 1, seq: 0 }); // the error was lost
+  hear(0);
+  assert.deepEqual(shown(), [["watching", 0, true, 0], ["ended", 0, false, 0]]);
+});
+
+test("a reader of a watch that takes nothing has a bound", () => {
+  const { request } = watch();
+  for (let life = 0; life < 8; ++life) {
+    tell(session, "watching", { ref: 1, seq: 0 });
+    hear(0, 1024);
+    reopen(life + 1);
+  }
+  const changes = outcomes(session);
+  assert.equal(changes.length, 4096);
+  for (const change of changes) session.took(request, change);
+  tell(session, "watching", { ref: 1, seq: 0 });
+  assert.deepEqual(shown(), [["watching", 0, true, 8 * 1024 - (4096 - 4)]]);
+});
+
+test("a watch that is left is stopped, and one that is refused ends", () => {
+  const { request } = watch();
+  assert.equal(session.abandon(request, 0), false);
+  assert.deepEqual(said(session), [["watch", { stop: true, ref: 1 }, ""]]);
+  assert.deepEqual([session.pending, session.freed], [0, 1]);
+  tell(session, "watching", { ref: 1, seq: 0, stop: true });
+  assert.deepEqual(outcomes(session), []);
+  watch();
+  tell(session, "error", { ref: 2, code: "bytes_full", message: "m", limiter: "watchers_max" });
+  const [error] = outcomes(session);
+  assert.deepEqual([error.constructor, error.limiter], [errors.BytesFullError, "watchers_max"]);
+});
