@@ -9,6 +9,9 @@ import http.server
 import json
 import os
 import signal
+import socket
+import ssl
+import subprocess
 import tempfile
 import threading
 import time
@@ -145,13 +148,13 @@ class Webhooks(harness.Case):
             file.write(text)
         return path
 
-    def start_worker(self, *hosts, keys="", service="hooks", sources=None, **variables):
+    def start_worker(self, *hosts, keys="", service="hooks", sources=None, flags=(), **variables):
         sources = sources or [f"file:{self.write('secret', self.secret)}"]
         hosts = hosts or (f"http://127.0.0.1:{self.receiver.server_port}",)
         config = self.write(f"{service}.toml", f'[[service]]\nname = "{service}"\nhandler = "webhook"\nhosts = {json.dumps(hosts)}\n'
                                                f'secrets = {json.dumps(sources)}\n{keys}\n')
         worker = self.room.start(harness.Process(
-            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--config", config, "--log-level", "debug",
+            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--config", config, "--log-level", "debug", *flags,
             env={**os.environ, **variables}))
         self.assertTrue(worker.line().startswith("ready"), worker.stderr())
         return worker
@@ -212,21 +215,45 @@ class Calls(Webhooks):
         self.assertGreaterEqual(time.monotonic() - begun, 1.9)
 
     def test_the_rest_of_an_answer_costs_nobody_time_or_memory(self):
-        self.start_worker(keys='timeout = "1s"')
+        self.start_worker(keys='timeout = "3s"')
         self.submit(self.receiver.url("/dribbles"), id="slow")
         self.submit(self.receiver.url("/huge"), id="huge")
         self.submit(self.receiver.url("/ok"), id="ok")
         answers = [self.client.get() for _ in range(3)]
         self.assertEqual([answer.op for answer in answers], ["result"] * 3, answers)
-        self.assertEqual(answers[-1].fields["id"], "slow")
+        lasted = {answer.fields["id"]: json.loads(answer.body)["ms"] for answer in answers}
+        self.assertGreaterEqual(lasted["slow"], 2900)
+        self.assertLess(lasted["huge"], 2500, "all of it was read")
         harness.wait_until(lambda: getattr(self.receiver, "cut", False), "the end of the huge answer")
 
     def test_the_signature_is_good_where_a_body_is_not_small_or_json(self):
         self.start_worker()
-        for body in (b"", bytes(range(256)), os.urandom(3_000_000)):
+        for body in (b"", bytes(range(256)), os.urandom(1 << 20)):
             self.assertEqual(self.ask(self.receiver.url(), body).op, "result")
             self.assertEqual(self.receiver.calls[-1][2], body)
             self.assert_signed(self.receiver.calls[-1])
+        self.assert_error(self.ask(self.receiver.url(), bytes((1 << 20) + 1)), "upstream_rejected", "1048577 bytes", "1048576")
+        self.assertEqual(len(self.receiver.calls), 3)
+
+    def test_tls_is_checked(self):
+        certificate, key = (os.path.join(self.folder, name) for name in ("certificate.pem", "key.pem"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+                        "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
+                       check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self.receiver.socket = context.wrap_socket(self.receiver.socket, server_side=True)
+        port = self.receiver.server_port
+        keys = "private = true"
+        self.start_worker(f"localhost:{port}", f"127.0.0.1:{port}", keys=keys, flags=("--http-ca-file", certificate))
+        self.start_worker(f"localhost:{port}", keys=keys, service="strict")
+
+        self.assertEqual(self.ask(f"https://localhost:{port}/ok").op, "result")
+        self.assert_signed(self.receiver.calls[0])
+        for service, url in (("strict", f"https://localhost:{port}/ok"), ("hooks", f"https://127.0.0.1:{port}/ok")):
+            answer = self.ask(url, service=service, attempts_max=1)
+            self.assert_error(answer, "upstream_failed", "no TLS")
+        self.assertEqual(len(self.receiver.calls), 1)
 
 
 class Refused(Webhooks):
@@ -252,6 +279,14 @@ class Refused(Webhooks):
         self.start_worker(named, f"http://[::1]:{self.receiver.server_port}")
         self.assert_error(self.ask(named + "/ok"), "upstream_rejected", "localhost", "has the address", "private = true")
         self.assertEqual(self.receiver.calls, [])
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            here = f"http://localhost:{listener.getsockname()[1]}"
+            self.start_worker(here, service="silent")
+            self.assert_error(self.ask(here, service="silent"), "upstream_rejected", "has the address")
+            with self.assertRaises(BlockingIOError, msg="it has connected"):
+                listener.accept()
 
         self.start_worker(named, keys="private = true", service="trusted")
         self.assertEqual(self.ask(named + "/ok", service="trusted").op, "result")

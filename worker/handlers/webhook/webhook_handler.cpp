@@ -118,6 +118,11 @@ void WebhookHandler::start(const JobCall& job, Completion done) {
     return done.failure(refused("host_refused", "webhooks of service \"" + printable(job.service) +
                                                     "\" do not go to " + origin +
                                                     ": no entry of its hosts allows that"));
+  if (job.body.size() > kBodyBytesMax)
+    return done.failure(refused("too_large", "the body has " + std::to_string(job.body.size()) +
+                                                 " bytes, and that of a webhook may have " +
+                                                 std::to_string(kBodyBytesMax) +
+                                                 "; send where the rest can be fetched"));
   const std::shared_ptr<const HttpTarget> target = target_of(*entry, origin);
   const std::string id = header_name_of(job);
   const auto now = std::chrono::system_clock::now().time_since_epoch();

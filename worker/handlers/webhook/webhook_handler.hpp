@@ -44,13 +44,15 @@ struct WebhookRules {
 /// Posts each job's body to the URL that the job names, signed by the Standard Webhooks specification 1.0.0.
 ///
 /// The URL is the job's field `x-webhook-url`. It has to fall under an entry of the rules' hosts, and lead to
-/// a public address unless the rules allow others; if not, the job fails as `permanent`. The id of the
-/// message is the job's, so that a receiver knows a message that comes again. 2xx is success; the result is
-/// the status and the milliseconds it took, as JSON. 3xx, 410 and other 4xx are `permanent`, but 408, 409,
-/// 425 and 429, 5xx and calls without an answer are `retry`. Messages name host and port, never path or
-/// query, which may hold a secret of the receiver's.
+/// a public address unless the rules allow others, and the body has a bound; if not, the job fails as
+/// `permanent`. The id of the message is the job's, so that a receiver knows a message that comes again. 2xx
+/// is success; the result is the status and the milliseconds it took, as JSON. 3xx, 410 and other 4xx are
+/// `permanent`, but 408, 409, 425 and 429, 5xx and calls without an answer are `retry`. Messages name host
+/// and port, never path or query, which may hold a secret of the receiver's.
 class WebhookHandler final : public HttpCallHandler {
  public:
+  /// Of a job's body: it is hashed in the worker's loop, a few milliseconds at this size.
+  static constexpr std::size_t kBodyBytesMax = std::size_t{1024} * 1024;
   /// Of a refusal's body.
   static constexpr std::size_t kKeptBytesMax = 1024;
   /// Hosts of which it is remembered whether they can be reached.
