@@ -524,6 +524,17 @@ class Watches(SdkCase):
                 client.submit("shout", "x")  # what comes behind a gap tells of it
         self.assertGreater(missed, 1500)
 
+    def test_a_group_is_over(self):
+        self.serve({"shout": shout})
+        client = self.connect()
+        with client.watch(group="g") as events:
+            self.assertEqual(next(events).what, "watching")
+            client.submit("shout", "x", group="g")
+            client.submit("shout", "x", group="h")
+            seen = [next(events) for _ in range(4)]
+        self.assertEqual([(event.what, event.group) for event in seen], [(what, "g") for what in ("accepted", "started", "ended", "group_over")])
+        self.assertEqual((seen[3].succeeded, seen[3].failed, seen[3].cancelled, seen[3].expired), (1, 0, 0, 0))
+
     def test_refusals_are_errors_and_a_closed_client_ends_it(self):
         client = self.connect()
         with self.assertRaises(lanemq.BadRequestError):

@@ -21,7 +21,7 @@ import { checkName } from "./wire.js";
 /** @typedef {import("./types.js").Status} Status */
 /** @typedef {import("./types.js").SubmitOptions} SubmitOptions */
 /** @typedef {import("./watching.js").JobEvent} JobEvent */
-/** @typedef {{ id?: string, client?: string, lane?: string, service?: string }} WatchOptions Whose changes; without any of these of all jobs. */
+/** @typedef {{ id?: string, client?: string, lane?: string, service?: string, group?: string }} WatchOptions Whose changes; without any of these of all jobs. */
 /** @typedef {{ signal?: AbortSignal }} Signalled */
 /**
  * @typedef {object} ClientOptions
@@ -178,7 +178,7 @@ export class Client {
     /** @type {Record<string, string>} */
     const filter = {};
     for (const [name, value] of Object.entries(options)) {
-      if (!["id", "client", "lane", "service"].includes(name)) throw new TypeError(`there is no option ${name}; WatchOptions lists them`);
+      if (!["id", "client", "lane", "service", "group"].includes(name)) throw new TypeError(`there is no option ${name}; WatchOptions lists them`);
       if (value != null) filter[name] = checkName(name, value);
     }
     return new Watch(this.#engine, new Request("watch", { filter }), signal);

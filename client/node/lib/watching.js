@@ -15,8 +15,8 @@ const UNREAD_EVENTS_MAX = 4 * wire.WATCH_EVENTS_MAX;
 /**
  * What has become of a job. docs/protocol.md says which fields go with which `what`.
  * @typedef {object} JobEvent
- * @property {string} what accepted, queued, started, adopted, progress, requeued, moved, ended or redriven; or `watching`: from now on
- *   no change goes untold. That is the first one, and comes again, with `gap`, after each connection that was lost.
+ * @property {string} what accepted, queued, started, adopted, progress, requeued, moved, ended or redriven; `group_over`, of a group; or
+ *   `watching`: from now on no change goes untold. That is the first one, and comes again, with `gap`, after each connection that was lost.
  * @property {number} seq Its number since the last `watching`.
  * @property {boolean} over Whether the job has ended.
  * @property {boolean} gap Changes right before this one were left out.
@@ -37,6 +37,12 @@ const UNREAD_EVENTS_MAX = 4 * wire.WATCH_EVENTS_MAX;
  * @property {boolean} dead Of `ended`: it is kept among the dead, and may be run again.
  * @property {number} [pct] Of `progress`.
  * @property {string} [note] Of `progress`.
+ * @property {string} [group] The job's, where it has one; and of `group_over` how many of its jobs ended how:
+ * @property {number} succeeded
+ * @property {number} failed
+ * @property {number} cancelled
+ * @property {number} expired
+ * @property {number} died Of these, how many were dead by then.
  * @property {Date} [at] When, by the broker's clock.
  */
 
@@ -71,6 +77,12 @@ function eventOf(fields, gap, leftOut) {
     dead: fields.dead === true,
     pct: wire.optionalInt(fields, "pct"),
     note: wire.optionalText(fields, "note"),
+    group: wire.optionalText(fields, "group"),
+    succeeded: wire.int(fields, "succeeded", 0),
+    failed: wire.int(fields, "failed", 0),
+    cancelled: wire.int(fields, "cancelled", 0),
+    expired: wire.int(fields, "expired", 0),
+    died: wire.int(fields, "died", 0),
     at: at === undefined ? undefined : new Date(at),
   };
 }

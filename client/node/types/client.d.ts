@@ -7,7 +7,7 @@
 /** @typedef {import("./types.js").Status} Status */
 /** @typedef {import("./types.js").SubmitOptions} SubmitOptions */
 /** @typedef {import("./watching.js").JobEvent} JobEvent */
-/** @typedef {{ id?: string, client?: string, lane?: string, service?: string }} WatchOptions Whose changes; without any of these of all jobs. */
+/** @typedef {{ id?: string, client?: string, lane?: string, service?: string, group?: string }} WatchOptions Whose changes; without any of these of all jobs. */
 /** @typedef {{ signal?: AbortSignal }} Signalled */
 /**
  * @typedef {object} ClientOptions
@@ -219,6 +219,7 @@ export type WatchOptions = {
     client?: string;
     lane?: string;
     service?: string;
+    group?: string;
 };
 export type Signalled = {
     signal?: AbortSignal;

@@ -38,8 +38,8 @@ export class Following {
  */
 export type JobEvent = {
     /**
-     * accepted, queued, started, adopted, progress, requeued, moved, ended or redriven; or `watching`: from now on
-     * no change goes untold. That is the first one, and comes again, with `gap`, after each connection that was lost.
+     * accepted, queued, started, adopted, progress, requeued, moved, ended or redriven; `group_over`, of a group; or
+     * `watching`: from now on no change goes untold. That is the first one, and comes again, with `gap`, after each connection that was lost.
      */
     what: string;
     /**
@@ -101,6 +101,18 @@ export type JobEvent = {
      * Of `progress`.
      */
     note?: string | undefined;
+    /**
+     * The job's, where it has one; and of `group_over` how many of its jobs ended how:
+     */
+    group?: string | undefined;
+    succeeded: number;
+    failed: number;
+    cancelled: number;
+    expired: number;
+    /**
+     * Of these, how many were dead by then.
+     */
+    died: number;
     /**
      * When, by the broker's clock.
      */

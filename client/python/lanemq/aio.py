@@ -130,10 +130,10 @@ class AsyncClient(ClientBase):
                            mailbox, False)
 
     def watch(self, *, id: str | None = None, client: str | None = None, lane: str | None = None,
-              service: str | None = None) -> AsyncWatch:
+              service: str | None = None, group: str | None = None) -> AsyncWatch:
         """As Client.watch; `async for` reads the events. It begins when the first one is asked for."""
         mailbox = Mailbox()
-        filter = {"id": id, "client": client, "lane": lane, "service": service}
+        filter = {"id": id, "client": client, "lane": lane, "service": service, "group": group}
         return AsyncWatch(self, watch_request(filter, self._bound(), mailbox.put), mailbox)
 
     @overload

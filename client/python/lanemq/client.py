@@ -95,7 +95,7 @@ class Client(ClientBase):
         return Stream(self, control("follow", id, sink=sink, from_seq=first, timeout=None), sink, False)
 
     def watch(self, *, id: str | None = None, client: str | None = None, lane: str | None = None,
-              service: str | None = None) -> Watch:
+              service: str | None = None, group: str | None = None) -> Watch:
         """Follows what becomes of jobs: those that all of this fits, of any client. An iterator of events without an end.
 
         The first event is `watching`: from then on no change goes untold. It comes again, with `gap`, after each connection that
@@ -103,7 +103,7 @@ class Client(ClientBase):
         it gets says so (`gap`, `left_out`). Ends with a LaneMQError where the broker refuses the watch, or the client is closed.
         """
         sink = ThreadSink()
-        return Watch(self, watch_request({"id": id, "client": client, "lane": lane, "service": service}, sink, None), sink)
+        return Watch(self, watch_request({"id": id, "client": client, "lane": lane, "service": service, "group": group}, sink, None), sink)
 
     @overload
     def map(self, service: str, bodies: Iterable[Body | Job], *, ordered: bool = ..., window: int = ...,

@@ -192,8 +192,8 @@ class Pong:
 class Event:
     """What has become of a job. docs/protocol.md says which fields go with which `what`."""
 
-    #: accepted, queued, started, adopted, progress, requeued, moved, ended or redriven; or `watching`: from now on no change
-    #: goes untold. That is the first one, and comes again, with `gap`, after each connection that was lost.
+    #: accepted, queued, started, adopted, progress, requeued, moved, ended or redriven; `group_over`, of a group; or `watching`: from
+    #: now on no change goes untold. That is the first one, and comes again, with `gap`, after each connection that was lost.
     what: str
     #: Its number since the last `watching`.
     seq: int
@@ -219,6 +219,14 @@ class Event:
     #: Of `progress`.
     pct: int | None = None
     note: str = ""
+    #: The job's, where it has one; and of `group_over` how many of its jobs ended how.
+    group: str | None = None
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    expired: int = 0
+    #: Of these, how many were dead by then.
+    died: int = 0
     #: When, by the broker's clock: seconds since 1970.
     at: float = 0.0
     #: Changes right before this one were left out; how many, where that is known.
@@ -239,6 +247,8 @@ def event_of(fields: Mapping[str, Any], gap: bool, left_out: int) -> Event:
                  from_lane=fields.get("from_lane"), worker=fields.get("worker"), code=fields.get("code"),
                  attempts=fields.get("attempts", 0), delay=seconds("delay_ms"), queued=seconds("queued_ms"), ran=seconds("ran_ms"),
                  dead=fields.get("dead", False), pct=fields.get("pct"), note=fields.get("note", ""),
+                 group=fields.get("group"), succeeded=fields.get("succeeded", 0), failed=fields.get("failed", 0),
+                 cancelled=fields.get("cancelled", 0), expired=fields.get("expired", 0), died=fields.get("died", 0),
                  at=fields.get("at_ms", 0) / 1000, gap=gap, left_out=left_out)
 
 

@@ -512,3 +512,18 @@ test("a watch goes on in the broker's next life, and says so", async (t) => {
     assert.deepEqual([said, id, gap], [what, "after", false]);
   }
 });
+
+test("a watch of a group hears that it is over", async (t) => {
+  const here = await room(t);
+  await here.serve({ shout });
+  const client = here.connect();
+  const events = client.watch({ group: "g" });
+  const next = async () => (await events.next()).value;
+  assert.equal((await next()).what, "watching");
+  await client.submit("shout", "x", { group: "g" });
+  await client.submit("shout", "x", { group: "h" });
+  const seen = [await next(), await next(), await next(), await next()];
+  assert.deepEqual(seen.map(({ what, group }) => [what, group]), ["accepted", "started", "ended", "group_over"].map((what) => [what, "g"]));
+  assert.deepEqual([seen[3].succeeded, seen[3].failed, seen[3].cancelled, seen[3].expired], [1, 0, 0, 0]);
+  await events.close();
+});
