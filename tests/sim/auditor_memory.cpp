@@ -153,6 +153,8 @@ void Auditor::check_memory(std::size_t sent) {
   // Of a job or result, besides what it counts for; of a lane's stream, a client, a connection, a worker, a
   // service; of an id that is gone.
   constexpr std::size_t kRecord = 256, kName = 2048, kGone = 128;
+  // How long jobs of a service or client take, which 16 services and 32 clients have.
+  constexpr std::size_t kFigures = 128 * 1024, kFigured = 48;
   // What is taken at once and is not full yet: a region of slots for jobs, and chunks of results.
   constexpr std::size_t kSlabs = 1200 * 1024;
   const std::size_t names = addresses_.size() + clients_.size() + streams_.size() + workers_.size();
@@ -162,7 +164,8 @@ void Auditor::check_memory(std::size_t sent) {
   peak_.sent = std::max(peak_.sent, sent);
   const std::size_t gone = std::min<std::size_t>(goings_, options_.gone_max);
   const std::size_t most = kFactor * (peak_.accounted + peak_.sent) + kRecord * peak_.records +
-                           kName * peak_.names + kGone * gone + kSlabs;
+                           kName * peak_.names + kFigures * std::min(peak_.names, kFigured) + kGone * gone +
+                           kSlabs;
   const std::int64_t measured = core_bytes() - bytes_at_start_;
   if (measured > static_cast<std::int64_t>(most))
     violated("the broker holds " + std::to_string(measured) + " bytes, more than " + std::to_string(most) +
