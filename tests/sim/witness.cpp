@@ -71,6 +71,12 @@ void Witness::may_end(std::uint64_t number, TimePoint at) {
   if (id != job_of_number_.end()) may_end(followed(id->second), at);
 }
 
+/// A job that would wait for longer than it may, as its upstream said of it or of another, ends by that now.
+void Witness::may_end_by(Followed& job, std::string_view code) {
+  if (code == "limited" && decided_at_ < paused_until_) may_end(job, decided_at_);
+  if (code == "upstream_quota" && decided_at_ < keys_rest_until_) may_end(job, decided_at_);
+}
+
 void Witness::time_is_void(TimePoint now) {
   for (auto& [id, job] : jobs_) {
     may_end(job, now);
@@ -302,9 +308,7 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
   if (code.empty() && !asked.submits && asked.at > made_way_.said_at &&
       job.result_at < made_way_.ended_at - kOfOneAge)
     violated(quoted(asked.id) + " is kept, though a younger result made way");
-  // It would wait for longer than it may, as its upstream said of it or of another.
-  if (code == "limited" && decided_at_ < paused_until_) may_end(job, decided_at_);
-  if (code == "upstream_quota" && decided_at_ < keys_rest_until_) may_end(job, decided_at_);
+  may_end_by(job, code);
   if (job.promised && decided_at_ < job.ends_at && decided_at_ < may_be_gone_at(job))
     violated(quoted(asked.id) + " ended for no reason: " + std::string(code));
   const std::string answer = code.empty() ? "result " + std::string(body) : std::string(code);
@@ -484,6 +488,9 @@ void Witness::check_windows() {
 
 /// A batch is over when each of its jobs has ended, and once for each watch.
 void Witness::heard(const std::string& address, const wire::JobEvent& event) {
+  // Who submitted the job may hear of its end later, or never.
+  if (const auto place = jobs_.find(std::string(event.id)); event.what == "ended" && place != jobs_.end())
+    may_end_by(place->second, event.code);
   if (event.what != "group_over" || !swarm_.batches) return;
   const std::string name(event.group);
   if (!waited_) violated(name + " was said to be over before that was on disk");

@@ -124,6 +124,7 @@ class Witness final : public Watcher {
   void count_hand_over(const wire::JobOffer& offer, TimePoint at);
   void may_end(Followed& job, TimePoint at);
   void may_end(std::uint64_t number, TimePoint at);
+  void may_end_by(Followed& job, std::string_view code);
   void on(const wire::Submit& submit, std::string_view body, TimePoint now);
   void heard(const wire::Accepted& accepted);
   void heard_end(wire::Raw ref, std::string_view code, std::string_view body);

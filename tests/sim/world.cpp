@@ -33,7 +33,8 @@ void draw_batches(Swarm& swarm, const Crashes& crashes, bool notifies) {
   swarm.batches = true;
   swarm.redrives = false;
   swarm.forgetful = false;
-  swarm.options.retain = swarm.retain_max = kBatchesKeptFor;
+  swarm.options.retain = kBatchesKeptFor;
+  swarm.retain_max = std::max(swarm.options.retain, swarm.options.dead_retain);
   swarm.notifies = notifies;
   if (!notifies) return;
   swarm.options.webhook_service = kHook;
