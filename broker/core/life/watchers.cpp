@@ -132,8 +132,16 @@ void Watchers::on(const WatchAsked& event, TimePoint now) {
   state_.timers.set(watcher.timer, now + kSilenceMax);
   say_watching(watcher, false);
   // Whoever comes when the group is over would wait for that in vain.
+  tell_if_over(watcher);
+}
+
+/// Of the group that it follows by name.
+void Watchers::tell_if_over(Watcher& watcher) {
+  const bool late = std::exchange(watcher.over_left_out, false);
   const Group* const group = watcher.group.empty() ? nullptr : groups_.find(watcher.group);
-  if (group != nullptr && group->over) tell(watcher, *group);
+  if (group != nullptr && group->over) return tell(watcher, *group);
+  // Its next life has begun meanwhile.
+  if (late) ++watcher.left_out;
 }
 
 bool Watchers::on(const SeenSaid& event, TimePoint now) {
@@ -144,6 +152,8 @@ bool Watchers::on(const SeenSaid& event, TimePoint now) {
   Watcher& watcher = **place;
   watcher.heard_at = now;
   watcher.taken = std::clamp(fields.seq, watcher.taken, watcher.next - 1);
+  // Nothing may follow the end of a group that would say that it was left out.
+  if (watcher.over_left_out && watcher.has_room()) tell_if_over(watcher);
   return true;
 }
 
@@ -256,6 +266,11 @@ void Watchers::tell(const Group& group) {
 }
 
 void Watchers::tell(Watcher& watcher, const Group& group) {
+  // It is not counted as left out, since it is told when there is room.
+  if (!watcher.group.empty() && !watcher.has_room()) {
+    watcher.over_left_out = true;
+    return;
+  }
   wire::JobEvent event;
   event.what = "group_over";
   event.group = watcher.peer == Peer::client ? own_name(group.name) : std::string_view(group.name);
@@ -270,7 +285,7 @@ void Watchers::tell(Watcher& watcher, const Group& group) {
 }
 
 void Watchers::send(Watcher& watcher, wire::JobEvent& event) {
-  if (watcher.under_way() >= static_cast<std::int64_t>(limits::watch_events_max)) {
+  if (!watcher.has_room()) {
     ++watcher.left_out;
     ++state_.stats.events_left_out;
     return;

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <lanemq/limits.hpp>
+
 #include "broker/core/base/event.hpp"
 #include "broker/core/base/refusal.hpp"
 #include "broker/core/base/time.hpp"
@@ -38,7 +40,10 @@ struct Watcher {
   std::int64_t left_out = 0;  ///< events, since the last one that was sent
   TimePoint heard_at{};
 
-  std::int64_t under_way() const { return next - 1 - taken; }
+  bool over_left_out = false;  ///< so was, of late, that the group is over which it follows by name
+
+  /// Whether another event may be sent.
+  bool has_room() const { return next - 1 - taken < static_cast<std::int64_t>(limits::watch_events_max); }
 };
 
 /// What has become of a job, besides what the job itself says.
@@ -100,6 +105,7 @@ class Watchers {
   void remove_all(Which which);
   void tell_all(const Job& job, const Change& change, TimePoint now);
   void tell(Watcher& watcher, const Group& group);
+  void tell_if_over(Watcher& watcher);
   void send(Watcher& watcher, wire::JobEvent& event);
 
   State& state_;

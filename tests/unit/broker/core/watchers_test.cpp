@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,8 +39,9 @@ class WatchersTest : public testing::Test {
  protected:
   WatchersTest() { watch(); }
 
-  void watch() {
+  void watch(std::string_view group = {}) {
     wire::Watch fields;
+    fields.group = group;
     fields.ref = ref();
     broker_.handle(WatchAsked{{.address = "follower", .envelope = {}}, &fields}, now_);
   }
@@ -47,9 +50,11 @@ class WatchersTest : public testing::Test {
     broker_.handle(SeenSaid{{.address = "follower", .envelope = {}}, &fields}, now_);
   }
   /// A job that is accepted, and one event for it.
-  void accept() {
+  void accept(std::string_view group = {}, std::optional<std::int64_t> timeout_ms = {}) {
     const std::string id = "j" + std::to_string(accepted_++);
     wire::Submit fields;
+    fields.group = group;
+    fields.timeout_ms = timeout_ms;
     fields.id = id;
     fields.service = "none";
     fields.reply = "accepted";
@@ -115,6 +120,23 @@ TEST_F(WatchersTest, leave_out_what_is_beyond_the_window_and_say_how_much) {
   ASSERT_EQ(events.size(), limits::watch_events_max);
   EXPECT_EQ(events[0].left_out, 1);
   EXPECT_FALSE(events[1].gap);
+}
+
+TEST_F(WatchersTest, tell_that_a_group_is_over_when_there_is_room_since_nothing_may_follow) {
+  watch("g");
+  for (std::int64_t i = 0; i < kWindow; ++i)
+    accept("g", 1000);
+  pass(seconds(2));  // all ends are beyond the window, and that of the group
+  EXPECT_EQ(take().size(), static_cast<std::size_t>(kWindow));
+  seen(kWindow - 1);
+  const auto events = take();
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].what, "group_over");
+  EXPECT_EQ(events[0].expired, kWindow);
+  EXPECT_TRUE(events[0].gap);
+  EXPECT_EQ(events[0].left_out, kWindow);
+  seen(kWindow);
+  EXPECT_TRUE(take().empty()) << "once";
 }
 
 TEST_F(WatchersTest, let_go_of_who_is_silent) {
