@@ -496,6 +496,32 @@ class Watches(SdkCase):
         self.assertEqual(client.submit("shout", "y", client="me").text, "Y")
         self.assertEqual((sent, self.room.stats()["counters"]["events_out"]), (3, 3))
 
+    def test_close_ends_who_waits(self):
+        client = self.connect()
+        events = client.watch(client="nobody")
+        self.assertEqual(next(events).what, "watching")
+        readers = [threading.Thread(target=list, args=(events,), daemon=True) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        events.close()
+        for reader in readers:
+            reader.join(harness.PATIENCE)
+        self.assertEqual([reader.is_alive() for reader in readers], [False, False])
+
+    def test_aclose_ends_who_waits(self):
+        async def follow():
+            async with lanemq.AsyncClient(self.room.broker.clients) as client:
+                events = client.watch(client="nobody")
+                self.assertEqual((await anext(events)).what, "watching")
+
+                async def read():
+                    return [event async for event in events]
+                reader = asyncio.create_task(read())
+                await asyncio.sleep(0)  # it waits
+                await events.aclose()
+                return await asyncio.wait_for(reader, harness.PATIENCE)
+        self.assertEqual(asyncio.run(follow()), [])
+
     def test_a_reader_that_takes_is_told_all_and_one_that_waits_what_it_missed(self):
         self.serve({"shout": shout}, capacity=64)
         client, slow = self.connect(), self.connect().watch()

@@ -308,6 +308,8 @@ class AsyncWatch:
                 await self._client._begin([self._request], True)
             if not self._events:
                 self._events.extend(await self._mailbox.take())
+                if self._over:  # closed by another task
+                    raise StopAsyncIteration
         except BaseException:
             self._leave()
             raise
@@ -325,8 +327,9 @@ class AsyncWatch:
                 self._client._engine.abandon([self._request])
 
     async def aclose(self) -> None:
-        """Follows no more."""
+        """Follows no more. Ends the iteration of a task that waits for an event."""
         self._leave()
+        self._mailbox.put(None)
 
     async def __aenter__(self) -> AsyncWatch:
         return self

@@ -257,7 +257,7 @@ class Stream:
 
 
 class Watch:
-    """Events of jobs, as Client.watch() says: an iterator. Of one thread."""
+    """Events of jobs, as Client.watch() says: an iterator. Of one thread, but any may close() it."""
 
     def __init__(self, client: Client, request: Request, sink: ThreadSink) -> None:
         self._client, self._request, self._sink = client, request, sink
@@ -276,8 +276,11 @@ class Watch:
         if self._over:
             raise StopIteration
         try:
-            if not self._events:
+            while not self._events:
                 self._events.extend(self._sink.take())
+                if self._over:  # closed by another thread
+                    self._sink.wake()  # for whoever waits besides
+                    raise StopIteration
         except BaseException:
             self.close()
             raise
@@ -289,9 +292,10 @@ class Watch:
         raise event
 
     def close(self) -> None:
-        """Follows no more."""
+        """Follows no more. Ends the iteration of a thread that waits for an event."""
         if not self._over:
             self._over = True
+            self._sink.wake()
             self._client._give_up([self._request])
 
     def __enter__(self) -> Watch:

@@ -55,6 +55,10 @@ class ThreadSink:
         """Raises queue.Empty after `timeout` seconds."""
         return self._queue.get(timeout=timeout)
 
+    def wake(self) -> None:
+        """Has one take() return nothing, now or later."""
+        self._queue.put([])
+
 
 class Abandoned:
     """Requests that nobody waits for any more, until the broker has heard of it. A sink of their cancels' answers."""
