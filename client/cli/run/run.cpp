@@ -490,10 +490,11 @@ void add_run(CommandLine& line) {
       ->check(CLI::Range(0, 1'000))
       ->excludes(group)  // a job that is sent again is another job of its group
       ->type_name("N");
-  command.add_flag(
-      "--leave", options->keep,
-      "Leave the jobs with the broker when this command is interrupted, for the next run to take\n"
-      "up their answers; they are cancelled without it");
+  command
+      .add_flag("--leave", options->keep,
+                "Leave the jobs with the broker when this command is interrupted, for the next run to take\n"
+                "up their answers; they are cancelled without it")
+      ->excludes(group);  // a job whose answer is taken up is no further job of the next run's group
   command.add_flag("--quiet", options->quiet, "Say nothing unless something failed");
   command.add_flag("--json", options->json, "How it ended as JSON, in one line on the standard output");
   line.on_chosen(command, Asks::clients, [options](const Common& common) { return run(common, *options); });
