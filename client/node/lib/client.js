@@ -394,20 +394,85 @@ class Reader {
 }
 
 /**
+ * Reads what comes of one request: events, until one of them is the end.
+ * @template T
+ * @extends {Reader<T>}
+ */
+class RequestReader extends Reader {
+  #waits;
+  #begun = false;
+  #ended = false;
+  /** @type {Queue<any>} Bounded: of a stream by the window of the protocol, of a watch by UNREAD_EVENTS_MAX of watching.js. */
+  #came = new Queue();
+
+  /**
+   * @param {Engine} engine
+   * @param {Request} request
+   * @param {AbortSignal | undefined} signal
+   * @param {boolean} waits as Engine.begin() has it
+   */
+  constructor(engine, request, signal, waits) {
+    super(signal);
+    /** @protected */
+    this.engine = engine;
+    /** @protected */
+    this.request = request;
+    this.#waits = waits;
+    request.tell = (event) => {
+      this.#came.push(event);
+      this.ring();
+    };
+  }
+
+  /** @override @protected @returns {IteratorResult<T, undefined> | undefined} */
+  take() {
+    if (!this.#begun) {
+      this.#begun = true;
+      this.engine.begin(this.request, this.#waits);
+    }
+    const event = this.#came.shift();
+    if (event === undefined) return undefined;
+    const value = this.taken(event);
+    if (value !== undefined) return { done: false, value };
+    this.#ended = true;
+    this.finish(event);
+    return { done: true, value: undefined };
+  }
+
+  /**
+   * What the reader gets of an event, which the broker is told; undefined where the event is the end.
+   * @abstract
+   * @protected
+   * @param {any} _event
+   * @returns {T | undefined}
+   */
+  taken(_event) {
+    return undefined;
+  }
+
+  /**
+   * Takes the end, or throws it.
+   * @protected
+   * @param {any} event
+   */
+  finish(event) {
+    throw event;
+  }
+
+  /** @override @protected */
+  async abandon() {
+    if (this.#begun && !this.#ended) await this.engine.abandon([this.request]);
+  }
+}
+
+/**
  * An answer that comes in pieces: an asynchronous iterator of Buffers.
  *
  * The broker holds its upstream back where this reader is 64 pieces or 256 KiB behind; a reader that takes no piece for 30 s ends with
  * SlowReaderError. Left before its end, it cancels the job that it submitted.
- * @extends {Reader<Buffer>}
+ * @extends {RequestReader<Buffer>}
  */
-export class Stream extends Reader {
-  #engine;
-  #request;
-  #waits;
-  #begun = false;
-  #ended = false;
-  /** @type {Queue<any>} Bounded by the window of the protocol. */
-  #came = new Queue();
+export class Stream extends RequestReader {
   /**
    * What the job is when it is over: its usage, times, and the part of its body that no piece carried.
    * @type {Answer | undefined}
@@ -421,54 +486,30 @@ export class Stream extends Reader {
    * @param {Signalled & Pick<JobOptions, "whenFull">} options
    */
   constructor(engine, request, { signal, whenFull }) {
-    super(signal);
-    this.#engine = engine;
-    this.#request = request;
-    this.#waits = whenFull !== "throw";
+    super(engine, request, signal, whenFull !== "throw");
     /** The job's id. */
     this.id = request.id;
-    request.tell = (event) => {
-      this.#came.push(event);
-      this.ring();
-    };
   }
 
-  /** @override @protected @returns {IteratorResult<Buffer, undefined> | undefined} */
-  take() {
-    if (!this.#begun) {
-      this.#begun = true;
-      this.#engine.begin(this.#request, this.#waits);
-    }
-    const event = this.#came.shift();
-    if (event === undefined) return undefined;
-    if (event instanceof Piece) {
-      this.#engine.seen(event.ref, event.seq);
-      return { done: false, value: event.body };
-    }
-    this.#ended = true;
+  /** @override @protected @param {any} event @returns {Buffer | undefined} */
+  taken(event) {
+    if (!(event instanceof Piece)) return undefined;
+    this.engine.seen(event.ref, event.seq);
+    return event.body;
+  }
+
+  /** @override @protected @param {any} event */
+  finish(event) {
     if (event instanceof LaneMQError) throw event;
     this.answer = event;
-    return { done: true, value: undefined };
-  }
-
-  /** @override @protected */
-  async abandon() {
-    if (this.#begun && !this.#ended) await this.#engine.abandon([this.#request]);
   }
 }
 
 /**
  * Events of jobs, as Client.watch() says: an asynchronous iterator.
- * @extends {Reader<JobEvent>}
+ * @extends {RequestReader<JobEvent>}
  */
-export class Watch extends Reader {
-  #engine;
-  #request;
-  #begun = false;
-  #ended = false;
-  /** @type {Queue<any>} Bounded by UNREAD_EVENTS_MAX of watching.js. */
-  #came = new Queue();
-
+export class Watch extends RequestReader {
   /**
    * @internal
    * @param {Engine} engine
@@ -476,34 +517,14 @@ export class Watch extends Reader {
    * @param {AbortSignal | undefined} signal
    */
   constructor(engine, request, signal) {
-    super(signal);
-    this.#engine = engine;
-    this.#request = request;
-    request.tell = (event) => {
-      this.#came.push(event);
-      this.ring();
-    };
+    super(engine, request, signal, false);
   }
 
-  /** @override @protected @returns {IteratorResult<JobEvent, undefined> | undefined} */
-  take() {
-    if (!this.#begun) {
-      this.#begun = true;
-      this.#engine.begin(this.#request, false);
-    }
-    const came = this.#came.shift();
-    if (came === undefined) return undefined;
-    if (came instanceof Change) {
-      this.#engine.took(this.#request, came);
-      return { done: false, value: came.event };
-    }
-    this.#ended = true;
-    throw came;
-  }
-
-  /** @override @protected */
-  async abandon() {
-    if (this.#begun && !this.#ended) await this.#engine.abandon([this.#request]);
+  /** @override @protected @param {any} event @returns {JobEvent | undefined} */
+  taken(event) {
+    if (!(event instanceof Change)) return undefined;
+    this.engine.took(this.request, event);
+    return event.event;
   }
 }
 

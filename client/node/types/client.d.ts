@@ -169,9 +169,9 @@ export class Client {
  *
  * The broker holds its upstream back where this reader is 64 pieces or 256 KiB behind; a reader that takes no piece for 30 s ends with
  * SlowReaderError. Left before its end, it cancels the job that it submitted.
- * @extends {Reader<Buffer>}
+ * @extends {RequestReader<Buffer>}
  */
-export class Stream extends Reader<Buffer<ArrayBufferLike>> {
+export class Stream extends RequestReader<Buffer<ArrayBufferLike>> {
     /**
      * @internal
      * @param {Engine} engine
@@ -186,13 +186,12 @@ export class Stream extends Reader<Buffer<ArrayBufferLike>> {
     answer: Answer | undefined;
     /** The job's id. */
     id: string;
-    #private;
 }
 /**
  * Events of jobs, as Client.watch() says: an asynchronous iterator.
- * @extends {Reader<JobEvent>}
+ * @extends {RequestReader<JobEvent>}
  */
-export class Watch extends Reader<import("./watching.js").JobEvent> {
+export class Watch extends RequestReader<import("./watching.js").JobEvent> {
     /**
      * @internal
      * @param {Engine} engine
@@ -200,7 +199,6 @@ export class Watch extends Reader<import("./watching.js").JobEvent> {
      * @param {AbortSignal | undefined} signal
      */
     constructor(engine: Engine, request: Request, signal: AbortSignal | undefined);
-    #private;
 }
 export type Accepted = import("./types.js").Accepted;
 export type Answer = import("./types.js").Answer;
@@ -276,6 +274,41 @@ export type MapHow = {
 };
 import { LaneMQError } from "./errors.js";
 /**
+ * Reads what comes of one request: events, until one of them is the end.
+ * @template T
+ * @extends {Reader<T>}
+ */
+declare class RequestReader<T> extends Reader<T> {
+    /**
+     * @param {Engine} engine
+     * @param {Request} request
+     * @param {AbortSignal | undefined} signal
+     * @param {boolean} waits as Engine.begin() has it
+     */
+    constructor(engine: Engine, request: Request, signal: AbortSignal | undefined, waits: boolean);
+    /** @protected */
+    protected engine: Engine;
+    /** @protected */
+    protected request: Request;
+    /**
+     * What the reader gets of an event, which the broker is told; undefined where the event is the end.
+     * @abstract
+     * @protected
+     * @param {any} _event
+     * @returns {T | undefined}
+     */
+    protected taken(_event: any): T | undefined;
+    /**
+     * Takes the end, or throws it.
+     * @protected
+     * @param {any} event
+     */
+    protected finish(event: any): void;
+    #private;
+}
+import { Engine } from "./engine.js";
+import { Request } from "./session.js";
+/**
  * What `for await` reads, one at a time: an iterator that a `break`, or return(), ends at once, also while it waits.
  * @template T
  */
@@ -315,6 +348,4 @@ declare class Reader<T> {
     [Symbol.asyncDispose](): Promise<void>;
     #private;
 }
-import { Engine } from "./engine.js";
-import { Request } from "./session.js";
 export {};

@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, Self, Unpack, overload
 
 from .base import ClientBase, submit_request, watch_request
 from .engine import CLOSE_TIMEOUT, control, make_id
@@ -134,7 +134,7 @@ class AsyncClient(ClientBase):
         """As Client.watch; `async for` reads the events. It begins when the first one is asked for."""
         mailbox = Mailbox()
         filter = {"id": id, "client": client, "lane": lane, "service": service, "group": group}
-        return AsyncWatch(self, watch_request(filter, self._bound(), mailbox.put), mailbox)
+        return AsyncWatch(self, watch_request(filter, self._bound(), mailbox.put), mailbox, True)
 
     @overload
     def map(self, service: str, bodies: Iterable[Body | Job], *, ordered: bool = ..., window: int = ...,
@@ -231,20 +231,16 @@ class AsyncClient(ClientBase):
                 self._engine.abandon(left)
 
 
-class AsyncStream:
-    """As Stream, for `async for`."""
+class _AsyncReader:
+    """As _Reader, for `async for`."""
 
     def __init__(self, client: AsyncClient, request: Request, mailbox: Mailbox, raises: bool) -> None:
         self._client, self._request, self._mailbox, self._raises = client, request, mailbox, raises
         self._events: deque[Any] = deque()
         self._begun = self._over = False
-        self.id = request.id
-        self.answer: Answer | None = None
 
-    def __aiter__(self) -> AsyncStream:
-        return self
-
-    async def __anext__(self) -> bytes:
+    async def _next_event(self) -> Any:
+        """Raises StopAsyncIteration where it is over, or is closed meanwhile."""
         if self._over:
             raise StopAsyncIteration
         try:
@@ -253,10 +249,49 @@ class AsyncStream:
                 await self._client._begin([self._request], self._raises)
             if not self._events:
                 self._events.extend(await self._mailbox.take())
+                if self._over:  # closed by another task
+                    raise StopAsyncIteration
         except BaseException:
             self._leave()
             raise
-        event = self._events.popleft()
+        return self._events.popleft()
+
+    def _leave(self) -> None:
+        if not self._over:
+            self._over = True
+            if self._begun:
+                self._client._engine.abandon([self._request])
+
+    async def aclose(self) -> None:
+        """Reads no more. Ends the iteration of a task that waits."""
+        self._leave()
+        self._mailbox.put(None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        self._leave()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_over"):
+            self._leave()
+
+
+class AsyncStream(_AsyncReader):
+    """As Stream, for `async for`."""
+
+    def __init__(self, client: AsyncClient, request: Request, mailbox: Mailbox, raises: bool) -> None:
+        super().__init__(client, request, mailbox, raises)
+        self.id = request.id
+        self.answer: Answer | None = None
+
+    def __aiter__(self) -> AsyncStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        event = await self._next_event()
         if isinstance(event, Piece):
             self._client._engine.seen(event.ref, event.seq)
             return event.body
@@ -266,81 +301,20 @@ class AsyncStream:
         self.answer = event
         raise StopAsyncIteration
 
-    def _leave(self) -> None:
-        if not self._over:
-            self._over = True
-            if self._begun:
-                self._client._engine.abandon([self._request])
 
-    async def aclose(self) -> None:
-        """Reads no more. The job is cancelled, if this stream submitted it."""
-        self._leave()
-
-    async def __aenter__(self) -> AsyncStream:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                        trace: TracebackType | None) -> None:
-        self._leave()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_over"):
-            self._leave()
-
-
-class AsyncWatch:
+class AsyncWatch(_AsyncReader):
     """As Watch, for `async for`."""
-
-    def __init__(self, client: AsyncClient, request: Request, mailbox: Mailbox) -> None:
-        self._client, self._request, self._mailbox = client, request, mailbox
-        self._events: deque[Any] = deque()
-        self._begun = self._over = False
 
     def __aiter__(self) -> AsyncWatch:
         return self
 
     async def __anext__(self) -> Event:
-        if self._over:
-            raise StopAsyncIteration
-        try:
-            if not self._begun:
-                self._begun = True
-                await self._client._begin([self._request], True)
-            if not self._events:
-                self._events.extend(await self._mailbox.take())
-                if self._over:  # closed by another task
-                    raise StopAsyncIteration
-        except BaseException:
-            self._leave()
-            raise
-        event = self._events.popleft()
+        event = await self._next_event()
         if isinstance(event, Change):
             self._client._engine.took(event)
             return event.event
         self._over = True
         raise event
-
-    def _leave(self) -> None:
-        if not self._over:
-            self._over = True
-            if self._begun:
-                self._client._engine.abandon([self._request])
-
-    async def aclose(self) -> None:
-        """Follows no more. Ends the iteration of a task that waits for an event."""
-        self._leave()
-        self._mailbox.put(None)
-
-    async def __aenter__(self) -> AsyncWatch:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                        trace: TracebackType | None) -> None:
-        self._leave()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_over"):
-            self._leave()
 
 
 class _Tagged:

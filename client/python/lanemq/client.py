@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, Self, Unpack, overload
 
 from .base import ClientBase, submit_request, watch_request
 from .engine import CLOSE_TIMEOUT, ThreadSink, control, make_id
@@ -103,7 +103,7 @@ class Client(ClientBase):
         it gets says so (`gap`, `left_out`). Ends with a LaneMQError where the broker refuses the watch, or the client is closed.
         """
         sink = ThreadSink()
-        return Watch(self, watch_request({"id": id, "client": client, "lane": lane, "service": service, "group": group}, sink, None), sink)
+        return Watch(self, watch_request({"id": id, "client": client, "lane": lane, "service": service, "group": group}, sink, None), sink, True)
 
     @overload
     def map(self, service: str, bodies: Iterable[Body | Job], *, ordered: bool = ..., window: int = ...,
@@ -195,84 +195,21 @@ class Client(ClientBase):
                 self._give_up(left)
 
 
-class Stream:
-    """An answer that comes in pieces: an iterator of bytes. Of one thread.
-
-    The broker holds its upstream back where this reader is 64 pieces or 256 KiB behind; a reader that takes no piece for 30 s
-    ends with SlowReaderError. Closed before its end, it cancels the job that it submitted.
-    """
+class _Reader:
+    """What a thread reads of one request: events, until one of them is the end. Of one thread, but any may close() it."""
 
     def __init__(self, client: Client, request: Request, sink: ThreadSink, raises: bool) -> None:
         self._client, self._request, self._sink = client, request, sink
-        self._events: deque[tuple[Any, Any]] = deque()  # bounded by the window of the protocol
+        self._events: deque[tuple[Any, Any]] = deque()  # bounded: of a stream by the protocol's window, of a watch by UNREAD_EVENTS_MAX
         self._over = False
-        #: The job's id.
-        self.id = request.id
-        #: What a job is when it is over: its usage, times, and the part of its body that no piece carried.
-        self.answer: Answer | None = None
         try:
             client._begin([request], raises)
         except BaseException:
             self._over = True
             raise
 
-    def __iter__(self) -> Stream:
-        return self
-
-    def __next__(self) -> bytes:
-        if self._over:
-            raise StopIteration
-        try:
-            if not self._events:
-                self._events.extend(self._sink.take())
-        except BaseException:
-            self.close()
-            raise
-        event = self._events.popleft()[1]
-        if isinstance(event, Piece):
-            self._client._engine.seen(event.ref, event.seq)
-            return event.body
-        self._over = True
-        if isinstance(event, LaneMQError):
-            raise event
-        self.answer = event
-        raise StopIteration
-
-    def close(self) -> None:
-        """Reads no more. The job is cancelled, if this stream submitted it."""
-        if not self._over:
-            self._over = True
-            self._client._give_up([self._request])
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_over", True):
-            self._over = True
-            self._client._engine.abandon([self._request])
-
-
-class Watch:
-    """Events of jobs, as Client.watch() says: an iterator. Of one thread, but any may close() it."""
-
-    def __init__(self, client: Client, request: Request, sink: ThreadSink) -> None:
-        self._client, self._request, self._sink = client, request, sink
-        self._events: deque[tuple[Any, Any]] = deque()  # bounded by session.UNREAD_EVENTS_MAX
-        self._over = False
-        try:
-            client._begin([request], True)
-        except BaseException:
-            self._over = True
-            raise
-
-    def __iter__(self) -> Watch:
-        return self
-
-    def __next__(self) -> Event:
+    def _next_event(self) -> Any:
+        """Raises StopIteration where it is over, or is closed meanwhile."""
         if self._over:
             raise StopIteration
         try:
@@ -284,21 +221,16 @@ class Watch:
         except BaseException:
             self.close()
             raise
-        event = self._events.popleft()[1]
-        if isinstance(event, Change):
-            self._client._engine.took(event)
-            return event.event
-        self._over = True
-        raise event
+        return self._events.popleft()[1]
 
     def close(self) -> None:
-        """Follows no more. Ends the iteration of a thread that waits for an event."""
+        """Reads no more. Ends the iteration of a thread that waits."""
         if not self._over:
             self._over = True
             self._sink.wake()
             self._client._give_up([self._request])
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
@@ -308,3 +240,47 @@ class Watch:
         if not getattr(self, "_over", True):
             self._over = True
             self._client._engine.abandon([self._request])
+
+
+class Stream(_Reader):
+    """An answer that comes in pieces: an iterator of bytes. Of one thread, but any may close() it.
+
+    The broker holds its upstream back where this reader is 64 pieces or 256 KiB behind; a reader that takes no piece for 30 s
+    ends with SlowReaderError. Closed before its end, it cancels the job that it submitted.
+    """
+
+    def __init__(self, client: Client, request: Request, sink: ThreadSink, raises: bool) -> None:
+        #: The job's id.
+        self.id = request.id
+        #: What a job is when it is over: its usage, times, and the part of its body that no piece carried.
+        self.answer: Answer | None = None
+        super().__init__(client, request, sink, raises)
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> bytes:
+        event = self._next_event()
+        if isinstance(event, Piece):
+            self._client._engine.seen(event.ref, event.seq)
+            return event.body
+        self._over = True
+        if isinstance(event, LaneMQError):
+            raise event
+        self.answer = event
+        raise StopIteration
+
+
+class Watch(_Reader):
+    """Events of jobs, as Client.watch() says: an iterator. Of one thread, but any may close() it."""
+
+    def __iter__(self) -> Watch:
+        return self
+
+    def __next__(self) -> Event:
+        event = self._next_event()
+        if isinstance(event, Change):
+            self._client._engine.took(event)
+            return event.event
+        self._over = True
+        raise event
