@@ -186,9 +186,9 @@ std::string cell(const Column& column, const Document& row) {
     here = &part(*here, way.substr(0, dot));
     way.remove_prefix(dot + 1);
   }
-  const bool is_duration = here != &row;
+  const bool is_percentile = here != &row && way != "count";
   const Document& value = part(*here, way);
-  if (!is_duration) return shown(way, value);
+  if (!is_percentile) return shown(way, value);
   if (!value.is_number() || number_of(*here, "count") == 0) return "-";
   return short_duration(std::chrono::milliseconds(value.get<std::int64_t>()));
 }

@@ -46,6 +46,18 @@ TEST(AdminText, of_a_list_leaves_out_columns_that_nobody_has) {
   EXPECT_EQ(admin_text("jobs", "nonsense", false), std::nullopt);
 }
 
+TEST(AdminText, counts_jobs_and_measures_waits) {
+  const auto text = admin_text(
+      "clients",
+      R"({"clients":[{"name":"a","tokens":4200,"wait_ms":{"count":1200,"minute":{"count":3,"p50":1500,"p99":2500}},)"
+      R"("run_ms":{"count":1200,"minute":{"count":0,"p50":0,"p99":0}}}]})",
+      false);
+
+  EXPECT_EQ(text,
+            "CLIENT   jobs  tokens  wait p50 1m  wait p99 1m\n"
+            "a       1,200   4,200         1.5s         2.5s\n");
+}
+
 TEST(AdminText, of_a_change_is_a_sentence) {
   EXPECT_EQ(admin_text("pause", R"({"what":"lane","name":"batch","reason":"disk","changed":true})", false),
             "lane batch is paused: disk\n");
