@@ -45,6 +45,17 @@ def asked(port, path):
         connection.close()
 
 
+def run_beside(case, folder, *command):
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    case.addCleanup(process.wait)
+    case.addCleanup(process.kill)
+
+
+def run_prometheus(case, folder, port):
+    """By the file prometheus.yml of the folder."""
+    run_beside(case, folder, PROMETHEUS, "--config.file=prometheus.yml", "--storage.tsdb.path=series", f"--web.listen-address=127.0.0.1:{port}")
+
+
 @unittest.skipUnless(PROMETHEUS, "it is in Debian's package prometheus")
 class Scrapes(GatewayCase):
     """Broker, worker and gateway are read once a second while callers call."""
@@ -59,11 +70,7 @@ class Scrapes(GatewayCase):
         with open(os.path.join(self.folder, "prometheus.yml"), "w") as file:
             json.dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [
                 {"job_name": job, "static_configs": [{"targets": [target]}]} for job, target in targets.items()]}, file)
-        process = subprocess.Popen([PROMETHEUS, "--config.file=prometheus.yml", "--storage.tsdb.path=series",
-                                    f"--web.listen-address=127.0.0.1:{self.ports['prometheus']}"],
-                                   cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
+        run_prometheus(self, self.folder, self.ports["prometheus"])
         harness.wait_until(lambda: set(self.ask_for("up").values()) == {1.0} and len(self.ask_for("up")) == 3, "all three are up",
                            pause=0.2, patience=3 * harness.PATIENCE)
 
@@ -133,10 +140,9 @@ class AlertsCase(MetricsCase):
         config = config.replace("15s", "2s").replace("alerts.yml", os.path.join(MONITORING, "alerts.yml"))
         self.write("prometheus.yml", config)
         self.write("alertmanager.yml", "route: {receiver: nobody, group_wait: 0s}\nreceivers: [{name: nobody}]\n")
-        self.run_beside(ALERTMANAGER, "--config.file=alertmanager.yml", "--storage.path=alerts", "--cluster.listen-address=",
-                        f"--web.listen-address=127.0.0.1:{self.ports['alertmanager']}")
-        self.run_beside(PROMETHEUS, "--config.file=prometheus.yml", "--storage.tsdb.path=series",
-                        f"--web.listen-address=127.0.0.1:{self.ports['prometheus']}")
+        run_beside(self, self.folder, ALERTMANAGER, "--config.file=alertmanager.yml", "--storage.path=alerts", "--cluster.listen-address=",
+                   f"--web.listen-address=127.0.0.1:{self.ports['alertmanager']}")
+        run_prometheus(self, self.folder, self.ports["prometheus"])
         harness.wait_until(self.scraped, "the first scrape", pause=0.2, patience=3 * harness.PATIENCE)
 
     def start(self):
@@ -146,11 +152,6 @@ class AlertsCase(MetricsCase):
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w") as file:
             file.write(text)
-
-    def run_beside(self, *command):
-        process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
 
     def scraped(self):
         found = asked(self.ports["prometheus"], "/api/v1/query?query=lanemq_uptime_seconds") or {}
