@@ -131,8 +131,7 @@ const Options<Settings>& option_table() {
                "What to serve and how: NAME=echo, NAME=echo:DURATION, NAME=http:URL, NAME=openai:URL or "
                "NAME=anthropic:URL, the latter two with the upstream's base URL as its SDKs take it, "
                "NAME=exec:PROGRAM, NAME=webhook, or NAME=plugin:FILE[:ARGUMENT], a handler in a shared "
-               "library; "
-               "may be repeated.",
+               "library; may be repeated.",
            .in_blocks = true},
           [](const Settings& s) {
             Values values;

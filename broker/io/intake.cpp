@@ -27,11 +27,10 @@ bool belongs(const wire::ClientRequest& request, core::Peer peer) {
          std::holds_alternative<wire::Watch>(request) || std::holds_alternative<wire::Seen>(request);
 }
 
-/// How far the system's clock is from where `wall`, its reading at the start of time, and the time since have
-/// it.
-core::Duration clock_set(std::chrono::milliseconds wall, core::TimePoint now) {
-  const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<core::Duration>(unix_time) - wall - now.time_since_epoch();
+/// The system's clock, as it is set now.
+std::int64_t system_ms() {
+  const auto time = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
 
 /// Asks `ask` whether the peer may send a batch.
@@ -340,7 +339,7 @@ void Intake::refuse_key(std::string_view why) {
 
 void Intake::answer_ping(const core::Origin& from, const wire::Ping& ping, core::TimePoint now) {
   wire::Pong pong;
-  pong.now_ms = broker_.options().wall_ms + core::to_ms(now.time_since_epoch());
+  pong.now_ms = broker_.options().unix_ms(now);
   pong.version = kVersion;
   if (ping.batch > 0) pong.batch = limits::batch_items_max;
   for (const auto& lane : broker_.lanes())
@@ -363,13 +362,12 @@ void Intake::answer_stats(const core::Origin& from, const wire::StatsQuery& quer
   Buffer document;
   stats_.store_backlog_bytes = commits_.backlog_bytes();
   stats_.lent_bytes = broker_.lent_bytes();
-  const Surroundings around{
-      .store = store_watch_.kind(),
-      .store_state = store_watch_.state(),
-      .room = store_watch_.room(),
-      .now = now,
-      .uptime = now - started_,
-      .clock_set = clock_set(std::chrono::milliseconds(broker_.options().wall_ms), now)};
+  const Surroundings around{.store = store_watch_.kind(),
+                            .store_state = store_watch_.state(),
+                            .room = store_watch_.room(),
+                            .now = now,
+                            .uptime = now - started_,
+                            .clock_set_ms = system_ms() - broker_.options().unix_ms(now)};
   write_stats_document(broker_, stats_, around, static_cast<std::size_t>(query.from), document);
   wire::StatsReply reply;
   reply.document.bytes = document.view();

@@ -283,7 +283,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   out.text("version").text(kVersion);
   out.text("state").text(transport.draining ? "draining" : "ready");
   out.text("uptime_ms").integer(core::to_ms(around.uptime));
-  out.text("clock_set_ms").integer(core::to_ms(around.clock_set));
+  out.text("clock_set_ms").integer(around.clock_set_ms);
   const std::vector<core::Duration> oldest = broker.oldest(now);
   out.text("lanes").map(broker.lanes().size());
   for (const auto& lane : broker.lanes()) {

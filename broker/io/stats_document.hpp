@@ -94,7 +94,7 @@ struct Surroundings {
   std::optional<StoreRoom> room{};
   core::TimePoint now;
   core::Duration uptime;
-  core::Duration clock_set{};  ///< how far the system's clock has been set since the start
+  std::int64_t clock_set_ms = 0;  ///< how far the system's clock has been set since the start
 };
 
 /// Writes the answer to `stats`; docs/protocol.md lists its fields. Of budgets and keys it has as many as fit

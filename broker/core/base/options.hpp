@@ -123,13 +123,13 @@ struct Options {
   std::size_t services_max = 1024;       ///< distinct services with jobs or workers
   std::size_t clients_idle_max = 10000;  ///< addresses remembered without a job
   std::size_t workers_max = 10000;
-  std::size_t watchers_max = 256;  ///< who follows jobs at the clients' endpoint
-  std::string webhook_service{},
-      webhook_lane{};                ///< of jobs that tell ends; empty: no such job, the default lane
-  std::size_t groups_max = 100'000;  ///< groups of jobs, those that are over included
-  std::size_t jobs_max = 4'000'000;  ///< jobs of all states, kept results included
-  std::size_t memory_max = std::size_t{4} << 30;           ///< bytes of all jobs and kept results
-  std::size_t results_max = 2'000'000;                     ///< kept results
+  std::size_t watchers_max = 256;                 ///< who follows jobs at the clients' endpoint
+  std::string webhook_service{};                  ///< of the jobs that tell ends; empty: there are none
+  std::string webhook_lane{};                     ///< theirs; empty: the default lane
+  std::size_t groups_max = 100'000;               ///< groups of jobs, those that are over included
+  std::size_t jobs_max = 4'000'000;               ///< jobs of all states, kept results included
+  std::size_t memory_max = std::size_t{4} << 30;  ///< bytes of all jobs and kept results
+  std::size_t results_max = 2'000'000;            ///< kept results
   std::size_t results_bytes_max = std::size_t{512} << 20;  ///< of them in memory
   std::size_t results_disk_max = std::size_t{4} << 30;     ///< of them in the store, about
   /// Bytes of a streamed answer that are kept for later readers; at least limits::stream_bytes_max.
@@ -156,7 +156,10 @@ struct Options {
 
   bool store_durable = false;  ///< what is written outlives the broker; else nothing is
   bool tells_waits = false;    ///< the outbox gets a Wait for each wait of a job with a trace
-  std::int64_t wall_ms = 0;    ///< Unix time in ms at the core's time zero; for the ids the broker makes
+  std::int64_t wall_ms = 0;    ///< Unix time in ms at the core's time zero, as the clock of the start has it
+
+  /// Unix time in ms, by the clock of the start.
+  std::int64_t unix_ms(TimePoint at) const { return wall_ms + to_ms(at.time_since_epoch()); }
 };
 
 /// One setting of a lane or of a budget, as a text of the configuration.

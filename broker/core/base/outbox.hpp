@@ -56,11 +56,10 @@ struct Notice {
   std::string service{};  ///< whose upstream it is, or whose jobs wait
   std::string model{};    ///< upstream_opened, upstream_closed: it is about that one alone; empty: about all
   std::int64_t retry_ms = 0;  ///< upstream_opened, key_spent: when it is tried again
-  std::string key{},
-      code{};  ///< key_spent, key_back: its name; and how the upstream refused it
-               ///< webhook_refused: the code of the refusal, which `how` tells; `name` is the id
+  std::string key{};          ///< key_spent, key_back: its name
+  std::string code{};  ///< key_spent: how the upstream refused it; webhook_refused: of `how`, which says why
   /// changed_by_operator: the verb of the op admin, of what, and how.
-  std::string verb{}, what{}, name{}, how{};  ///< job_stalled: `name` is the job's id
+  std::string verb{}, what{}, name{}, how{};  ///< job_stalled, webhook_refused: `name` is the job's id
   std::string by{};                           ///< changed_by_operator: who, for the adapter to fill in
   std::uint64_t number = 0;                   ///< job_stalled: the job's, as workers know it
   std::int64_t attempt = 0;                   ///< job_stalled

@@ -153,7 +153,7 @@ class Times {
 };
 
 /// Figures of names that peers make up, for as many of them as there is room for: the first ones. A name for
-/// which nothing was recorded for ten minutes, whose windows are empty, gives way to another one. 121 KiB
+/// which nothing was recorded for twelve minutes, whose windows are empty, gives way to another one. 121 KiB
 /// each.
 class NamedTimes {
  public:
@@ -202,16 +202,18 @@ class NamedTimes {
   static constexpr Duration kLookEvery = std::chrono::seconds(10);
 
   bool take_room(Place& place, TimePoint now) {
-    if (kept_.size() >= names_max_ && now < next_look_) return false;
+    if (now < next_look_) return false;
     const auto is_free = [&](const auto& kept) {
       return kept->holder == nullptr || now - kept->used_at >= kIdle;
     };
     auto found = std::find_if(kept_.begin(), kept_.end(), is_free);
-    if (found == kept_.end() && kept_.size() >= names_max_) {
-      next_look_ = now + kLookEvery;
-      return false;
+    if (found == kept_.end()) {
+      if (kept_.size() >= names_max_) {
+        next_look_ = now + kLookEvery;
+        return false;
+      }
+      found = kept_.insert(kept_.end(), std::make_unique<Place::Kept>());
     }
-    if (found == kept_.end()) found = kept_.insert(kept_.end(), std::make_unique<Place::Kept>());
     Place::Kept& kept = **found;
     if (kept.holder != nullptr) kept.holder->figures_ = nullptr;
     kept.figures = {};

@@ -451,7 +451,7 @@ void OperatorLists::add_history(DocumentMap& document, const History& history, T
     row.text_if_any("message", attempt == attempts.rbegin() ? attempt->message : shown(attempt->message));
     row.integer("ran_ms", to_ms(attempt->ended - attempt->began));
     row.integer("ago_ms", to_ms(now - attempt->ended));
-    row.integer("ended_ms", state_.options.wall_ms + to_ms(attempt->ended.time_since_epoch()));
+    row.integer("ended_ms", state_.options.unix_ms(attempt->ended));
     page.add(row);
   }
   if (!attempts.empty()) document.rows("history", page);

@@ -159,7 +159,7 @@ std::string JobLife::make_id(const Identity* owner, TimePoint now) {
   const std::size_t at = owner != nullptr ? owner->space.size() : 0;
   std::string id = owner != nullptr ? owner->space : std::string();
   id.resize(at + kIdBytes, '0');
-  auto time = static_cast<std::uint64_t>(state_.options.wall_ms + to_ms(now.time_since_epoch()));
+  auto time = static_cast<std::uint64_t>(state_.options.unix_ms(now));
   for (int i = 9; i >= 0; --i, time >>= 5)
     id[at + static_cast<std::size_t>(i)] = kDigits[time & 31];
   do {

@@ -249,7 +249,7 @@ void Watchers::tell_all(const Job& job, const Change& change, TimePoint now) {
   event.dead = change.dead;
   event.pct = change.pct;
   if (!change.note.empty()) event.note = change.note;
-  event.at_ms = state_.options.wall_ms + to_ms(now.time_since_epoch());
+  event.at_ms = state_.options.unix_ms(now);
   const Outbox::Waiting waiting(state_.outbox, state_.options.store_durable);
   for (const auto& watcher : all_) {
     if (!follows(*watcher, job, from_lane, client)) continue;
@@ -279,7 +279,7 @@ void Watchers::tell(Watcher& watcher, const Group& group) {
   event.cancelled = static_cast<std::int64_t>(group.counts.cancelled);
   event.expired = static_cast<std::int64_t>(group.counts.expired);
   event.died = static_cast<std::int64_t>(group.counts.died);
-  event.at_ms = state_.options.wall_ms + to_ms(group.changed_at.time_since_epoch());
+  event.at_ms = state_.options.unix_ms(group.changed_at);
   const Outbox::Waiting waiting(state_.outbox, state_.options.store_durable);
   send(watcher, event);
 }

@@ -89,8 +89,8 @@ struct State {
   std::mt19937_64 random;
   std::vector<std::unique_ptr<Lane>> lanes;
   Lane* default_lane = nullptr;
-  NamedTimes service_times{kTimedServicesMax},
-      client_times{kTimedClientsMax};  ///< before those who hold them
+  // Before those who hold places of theirs.
+  NamedTimes service_times{kTimedServicesMax}, client_times{kTimedClientsMax};
   Workers workers;
   Clients clients;
   Connections connections;
