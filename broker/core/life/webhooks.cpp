@@ -2,12 +2,13 @@
 #include "broker/core/life/webhooks.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include <xxhash.h>
 
+#include <lanemq/codec.hpp>
 #include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
 
 #include "broker/core/life/groups.hpp"
 #include "broker/core/scheduler/state.hpp"
@@ -18,22 +19,10 @@ namespace {
 /// What the id of a webhook's job begins with, in its tenant's space.
 constexpr std::string_view kIdBegins = "webhook:";
 
-/// A text as JSON. Texts of peers are UTF-8.
 void add_text(std::string& json, std::string_view text) {
-  json += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      (json += '\\') += c;
-    } else if (byte < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", byte);
-      json += escaped;
-    } else {
-      json += c;
-    }
-  }
-  json += '"';
+  Buffer bytes;
+  DocumentWriter(bytes).text(text);
+  json += to_json(bytes.view());
 }
 
 /// Members of a JSON object; texts that are empty are left out.
@@ -58,21 +47,6 @@ class JsonMembers {
 
   std::string members_;
 };
-
-/// 2026-11-25T23:05:00.123Z
-std::string rfc3339(std::int64_t unix_ms) {
-  using namespace std::chrono;
-  const sys_time<milliseconds> when{milliseconds(unix_ms)};
-  const auto day = floor<days>(when);
-  const year_month_day date{day};
-  const hh_mm_ss time{when - day};
-  char text[40];
-  std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
-                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
-                static_cast<int>(time.seconds().count()), static_cast<int>(time.subseconds().count()));
-  return text;
-}
 
 std::string body_of(std::string_view type, std::int64_t unix_ms, const JsonMembers& data) {
   return R"({"type":")" + std::string(type) + R"(","timestamp":")" + rfc3339(unix_ms) + R"(","data":)" +
@@ -112,11 +86,10 @@ void Webhooks::owe(const Job& job, const Terminal& how, TimePoint now) {
   data.text("client", own_name(client)).text("lane", state_.lanes[how.lane]->options().name);
   data.text("service", job.flow().service().name).text("model", job.text.get(JobText::model));
   data.number("attempts", how.attempts).number("queued_ms", how.queued_ms).number("ran_ms", how.ran_ms);
-  const std::int64_t at_ms = state_.options.wall_ms + to_ms(now.time_since_epoch());
   add({.id = id_of(kIdBegins, job.id()),
        .number = state_.next_arrival,
        .url = std::string(job.text.get(JobText::notify)),
-       .body = body_of("job.ended", at_ms, data),
+       .body = body_of("job.ended", state_.options.unix_ms(now), data),
        .client = job.queue->client().name,
        .named_client = std::string(client),
        .durable = job.durable});
@@ -128,12 +101,11 @@ void Webhooks::owe(const Group& group, TimePoint now) {
   data.number("succeeded", group.counts.succeeded).number("failed", group.counts.failed);
   data.number("cancelled", group.counts.cancelled).number("expired", group.counts.expired);
   data.number("died", group.counts.died);
-  const std::int64_t at_ms = state_.options.wall_ms + to_ms(now.time_since_epoch());
   const std::string begins = std::string(kIdBegins) + "group:";
   add({.id = id_of(begins, group.name),
        .number = state_.next_arrival,
        .url = group.notify,
-       .body = body_of("group.over", at_ms, data),
+       .body = body_of("group.over", state_.options.unix_ms(now), data),
        .client = group.client,
        .named_client = group.named_client,
        .durable = group.durable});

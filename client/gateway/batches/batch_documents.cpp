@@ -2,10 +2,11 @@
 #include "client/gateway/batches/batch_documents.hpp"
 
 #include <chrono>
-#include <ctime>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include <lanemq/text.hpp>
 
 namespace lanemq::gateway {
 namespace {
@@ -29,14 +30,7 @@ ordered_json seconds(std::int64_t ms) {
 
 /// A time of Anthropic's: RFC 3339.
 ordered_json date(std::int64_t ms) {
-  if (ms == 0) return nullptr;
-  const std::time_t time = ms / 1000;
-  std::tm parts{};
-  ::gmtime_r(&time, &parts);
-  char text[sizeof("2026-01-01T00:00:00")] = {};
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
-  const std::string thousandths = std::to_string(1000 + ms % 1000).substr(1);
-  return std::string(text) + "." + thousandths + "Z";
+  return ms == 0 ? ordered_json() : ordered_json(rfc3339(ms));
 }
 
 ordered_json text_or_null(const std::string& text) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #include <lanemq/text.hpp>
@@ -123,6 +125,20 @@ bool glob_match(std::string_view pattern, std::string_view text) {
   while (p < pattern.size() && pattern[p] == '*')
     ++p;
   return p == pattern.size();
+}
+
+std::string rfc3339(std::int64_t unix_ms) {
+  using namespace std::chrono;
+  const sys_time<milliseconds> when{milliseconds(unix_ms)};
+  const auto day = floor<days>(when);
+  const year_month_day date{day};
+  const hh_mm_ss time{when - day};
+  char text[40];
+  std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
+                static_cast<int>(time.seconds().count()), static_cast<int>(time.subseconds().count()));
+  return text;
 }
 
 }  // namespace lanemq

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,5 +19,8 @@ bool is_utf8(std::string_view text);
 
 /// Whether `text` matches `pattern`, in which `*` stands for any run of characters and `?` for one.
 bool glob_match(std::string_view pattern, std::string_view text);
+
+/// A Unix time in ms as 2026-11-25T23:05:00.123Z (RFC 3339).
+std::string rfc3339(std::int64_t unix_ms);
 
 }  // namespace lanemq

@@ -45,6 +45,12 @@ RC_GTEST_PROP(Utf8, takes_every_code_point_and_refuses_it_cut_short, ()) {
   RC_ASSERT(!is_utf8(before + text.substr(1)));
 }
 
+TEST(Rfc3339, has_a_moment_to_the_millisecond) {
+  EXPECT_EQ(rfc3339(0), "1970-01-01T00:00:00.000Z");
+  EXPECT_EQ(rfc3339(951'782'399'999), "2000-02-28T23:59:59.999Z");
+  EXPECT_EQ(rfc3339(1'764'111'900'123), "2025-11-25T23:05:00.123Z");
+}
+
 TEST(Printable, shows_what_would_move_a_terminal) {
   EXPECT_EQ(printable("plain ü"), "plain ü");
   EXPECT_EQ(printable("a\nb\x1B[0m\x7F"), "a\\x0ab\\x1b[0m\\x7f");
