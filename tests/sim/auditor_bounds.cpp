@@ -20,14 +20,14 @@ void Auditor::check_bounds() const {
           std::min(options_.dead_bytes_max, options_.memory_max / 4), "dead_bytes_max");
   at_most("workers", broker_.workers().size(), options_.workers_max, "workers_max");
   at_most("services", broker_.workers().services().size(), options_.services_max, "services_max");
-  // Whoever has a job, waits for one or asked for it last is known, and so many more.
+  // Whoever has a job, waits for one, watches or asked last is known, and so many more.
   if (broker_.jobs().size() != table_size())
     violated("the broker has " + std::to_string(broker_.jobs().size()) + " jobs and results, not " +
              std::to_string(table_size()));
   check_account();
-  const std::size_t referred = table_size() * (2 + kWaitersMax);
+  const std::size_t referred = table_size() * (2 + kWaitersMax) + watches_.size();
   at_most("connections", broker_.connections().size(), referred + options_.clients_idle_max + 1,
-          "jobs, waiters and clients_idle_max");
+          "jobs, waiters, watches and clients_idle_max");
   at_most(
       "clients", broker_.clients().size(),
       broker_.jobs().size() + broker_.connections().size() + options_.clients_idle_max + paused_.size() + 1,
