@@ -152,6 +152,24 @@ const settings::Options<Config>& option_table() {
       text("webhook_lane", "lane", "The lane of the jobs that tell so.", &Config::core,
            &core::Options::webhook_lane)
           .when_empty("the default lane"),
+      count(
+          "webhooks_max", "jobs", {1, kCountMax},
+          "Jobs that tell of ends and wait, for a worker or for their next attempt. They count in no lane's "
+          "depth_max; the last part is for clients that have less (client_share).",
+          &Config::core, &core::Options::webhooks_max),
+      count("webhook_attempts_max", "hand-overs", {1, limits::attempts_max},
+            "Hand-overs of a job that tells of an end: with the pauses below they reach a day at least.",
+            &Config::core, &core::Options::webhook_attempts_max),
+      duration(
+          "webhook_backoff_base", kAnyDuration,
+          "The first pause before such a job is tried again, or half of it at random; doubles each time.",
+          &Config::core, &core::Options::webhook_backoff_base),
+      duration("webhook_backoff_max", kAnyDuration, "Bound of every such pause.", &Config::core,
+               &core::Options::webhook_backoff_max),
+      duration(
+          "webhook_timeout", {std::chrono::seconds(1), std::chrono::hours(24) * 365},
+          "How long such a job is tried, from the end that it tells on; its lane's timeout does not count.",
+          &Config::core, &core::Options::webhook_timeout),
       count("groups_max", "groups", {0, kCountMax},
             "Groups that jobs named, a quarter of them for one tenant at most; those without an open job "
             "make way for new ones. 0: none.",

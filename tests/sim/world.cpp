@@ -39,6 +39,11 @@ void draw_batches(Swarm& swarm, const Crashes& crashes, bool notifies) {
   if (!notifies) return;
   swarm.options.webhook_service = kHook;
   swarm.options.webhook_lane = swarm.options.lanes.back().name;
+  // A receiver is away for as long as an upstream is, or the run would have to last for days.
+  swarm.options.webhook_timeout = swarm.options.lanes.back().timeout;
+  swarm.options.webhook_attempts_max = swarm.options.attempts_max;
+  swarm.options.webhook_backoff_base = swarm.options.backoff_base;
+  swarm.options.webhook_backoff_max = swarm.options.backoff_max;
 }
 
 /// What a seed has of rarities comes from a chance of their own: where it has none all is as without them.

@@ -123,13 +123,20 @@ struct Options {
   std::size_t services_max = 1024;       ///< distinct services with jobs or workers
   std::size_t clients_idle_max = 10000;  ///< addresses remembered without a job
   std::size_t workers_max = 10000;
-  std::size_t watchers_max = 256;                 ///< who follows jobs at the clients' endpoint
-  std::string webhook_service{};                  ///< of the jobs that tell ends; empty: there are none
-  std::string webhook_lane{};                     ///< theirs; empty: the default lane
-  std::size_t groups_max = 100'000;               ///< groups of jobs, those that are over included
-  std::size_t jobs_max = 4'000'000;               ///< jobs of all states, kept results included
-  std::size_t memory_max = std::size_t{4} << 30;  ///< bytes of all jobs and kept results
-  std::size_t results_max = 2'000'000;            ///< kept results
+  std::size_t watchers_max = 256;      ///< who follows jobs at the clients' endpoint
+  std::string webhook_service{};       ///< of the jobs that tell ends; empty: there are none
+  std::string webhook_lane{};          ///< theirs; empty: the default lane
+  std::size_t webhooks_max = 100'000;  ///< of them that wait; they count in no lane's depth_max
+  // Receivers are away for hours: the pauses add up to a day at least, and to more than a day and a half on
+  // average.
+  int webhook_attempts_max = 24;
+  Duration webhook_backoff_base = std::chrono::seconds(5);
+  Duration webhook_backoff_max = std::chrono::hours(4);
+  Duration webhook_timeout = std::chrono::hours(72);       ///< from the end that is told on
+  std::size_t groups_max = 100'000;                        ///< groups of jobs, those that are over included
+  std::size_t jobs_max = 4'000'000;                        ///< jobs of all states, kept results included
+  std::size_t memory_max = std::size_t{4} << 30;           ///< bytes of all jobs and kept results
+  std::size_t results_max = 2'000'000;                     ///< kept results
   std::size_t results_bytes_max = std::size_t{512} << 20;  ///< of them in memory
   std::size_t results_disk_max = std::size_t{4} << 30;     ///< of them in the store, about
   /// Bytes of a streamed answer that are kept for later readers; at least limits::stream_bytes_max.

@@ -64,11 +64,26 @@ CircuitBreaker::Finding CircuitBreaker::ended(Verdict verdict, Period called_in,
   }
   if (verdict == Verdict::refusal) return Finding::nothing;
   const bool failed = verdict != Verdict::success;
-  record(failed, caller, now);
+  record(failed, caller, &Caller::client, now);
   if (!failed) return Finding::nothing;
   const Finding finding = nobody_reaches_it() ? Finding::all_fail : look(caller);
   if (finding == Finding::all_fail) open(kNoMark, now, random);
   return finding;
+}
+
+/// Answered calls are noted for models alone of which one has failed: so the calls of others push no failure
+/// out of the ring, and at most kOfClient of it are one model's.
+CircuitBreaker::Finding CircuitBreaker::call_of_model_ended(Verdict verdict, const Caller& caller,
+                                                            TimePoint now) {
+  if (verdict == Verdict::unknown || verdict == Verdict::refusal) return Finding::nothing;
+  const bool failed = verdict != Verdict::success;
+  if (!failed && failed_ == 0) return Finding::nothing;
+  const auto is_its = [&](const Caller& other) { return other.model == caller.model; };
+  if (!failed && count(is_its).calls == 0) return Finding::nothing;
+  record(failed, caller, &Caller::model, now);
+  const Count its = count(is_its);
+  const bool fails = failed && caller.model != kNoMark && its.calls >= kOfClient && its.half();
+  return fails ? Finding::one_model_fails : Finding::nothing;
 }
 
 template <class Counts>
@@ -82,9 +97,9 @@ CircuitBreaker::Count CircuitBreaker::count(Counts counts) const {
   return count;
 }
 
-void CircuitBreaker::record(bool failed, const Caller& caller, TimePoint now) {
+void CircuitBreaker::record(bool failed, const Caller& caller, Sharer sharer, TimePoint now) {
   // While all calls are answered nobody asks whose they were.
-  if (failed || failed_ > 0) make_room(caller, now);
+  if (failed || failed_ > 0) make_room(caller, sharer, now);
   calls_[next_call_] = {now, failed, caller};
   next_call_ = (next_call_ + 1) % kWindowCalls;
   calls_made_ = std::min(calls_made_ + 1, kWindowCalls);
@@ -92,20 +107,21 @@ void CircuitBreaker::record(bool failed, const Caller& caller, TimePoint now) {
 }
 
 /// Makes room in the ring for a call of the caller's: drops calls that are too old and, where several clients
-/// call, all but the last kOfClient of each. The rest keeps its order, from the ring's beginning.
-void CircuitBreaker::make_room(const Caller& caller, TimePoint now) {
+/// call (or several models are called, by `sharer`), all but the last kOfClient of each. The rest keeps its
+/// order, from the ring's beginning.
+void CircuitBreaker::make_room(const Caller& caller, Sharer sharer, TimePoint now) {
   const auto begin = calls_.begin();
   if (calls_made_ == kWindowCalls)
     std::rotate(begin, begin + static_cast<std::ptrdiff_t>(next_call_), calls_.end());
   auto end = std::remove_if(begin, begin + static_cast<std::ptrdiff_t>(calls_made_),
                             [&](const Call& call) { return now - call.at > kWindow; });
-  if (std::any_of(begin, end, [&](const Call& call) { return call.caller.client != caller.client; })) {
+  if (std::any_of(begin, end, [&](const Call& call) { return call.caller.*sharer != caller.*sharer; })) {
     auto kept = begin;
     for (auto call = begin; call != end; ++call) {
-      const std::uint64_t client = call->caller.client;
+      const std::uint64_t whose = call->caller.*sharer;
       const auto later =
-          std::count_if(call + 1, end, [&](const Call& other) { return other.caller.client == client; }) +
-          (client == caller.client ? 1 : 0);
+          std::count_if(call + 1, end, [&](const Call& other) { return other.caller.*sharer == whose; }) +
+          (whose == caller.*sharer ? 1 : 0);
       if (static_cast<std::size_t>(later) < kOfClient) *kept++ = *call;
     }
     end = kept;

@@ -35,7 +35,6 @@ struct Caller {
 /// fail because of what it asks for. So where several clients call, at most kOfClient of the calls in the
 /// window are one client's, and the upstream fails only if it fails without any one client's calls, too;
 /// likewise for models.
-/// likewise.
 class CircuitBreaker {
  public:
   /// Counts the changes of state: a call belongs to the period in which it was made.
@@ -77,6 +76,10 @@ class CircuitBreaker {
   /// A call of that period is over; calls of earlier periods are ignored. Requires: told once for each call.
   Finding ended(Verdict verdict, Period called_in, const Caller& caller, TimePoint now,
                 std::mt19937_64& random);
+  /// The same for a service whose models are upstreams of their own, as receivers of webhooks are, instead of
+  /// ended(): it stays closed, and finds `one_model_fails` at most. How many models fail and for whom keeps
+  /// nobody from another one.
+  Finding call_of_model_ended(Verdict verdict, const Caller& caller, TimePoint now);
   /// Opens it. `client`: the only client whose calls are known to fail; kNoMark: several.
   void open(std::uint64_t client, TimePoint now, std::mt19937_64& random);
   /// The only client for which it is not closed; kNoMark: it failed for several, or is closed.
@@ -112,8 +115,9 @@ class CircuitBreaker {
 
   template <class Counts>
   Count count(Counts counts) const;
-  void record(bool failed, const Caller& caller, TimePoint now);
-  void make_room(const Caller& caller, TimePoint now);
+  using Sharer = std::uint64_t Caller::*;
+  void record(bool failed, const Caller& caller, Sharer sharer, TimePoint now);
+  void make_room(const Caller& caller, Sharer sharer, TimePoint now);
   bool nobody_reaches_it() const;
   Finding look(const Caller& caller) const;
   bool fails_without_any_client() const;

@@ -6,10 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include <lanemq/notify_url.hpp>
+
 #include "broker/core/life/answers.hpp"
 #include "broker/core/life/groups.hpp"
 #include "broker/core/life/results.hpp"
-#include "broker/core/life/webhooks.hpp"
 #include "broker/core/scheduler/state.hpp"
 #include "broker/core/scheduler/terms.hpp"
 #include "broker/core/scheduler/upstreams.hpp"
@@ -93,10 +94,8 @@ std::optional<Refusal> Admission::wrong_notify(const wire::Submit& fields) const
   if (state_.options.webhook_service.empty())
     return bad_request(
         "field \"notify\" is there, but this broker tells nobody of ends: webhook_service is empty");
-  if (!Webhooks::is_url(fields.notify))
-    return bad_request(
-        "field \"notify\" must be a URL that begins with http:// or https://, such as "
-        "https://example.com/hook");
+  if (const std::string problem = notify_problem(fields.notify); !problem.empty())
+    return bad_request("field \"notify\" must be a URL such as https://example.com/hook: " + problem);
   return std::nullopt;
 }
 
@@ -185,14 +184,18 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
         std::chrono::seconds(1), "store_reserve"};
   }
   if (to.durable && !owed && state_.store_behind) return Answers::disk_behind();
-  if (auto why = not_allowed(*to.client, *to.lane)) return why;
+  const bool tells = !fields.service.empty() && fields.service == state_.options.webhook_service;
+  if (auto why = tells ? webhooks_full(*to.client, *to.lane) : not_allowed(*to.client, *to.lane)) return why;
   std::size_t bytes = bytes_of(event);
   to.spilled = to.durable && results_.spills(bytes, event.body.size());
   if (to.spilled) bytes -= event.body.size();
-  if (auto why = over_share(*to.client, *to.lane, bytes)) return why;
+  if (!tells)
+    if (auto why = over_share(*to.client, *to.lane, bytes)) return why;
   if (!fields.group.empty())
     if (auto why = groups_.why_not(fields, to.redriven)) return why;
   const std::size_t group_bytes = fields.group.empty() ? 0 : groups_.bytes_of_new(fields);
+  if (!tells)
+    if (auto why = lane_full(*to.lane, bytes)) return why;
   if (auto why = no_room(*to.lane, {.job = bytes, .beside = group_bytes}, now)) return why;
   const BudgetSet budgets = to.budgets = state_.budgets.match(
       fields.service, fields.model, to.client->name, to.lane->options().name, to.client->options.tenant);
@@ -252,9 +255,29 @@ std::optional<Refusal> Admission::not_allowed(const Client& client, const Lane& 
                        lane.options().name + '"',
                    {},
                    "clients." + options.name + ".lane_max"};
-  if (options.depth_max > 0 && client.waiting >= options.depth_max)
+  if (const std::size_t waiting = client.waiting - client.webhooks;
+      options.depth_max > 0 && waiting >= options.depth_max)
     return full(lane, ErrorCode::client_full, "clients." + options.name + ".depth_max",
-                "client \"" + client.name + "\" has " + std::to_string(client.waiting) + " jobs waiting");
+                "client \"" + client.name + "\" has " + std::to_string(waiting) + " jobs waiting");
+  return std::nullopt;
+}
+
+/// Refuses one more job that tells of an end. Such jobs wait for hours where their receiver is away, so they
+/// take no room of a lane or client from jobs that are work, and have a bound of their own, whose last part
+/// is for clients that have less. What a client may submit says nothing about them: the broker makes them.
+std::optional<Refusal> Admission::webhooks_full(const Client& client, const Lane& lane) const {
+  std::size_t waiting = 0;
+  for (const auto& one : state_.lanes)
+    waiting += one->webhooks;
+  const std::size_t most = state_.options.webhooks_max;
+  if (const std::size_t part = last_part(most, state_.options, kSharedJobsMin);
+      part > 0 && client.webhooks >= part && waiting + part >= most)
+    return full(lane, ErrorCode::client_full, "client_share",
+                std::to_string(client.webhooks) + " jobs wait that tell client \"" + client.name +
+                    "\" of ends, and what is left of webhooks_max is for those who have less");
+  if (waiting >= most)
+    return full(lane, ErrorCode::bytes_full, "webhooks_max",
+                std::to_string(waiting) + " jobs wait that tell of ends");
   return std::nullopt;
 }
 
@@ -271,8 +294,8 @@ std::optional<Refusal> Admission::over_share(const Client& client, const Lane& l
   };
   const LaneOptions& options = lane.options();
   if (const std::size_t part = last_part(options.depth_max, state_.options, kSharedJobsMin);
-      part > 0 && held.jobs >= part && lane.depth() + part >= options.depth_max)
-    return refused(held.jobs, "jobs waiting in it", "the lane's depth_max");
+      part > 0 && held.jobs - held.webhooks >= part && lane.bounded_depth() + part >= options.depth_max)
+    return refused(held.jobs - held.webhooks, "jobs waiting in it", "the lane's depth_max");
   if (const std::size_t part = last_part(options.bytes_max, state_.options, kSharedBytesMin);
       part > 0 && held.bytes >= part && lane.bytes + bytes + part > options.bytes_max)
     return refused(held.bytes, "bytes waiting in it", "the lane's bytes_max");
@@ -288,9 +311,9 @@ std::optional<Refusal> Admission::over_share(const Client& client, const Lane& l
 
 std::optional<Refusal> Admission::lane_full(const Lane& lane, std::size_t bytes) const {
   const std::string& name = lane.options().name;
-  if (lane.depth() >= lane.options().depth_max)
+  if (lane.bounded_depth() >= lane.options().depth_max)
     return full(lane, ErrorCode::lane_full, "lane." + name + ".depth_max",
-                "lane \"" + name + "\" holds " + std::to_string(lane.depth()) + " jobs");
+                "lane \"" + name + "\" holds " + std::to_string(lane.bounded_depth()) + " jobs");
   if (lane.options().bytes_max > 0 && lane.bytes + bytes > lane.options().bytes_max)
     return full(lane, ErrorCode::lane_full, "lane." + name + ".bytes_max",
                 "lane \"" + name + "\" holds " + std::to_string(lane.bytes) + " bytes");
@@ -298,7 +321,6 @@ std::optional<Refusal> Admission::lane_full(const Lane& lane, std::size_t bytes)
 }
 
 std::optional<Refusal> Admission::no_room(const Lane& lane, const Needed& bytes, TimePoint now) {
-  if (auto why = lane_full(lane, bytes.job)) return why;
   const std::size_t needed = bytes.job + bytes.beside + Job::kRecordBytes;
   // New work displaces kept results.
   if (results_.make_room(needed, true, now)) return std::nullopt;

@@ -55,6 +55,7 @@ class Admission {
   std::optional<Refusal> wrong_notify(const wire::Submit& fields) const;
   static std::optional<Refusal> unreadable_as_offer(const Submitted& event);
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
+  std::optional<Refusal> webhooks_full(const Client& client, const Lane& lane) const;
   std::optional<Refusal> over_share(const Client& client, const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> no_room(const Lane& lane, const Needed& bytes, TimePoint now);
   std::optional<Refusal> shut_out(const wire::Submit& fields, const Admitted& to, TimePoint now);

@@ -95,12 +95,15 @@ bool ClientDesk::make_webhooks(TimePoint now) {
 bool ClientDesk::make(const Webhook& webhook, TimePoint now) {
   Lane& lane = state_.lane_or_default(state_.options.webhook_lane);
   const ClientHold client(state_.clients, state_.clients.named(webhook.client));
-  const std::string id = webhooks_.free_id(webhook);
+  const std::string id = webhooks_.free_id(webhook), model = Webhooks::model_of(webhook);
   Buffer extras;
   DocumentWriter(extras).text(Webhooks::kUrlField).text(webhook.url);
   wire::Submit fields{.service = state_.options.webhook_service,
                       .id = id,
                       .lane = lane.options().name,
+                      .model = model,
+                      .timeout_ms = to_ms(state_.options.webhook_timeout),
+                      .attempts_max = state_.options.webhook_attempts_max,
                       .durable = webhook.durable,
                       .extras = {1, extras.view()}};
   if (!webhook.named_client.empty()) fields.client = webhook.named_client;

@@ -145,6 +145,21 @@ Job* held_by(const State& state, const Worker& worker, std::uint64_t number, std
   return job != nullptr && job->worker() == &worker && job->attempt == attempt ? job : nullptr;
 }
 
+/// Anywhere between 0 and the exponential bound: full jitter (AWS Architecture Blog, "Exponential Backoff and
+/// Jitter"). Of a webhook between half of it and all, so that it is known how long its attempts reach at
+/// least.
+Duration backoff_of(const Job& job, const Options& options, std::mt19937_64& random) {
+  const bool tells = job.flow().service().tells_ends;
+  const Duration most = tells ? options.webhook_backoff_max : options.backoff_max;
+  Duration bound = tells ? options.webhook_backoff_base : options.backoff_base;
+  for (int i = 1; i < job.attempts && bound < most; ++i)
+    bound *= 2;
+  bound = std::min(bound, most);
+  const Duration drawn(
+      static_cast<Duration::rep>(random() % (static_cast<std::uint64_t>(bound.count()) + 1)));
+  return tells ? (bound + drawn) / 2 : drawn;
+}
+
 }  // namespace
 
 // ---- sessions -----------------------------------------------------------------------------------------
@@ -748,24 +763,19 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
   }
 }
 
-/// Waits anywhere between 0 and the exponential bound: full jitter (AWS Architecture Blog, "Exponential
-/// Backoff and Jitter").
 void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint now) {
   if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
   Service& service = job.flow().service();
-  if (!service.retries.take(job.queue->client().mark)) {
+  // A webhook waits for minutes and hours between its attempts, so that many are no storm; and none is to be
+  // given up because others were tried again.
+  if (!service.tells_ends && !service.retries.take(job.queue->client().mark)) {
     ++state_.stats.jobs_failed_retry_budget;
     return fail(job, ErrorCode::upstream_failed, event, now,
                 "the retry budget of service \"" + service.name + "\" is used up (" +
                     std::to_string(RetryBudget::kRetriesMax) + ", and one more for each " +
                     std::to_string(RetryBudget::kSuccessesPerRetry) + " jobs that succeed); submit it later");
   }
-  Duration bound = state_.options.backoff_base;
-  for (int i = 1; i < job.attempts && bound < state_.options.backoff_max; ++i)
-    bound *= 2;
-  bound = std::min(bound, state_.options.backoff_max);
-  Duration backoff(
-      static_cast<Duration::rep>(state_.random() % (static_cast<std::uint64_t>(bound.count()) + 1)));
+  Duration backoff = backoff_of(job, state_.options, state_.random);
   if (event.fields->retry_after_ms)
     backoff = std::max(backoff, asked_pause(job, *event.fields->retry_after_ms, now));
   life_.requeue(job, JobLife::Requeue::costs_attempt, event.fields->error_class, now + backoff, now);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/life/webhooks.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 #include <xxhash.h>
 
 #include <lanemq/codec.hpp>
 #include <lanemq/limits.hpp>
+#include <lanemq/notify_url.hpp>
 #include <lanemq/text.hpp>
 
 #include "broker/core/life/groups.hpp"
@@ -53,28 +53,30 @@ std::string body_of(std::string_view type, std::int64_t unix_ms, const JsonMembe
          data.object() + '}';
 }
 
+std::string hash_of(std::string_view name) {
+  char hash[20];
+  std::snprintf(hash, sizeof hash, "%016llx",
+                static_cast<unsigned long long>(XXH3_64bits(name.data(), name.size())));
+  return hash;
+}
+
 /// `begins`, then the name, or its hash where that would be too long, in the name's space.
 std::string id_of(std::string_view begins, std::string_view name) {
   const std::string_view own = own_name(name);
   std::string id(name.substr(0, name.size() - own.size()));
   id += begins;
   if (id.size() + own.size() <= limits::id_bytes_max) return id += own;
-  char hash[20];
-  std::snprintf(hash, sizeof hash, "%016llx",
-                static_cast<unsigned long long>(XXH3_64bits(name.data(), name.size())));
-  return id += hash;
+  return id += hash_of(name);
 }
 
 }  // namespace
 
-bool Webhooks::is_url(std::string_view text) {
-  for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!text.starts_with(scheme)) continue;
-    const std::string_view rest = text.substr(scheme.size());
-    return !rest.empty() && rest.find_first_of("/?#:@") != 0 &&
-           std::all_of(rest.begin(), rest.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  }
-  return false;
+std::string Webhooks::model_of(const Webhook& webhook) {
+  std::string receiver = receiver_of(webhook.url);
+  if (receiver.size() <= limits::name_bytes_max) return receiver;
+  const std::string hash = hash_of(receiver);
+  receiver.resize(limits::name_bytes_max - hash.size());
+  return receiver += hash;
 }
 
 void Webhooks::owe(const Job& job, const Terminal& how, TimePoint now) {

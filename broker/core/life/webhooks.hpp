@@ -31,8 +31,6 @@ struct Webhook {
 /// owed admitted in the turn in which the end came, so that both are in one commit.
 class Webhooks {
  public:
-  /// Bytes of the URL of a submit.
-  static constexpr std::size_t kUrlBytesMax = 1024;
   /// Ends that may be owed to somebody at a time. A turn ends some thousand jobs at most, and what is owed is
   /// admitted several times in it; one more is refused.
   static constexpr std::size_t kOwedMax = 10'000;
@@ -43,8 +41,9 @@ class Webhooks {
   Webhooks(const Webhooks&) = delete;
   Webhooks& operator=(const Webhooks&) = delete;
 
-  /// Whether a text can be the URL of a webhook: http or https, with a host, and nothing but visible ASCII.
-  static bool is_url(std::string_view text);
+  /// The `model` of the job: the receiver, or its hash behind its beginning where that would be too long. So
+  /// a receiver that fails is left alone by itself, and budgets may name it.
+  static std::string model_of(const Webhook& webhook);
 
   /// A job without a group has ended. Requires: it has `notify`.
   void owe(const Job& job, const Terminal& how, TimePoint now);

@@ -24,10 +24,11 @@ struct Client {
   std::string name;
   std::uint64_t mark = kNoMark;  ///< of the name: tells clients apart where no name is kept
   ClientOptions options;         ///< of the entry that matches the name, or the defaults
-  std::size_t waiting = 0;       ///< jobs queued or delayed
+  std::size_t waiting = 0;       ///< jobs queued or delayed,
+  std::size_t webhooks = 0;      ///< and those of them that tell of ends
   /// What the client has waiting in one lane.
   struct Held {
-    std::size_t jobs = 0, bytes = 0;
+    std::size_t jobs = 0, bytes = 0, webhooks = 0;
   };
   std::vector<Held> held;  ///< by lane
   Held& held_in(std::size_t lane) {

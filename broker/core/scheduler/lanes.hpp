@@ -39,6 +39,8 @@ class Lane {
   void configure(const LaneOptions& options);
   LaneIndex index() const { return index_; }
   std::size_t depth() const { return queued + delayed; }
+  /// What depth_max bounds: jobs that tell of ends have a bound of their own.
+  std::size_t bounded_depth() const { return depth() - webhooks; }
 
   /// The flow for jobs of a service with a set of budgets, which is added if there is none.
   Flow& flow(Service& service, BudgetSet budgets);
@@ -66,6 +68,7 @@ class Lane {
   Terms* terms = nullptr;
 
   std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
+  std::size_t webhooks = 0;   ///< of queued and delayed: those that tell of ends
   bool paused = false;        ///< by an operator
   bool bodies_held = false;   ///< jobs whose bodies only the store has are not handed over now
   bool disk_stalled = false;  ///< durable jobs are not handed over until the store's disk goes on

@@ -11,7 +11,7 @@ namespace lanemq::core {
 State::State(Options all, std::uint64_t seed)
     : options(std::move(all)),
       random(seed),
-      workers(options.lanes),
+      workers(options.lanes, options.webhook_service),
       clients(options.clients, options.clients_idle_max),
       connections(clients, options.clients_idle_max),
       budgets(options.budgets),
@@ -102,6 +102,11 @@ void State::enqueue(Job& job) {
   Client::Held& held = client.held_in(job.lane);
   ++held.jobs;
   held.bytes += job_bytes;
+  if (job.flow().service().tells_ends) {
+    ++lane.webhooks;
+    ++held.webhooks;
+    ++client.webhooks;
+  }
   if (job.state == JobState::delayed) {
     ++lane.delayed;
     delayed.push_back(job.at_away());
@@ -124,6 +129,11 @@ void State::leave_queue(Job& job) {
   Client::Held& held = client.held_in(job.lane);
   --held.jobs;
   held.bytes -= job_bytes;
+  if (job.flow().service().tells_ends) {
+    --lane.webhooks;
+    --held.webhooks;
+    --client.webhooks;
+  }
   if (job.state == JobState::delayed) {
     --lane.delayed;
     delayed.remove(job.at_away());

@@ -50,9 +50,20 @@ void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {
     if (verdict == Verdict::failure || verdict == Verdict::unreachable) verdict = Verdict::unknown;
     forget_failed(service, now);
   }
-  judge(job, service.breaker, kAllModels, verdict, now);
+  if (service.tells_ends)
+    judge_receiver(job, verdict, now);
+  else
+    judge(job, service.breaker, kAllModels, verdict, now);
   // A sound service needs no timer.
   if (!was_sound || !service.is_sound()) set_timer(service, now);
+}
+
+/// A receiver of webhooks fails by itself, whoever is to be told.
+void Upstreams::judge_receiver(const Job& job, Verdict verdict, TimePoint now) {
+  CircuitBreaker& breaker = job.flow().service().breaker;
+  const Caller caller = verdict == Verdict::unknown ? Caller{} : caller_of(job);
+  if (breaker.call_of_model_ended(verdict, caller, now) == CircuitBreaker::Finding::one_model_fails)
+    leave_model(job, job.text.get(JobText::model), kNoMark, now);
 }
 
 void Upstreams::judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict,
@@ -135,6 +146,7 @@ Service::FailedModel* Upstreams::leave_model(const Job& job, std::string_view na
   const auto its = std::count_if(service.failed_models.begin(), service.failed_models.end(),
                                  [&](const auto& failed) { return failed.client == whose.mark; });
   if (its >= Service::kFailedModelsOfClient) return nullptr;
+  if (service.tells_ends && service.failed_models.size() >= Service::kFailedReceiversMax) return nullptr;
   const std::size_t model = state_.budgets.go_apart(name, whose.name, now,
                                                     [this](std::size_t place) { return waits_apart(place); });
   if (model == Budgets::kNoModel) return nullptr;

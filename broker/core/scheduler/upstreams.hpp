@@ -54,6 +54,7 @@ class Upstreams {
  private:
   Budgets::UpstreamPause shut_until(BudgetSet set, TimePoint deadline, Elsewhere elsewhere,
                                     TimePoint now) const;
+  void judge_receiver(const Job& job, Verdict verdict, TimePoint now);
   static Caller caller_of(const Job& job);
   void judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict, TimePoint now);
   void note_breaker(const Service& service, const CircuitBreaker& breaker, CircuitBreaker::State before,

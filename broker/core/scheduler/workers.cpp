@@ -14,7 +14,8 @@ IntrusiveList<Place, &Place::hook>& list_of(const Place& place) {
 
 }  // namespace
 
-Workers::Workers(const std::vector<LaneOptions>& lanes) {
+Workers::Workers(const std::vector<LaneOptions>& lanes, std::string webhook_service)
+    : webhook_service_(std::move(webhook_service)) {
   std::size_t above = 0;
   for (const LaneOptions& lane : lanes) {
     reserved_above_.push_back(above);
@@ -81,6 +82,7 @@ Service* Workers::find_service(std::string_view name) const {
 Service& Workers::service(std::string_view name) {
   if (Service* const known = find_service(name)) return *known;
   Service& made = *services_.emplace(name, std::make_unique<Service>(std::string(name))).first->second;
+  made.tells_ends = !name.empty() && name == webhook_service_;
   unused_.push_back(made);
   return made;
 }

@@ -52,6 +52,7 @@ class Service {
   std::size_t uses = 0;           ///< by workers, jobs, kept results and an operator's pause; kept by Workers
   ListHook<Service> unused_hook;  ///< listed while uses is 0
   bool leaves = false;            ///< about to be forgotten
+  bool tells_ends = false;        ///< the broker alone makes its jobs (Options::webhook_service)
   std::vector<FlowGroup*> groups;               ///< by lane
   IntrusiveList<Place, &Place::hook> general;   ///< of workers for all lanes; the least recently used first
   IntrusiveList<Place, &Place::hook> reserved;  ///< of workers for some lanes; likewise
@@ -93,6 +94,9 @@ class Service {
   /// The first period of the next model's breaker, so that no earlier call belongs to it.
   CircuitBreaker::Period next_period = 1;
   static constexpr std::ptrdiff_t kFailedModelsOfClient = 8;  ///< models set apart because of one client
+  /// Receivers of webhooks set apart: a quarter of the places, since anybody can name receivers that fail.
+  /// One more is called as often as its jobs' pauses let it be.
+  static constexpr std::size_t kFailedReceiversMax = Budgets::kModelsApartMax / 4;
   FailedModel* failed_model(std::size_t model) {
     const auto place = std::find_if(failed_models.begin(), failed_models.end(),
                                     [&](const FailedModel& failed) { return failed.model == model; });
@@ -167,7 +171,8 @@ struct Worker {
 /// All workers and what they offer. Finds a place for a job in O(1), at workers for all lanes.
 class Workers {
  public:
-  explicit Workers(const std::vector<LaneOptions>& lanes);
+  /// `webhook_service`: as in Options.
+  explicit Workers(const std::vector<LaneOptions>& lanes, std::string webhook_service = {});
 
   Worker* find(std::string_view address) const;
   /// Requires: no worker has the address or the session.
@@ -244,6 +249,7 @@ class Workers {
     unserved_.push_back(service);
   }
 
+  std::string webhook_service_;
   std::vector<std::size_t> reserved_above_;  // by lane: the sum of the higher lanes' reserved_slots
   absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_address_;
   absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_session_;

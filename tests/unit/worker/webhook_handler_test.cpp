@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <lanemq/notify_url.hpp>
+
 #include "common/settings/usage_error.hpp"
 #include "tests/unit/worker/client_loop.hpp"
 #include "tests/unit/worker/scripted_upstream.hpp"
@@ -115,6 +117,41 @@ TEST(HookHosts, what_is_no_url_of_a_webhook_is_refused) {
         std::string("https://h\xC3\xA9/"), std::string("file:///etc/passwd"), std::string("h/x"),
         std::string("https://h/\0", 11), std::string(), "https://h/" + std::string(kHookUrlBytesMax, 'a')})
     EXPECT_NE(hook_url_problem(bad), "") << bad;
+}
+
+TEST(HookHosts, reads_what_a_broker_takes_as_the_broker_does) {
+  // Pieces that are put together at random; what the broker's reader takes, the worker must take as the same.
+  const std::vector<std::string> schemes{"http://", "https://", "HTTP://", "ftp://", "http:/", ""};
+  const std::vector<std::string> hosts{"h",          "Hooks.example.com",
+                                       "10.0.0.1",   "010.0.0.1",
+                                       "0x0a.1",     "10.1",
+                                       "2130706433", "[::1]",
+                                       "[0::1]",     "[fe80::1%25e]",
+                                       "h.",         ".h",
+                                       "a..b",       "",
+                                       "u@h",        "u:p@h",
+                                       "%68",        "xn--a.example",
+                                       "h_1.9.test", "1.2.3.4.5",
+                                       "h\\",        "h,",
+                                       "-h-",        "[::ffff:1.2.3.4]"};
+  const std::vector<std::string> ports{"",     ":",      ":0",     ":80", ":080",
+                                       ":443", ":65535", ":65536", ":8x", ":80:"};
+  const std::vector<std::string> tails{"",     "/",    "/a%41",   "/%",  "?x=@h", "#@h",    "/a b", "/\\",
+                                       "/%0d", "/a;b", "/\"<>^`", "//x", "/../y", "/a?b#c", "?",    "/\x01"};
+  int taken = 0;
+  for (const std::string& scheme : schemes)
+    for (const std::string& host : hosts)
+      for (const std::string& port : ports)
+        for (const std::string& tail : tails) {
+          const std::string url = scheme + host + port + tail;
+          if (!notify_problem(url).empty()) continue;
+          ++taken;
+          ASSERT_EQ(hook_url_problem(url), "") << url;
+          const HttpUrlParts parts = parts_of_url(url);
+          EXPECT_EQ(parts.host + ':' + std::to_string(parts.port), receiver_of(url)) << url;
+          EXPECT_EQ(parts.scheme, url.substr(0, url.find(':')));
+        }
+  EXPECT_GT(taken, 500);
 }
 
 TEST(HookHosts, knows_what_is_of_the_open_internet) {
