@@ -105,7 +105,7 @@ bool Handover::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   away.reservation =
       state_.budgets.adopt(job.flow().budgets(), job.expected().amounts(),
                            job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
-  away.dispatched_at = now;
+  // It runs since its hand-over in the earlier life: dispatched_at stays, and ran_ms counts from there.
   // The job was called in an earlier life: that is no trial of an upstream that has failed since.
   const CircuitBreaker& breaker = job.flow().service().breaker;
   away.called_in = breaker.closed() ? breaker.period() : CircuitBreaker::kNoPeriod;
