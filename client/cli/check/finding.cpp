@@ -238,6 +238,19 @@ Finding judge_lanes(const Json& stats, const CheckBounds& bounds) {
   return found;
 }
 
+Finding judge_webhooks(const Json& stats) {
+  const auto refused = number_of(part(stats, "counters"), "webhooks_refused").value_or(0);
+  Finding found{.check = name_of(Check::webhooks),
+                .says = "since the broker's start no end was kept from whom it names (notify)",
+                .next_step = {}};
+  if (refused == 0) return found;
+  found.severity = Severity::warning;
+  found.says = "since the broker's start " + grouped(static_cast<std::uint64_t>(refused)) +
+               " ends were told to nobody, since the jobs for that were refused";
+  found.next_step = "webhook.refused in the broker's log says which and why";
+  return found;
+}
+
 std::string in_days(std::chrono::seconds time) {
   const auto days = std::chrono::duration_cast<std::chrono::hours>(time).count() / 24;
   return days == 1 ? "1 day" : std::to_string(days) + " days";
@@ -259,6 +272,7 @@ const std::vector<CheckInfo>& check_table() {
       {Check::upstreams, "upstreams", "no circuit breaker is open"},
       {Check::keys, "keys", "no key of an upstream rests"},
       {Check::lanes, "lanes", "no job waits for longer than --oldest"},
+      {Check::webhooks, "webhooks", "everybody was told who was to hear of an end"},
       {Check::dead, "dead", "no job died within --dead-within"},
       {Check::gateway, "gateway", "the gateway of --gateway is ready"},
       {Check::certificate, "certificate", "its certificate is good for 30 days or more"},
@@ -321,6 +335,8 @@ std::vector<Finding> judge_stats(Check check, const std::string& text, const Che
       return {judge_keys(stats)};
     case Check::lanes:
       return {judge_lanes(stats, bounds)};
+    case Check::webhooks:
+      return {judge_webhooks(stats)};
     default:
       return {};
   }

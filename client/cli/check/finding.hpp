@@ -34,6 +34,7 @@ enum class Check : unsigned char {
   upstreams,
   keys,
   lanes,
+  webhooks,
   dead,
   gateway,
   certificate
