@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include <lanemq/text.hpp>
+
 #include "broker/config/settings.hpp"
 #include "broker/core/budgets/budgets.hpp"
 #include "broker/core/jobs/gone_ids.hpp"
@@ -69,7 +71,19 @@ void check_clients(const Config& config, Place place) {
 template <class Place>
 void check_webhooks(const Config& config, Place place) {
   const auto& lanes = config.core.lanes;
-  check_length(config.core.webhook_service, place("webhook_service") + "webhook_service");
+  const std::string& service = config.core.webhook_service;
+  check_length(service, place("webhook_service") + "webhook_service");
+  // Each would be taken, and no worker be found: a number, a pattern, a name in a tenant's space.
+  const auto is_of_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || static_cast<unsigned char>(c) >= 0x80;
+  };
+  const bool is_name =
+      std::all_of(service.begin(), service.end(), is_of_name) &&
+      !std::all_of(service.begin(), service.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!service.empty() && !is_name)
+    throw ConfigError(place("webhook_service") + "webhook_service: \"" + printable(service) +
+                      "\" is no name of a service; write letters, digits, _ - and ., as in \"ends\"");
   if (const std::string& name = config.core.webhook_lane;
       !name.empty() &&
       std::none_of(lanes.begin(), lanes.end(), [&](const LaneOptions& lane) { return lane.name == name; }))

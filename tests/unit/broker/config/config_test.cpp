@@ -313,6 +313,15 @@ TEST(Config, what_is_wrong_with_a_client_is_named) {
   EXPECT_THAT(error_of("clients = 5\n"), HasSubstr("[clients.NAME]"));
 }
 
+TEST(Config, a_webhook_service_has_a_name_that_workers_can_have) {
+  for (const char* const bad : {"5", "@a", "*", "ho?ks", "a b", "a/b", "@acme/hooks"})
+    EXPECT_THAT(error_of("webhook_service = \"" + std::string(bad) + "\"\n"),
+                AllOf(HasSubstr("1:"), HasSubstr("is no name of a service")))
+        << bad;
+  for (const char* const good : {"ends", "hooks-2", "a.b_c", "5x", ""})
+    EXPECT_EQ(error_of("webhook_service = \"" + std::string(good) + "\"\n"), "no error") << good;
+}
+
 TEST(Config, one_key_is_set_from_the_command_line) {
   Config config;
 
