@@ -166,6 +166,12 @@ class ServiceMaker {
     const auto sources =
         std::make_shared<HookSecretSources>(service.name, service.webhook.secrets, process_environment);
     const auto secrets = std::make_shared<HookSecretBox>(sources->secrets());
+    for (const std::string& source : service.webhook.secrets)
+      if (const std::string file = settings::exposed_file(source); !file.empty())
+        LogLine(settings_.worker.log, LogLevel::warning, "secret.exposed")
+            .field("service", service.name)
+            .field("file", file)
+            .field("do", "others than this program's user may read it, and sign what they like; chmod 600");
     secret_services_.push_back({.name = service.name,
                                 .read_again =
                                     [sources, secrets] {

@@ -6,6 +6,9 @@
 #include <fstream>
 #include <ios>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <lanemq/text.hpp>
 
 namespace lanemq::settings {
@@ -67,6 +70,15 @@ std::string read_secret(const std::string& source, const Environment& environmen
   }
   if (!is_clean(secret)) throw UsageError(printable(source) + " holds control characters");
   return secret;
+}
+
+std::string exposed_file(const std::string& source) {
+  if (!source.starts_with(kFile)) return {};
+  std::string path = source.substr(kFile.size());
+  struct stat about {};
+  if (stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return {};
+  const mode_t of_group = about.st_gid == getegid() ? 0 : about.st_mode & S_IRWXG;
+  return ((about.st_mode & S_IRWXO) | of_group) == 0 ? std::string() : path;
 }
 
 void hide_secret(std::string_view source) {

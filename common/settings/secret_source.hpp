@@ -21,6 +21,11 @@ bool is_clean(std::string_view value);
 /// place.
 std::string read_secret(const std::string& source, const Environment& environment);
 
+/// The file of a source `file:PATH` that others than this process's user and group may read or write; empty:
+/// the source is no such file. A file of mode 0640 whose group is this process's is fine: services are given
+/// their secrets so. A credential is systemd's to guard.
+std::string exposed_file(const std::string& source);
+
 /// Takes the variable of a source out of this process's environment (hide_variable()), where the source is
 /// one: to be called when it was read.
 void hide_secret(std::string_view source);

@@ -172,6 +172,17 @@ class Webhooks(harness.Case):
 
 
 class Calls(Webhooks):
+    def test_a_secret_that_others_may_read_is_said(self):
+        path = self.write("guarded", self.secret)
+        for mode, said in ((0o600, False), (0o644, True), (0o666, True)):
+            with self.subTest(oct(mode)):
+                os.chmod(path, mode)
+                worker = self.start_worker(sources=[f"file:{path}"])
+                worker.signal(signal.SIGTERM)
+                worker.wait()
+                self.assertEqual("secret.exposed" in worker.stderr(), said, worker.stderr())
+                self.assertNotIn(self.secret, worker.stderr())
+
     def test_a_receiver_gets_the_body_signed(self):
         self.start_worker()
 

@@ -105,8 +105,11 @@ TEST(HookHosts, an_entry_allows_this_and_nothing_else) {
 
 TEST(HookHosts, what_is_no_entry_is_refused) {
   for (const char* const bad :
-       {"", "*", "*.", "a b", "https://", "ftp://h", "h/path", "h?x", "u@h", "a.*.example", "*.10.0.0.1",
-        "h:0x", "h:99999", "*x.example", "h..example", ".example", "h.example.", "http://http://h"})
+       {"",          "*",          "*.",         "a b",         "https://",         "ftp://h",
+        "h/path",    "h?x",        "u@h",        "a.*.example", "*.10.0.0.1",       "h:0x",
+        "h:99999",   "*x.example", "h..example", ".example",    "h.example.",       "http://http://h",
+        "010.1.2.3", "10.1",       "0x7f.0.0.1", "2130706433",  "[fe80::1%25eth0]", "h:0",
+        "h:080"})
     EXPECT_THROW(static_cast<void>(parse_hook_host(bad)), settings::UsageError) << bad;
 }
 

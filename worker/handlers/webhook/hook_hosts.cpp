@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <lanemq/notify_url.hpp>
 #include <lanemq/text.hpp>
 
 #include "common/settings/usage_error.hpp"
@@ -120,6 +121,8 @@ HookHost parse_hook_host(std::string_view text) {
   const std::string problem = http_url_problem(url);
   if (!problem.empty() || rest.find_first_of("/?#@%") != std::string::npos)
     refuse(text, "is no host" + (problem.empty() ? "" : ": " + problem));
+  // It reads 010.1.2.3 as 8.1.2.3, and who wrote it meant another one.
+  if (const std::string doubt = notify_problem(url); !doubt.empty()) refuse(text, "is no host: " + doubt);
   const HttpUrlParts parts = parts_of_url(url);
   entry.port = parts.port;
   entry.host = parts.host;
