@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 #include <random>
@@ -96,6 +97,12 @@ class Runner {
     counts_.before = progressed.done_count;
   }
 
+  /// States the size of the jobs' group, from what the broker knows of the lines that are to be sent: it
+  /// counts no job twice, so those that it knows are not among the jobs that this run adds. Throws RunError
+  /// where a group cannot be said to have both.
+  /// `goes_on`: with what a run before has left; else the broker knows none of the lines.
+  void size_group(bool goes_on);
+
   /// Runs until each line is settled, or a signal comes.
   void run() {
     std::vector<Landed> landed;
@@ -145,6 +152,7 @@ class Runner {
  private:
   bool fill();
   bool has_room() const;
+  Flight flight_of(std::size_t place) const;
   void send(const Flight& flight);
   void take_last();
   void settle(Landed landed);
@@ -159,6 +167,7 @@ class Runner {
   }
 
   const RunOptions& options_;
+  std::optional<std::int64_t> group_size_;
   const InputFile& input_;
   OutputFile& output_;
   const Progressed& progressed_;
@@ -198,12 +207,58 @@ bool Runner::fill() {
   const auto& entries = input_.entries();
   for (; next_ < entries.size() && has_room(); ++next_) {
     if (progressed_.done[next_]) continue;
-    Flight flight{.place = static_cast<std::uint32_t>(next_), .retries_left = options_.retries};
-    const auto attempt = progressed_.attempts.find(entries[next_].key);
-    if (attempt != progressed_.attempts.end()) flight.attempt = attempt->second;
-    send(flight);
+    send(flight_of(next_));
   }
   return next_ == entries.size();
+}
+
+Flight Runner::flight_of(std::size_t place) const {
+  Flight flight{.place = static_cast<std::uint32_t>(place), .retries_left = options_.retries};
+  const auto attempt = progressed_.attempts.find(input_.entries()[place].key);
+  if (attempt != progressed_.attempts.end()) flight.attempt = attempt->second;
+  return flight;
+}
+
+void Runner::size_group(bool goes_on) {
+  if (options_.job.group.empty()) return;
+  std::vector<std::future<Reply<JobStatus>>> asked;
+  std::int64_t added = 0, open = 0, again = 0;
+  std::vector<bool> is_again;
+  const auto take = [&] {
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const Reply<JobStatus> known = asked[i].get();
+      if (!known)
+        throw RunError("the broker does not say which jobs of the group it has: " + known.error().message);
+      const bool is_new = known->state == "unknown";
+      added += is_new ? 1 : 0;
+      again += is_new && is_again[i] ? 1 : 0;
+      open += known->group == options_.job.group ? 1 : 0;
+    }
+    asked.clear();
+    is_again.clear();
+  };
+  for (std::size_t place = 0; place < input_.entries().size() && interrupted() == 0; ++place) {
+    if (progressed_.done[place]) continue;
+    const InputLine line = input_.read(input_.entries()[place], storage_);
+    if (!line.problem.empty()) continue;
+    if (!goes_on) {
+      ++added;
+      continue;
+    }
+    const Flight flight = flight_of(place);
+    if (asked.size() == options_.window) take();
+    asked.push_back(client_.status(job_id(flight, line)));
+    is_again.push_back(flight.attempt > 1);
+  }
+  take();
+  if (open > 0 && again > 0)
+    throw RunError(
+        "group " + printable(options_.job.group) + " still has " + grouped(static_cast<std::uint64_t>(open)) +
+        " open jobs of the run before, and " + grouped(static_cast<std::uint64_t>(again)) +
+        " lines that failed would be more than its size; run again when it is over (lanemq watch --group), "
+        "or name another group");
+  // While jobs of the run before are open the group has the size that it stated, which counts these lines.
+  if (open == 0 && added > 0) group_size_ = added;
 }
 
 void Runner::send(const Flight& flight) {
@@ -217,6 +272,7 @@ void Runner::send(const Flight& flight) {
                     ClientError{.code = std::string(name_of(ErrorCode::bad_request)), .message = problem});
   }
   JobOptions job = options_.job;
+  job.group_size = group_size_;
   job.model = model_of(line);
   job.id = job_id(flight, line);
   const std::size_t body_bytes = line.body.size();
@@ -360,17 +416,7 @@ void say_progressed(const std::string& path, const Progressed& progressed) {
   say(sentence);
 }
 
-/// The lines that this run sends, which are the jobs of its group: those that are no job are not.
-std::optional<std::int64_t> lines_to_send(const InputFile& input, const Progressed& progressed) {
-  std::int64_t count = 0;
-  std::string storage;
-  for (std::size_t i = 0; i < input.entries().size(); ++i)
-    if (!progressed.done[i] && input.read(input.entries()[i], storage).problem.empty()) ++count;
-  return count > 0 ? std::optional(count) : std::nullopt;
-}
-
-int run_checked(const Common& common, const RunOptions& asked) {
-  RunOptions options = asked;
+int run_checked(const Common& common, const RunOptions& options) {
   const std::string path = output_path(options);
   if (options.json && path == "-")
     throw RunError("--json and the answers would both be on the standard output; give --out FILE");
@@ -391,11 +437,12 @@ int run_checked(const Common& common, const RunOptions& asked) {
     return interrupted() == 0 ? end_unreached(common, options.json) : kExitSignal + interrupted();
   }
 
+  const bool goes_on = !output.salt().empty();
   output.begin();
   if (!options.quiet) say_progressed(path, progressed);
-  if (!asked.job.group.empty()) options.job.group_size = lines_to_send(input, progressed);
   Runner runner(options, input, output, progressed, client, strip);
   try {
+    runner.size_group(goes_on);
     runner.run();
     if (interrupted() != 0 && !options.keep) runner.cancel();
     return end(options, path, output, runner);
