@@ -94,6 +94,11 @@ void Server::restore() {
     log::event(log::Level::warning, "store.lanes_missing",
                {{"jobs", restored->without_lane},
                 {"do", "their lanes are not configured any more; they are in the default lane"}});
+  if (restored->untold > 0)
+    log::event(
+        log::Level::warning, "webhook.nobody_told",
+        {{"jobs", restored->untold},
+         {"do", "their notify is told to nobody: webhook_service is empty; say one, and start again"}});
 }
 
 core::TimePoint Server::now() const {

@@ -132,6 +132,7 @@ std::string change_json(const JobChange& change) {
   if (change.what == "group_over")
     for (const auto& [name, count] : ended_of(change))
       document[name] = count;
+  if (change.incomplete) document["incomplete"] = true;
   if (change.at.count() > 0) document["at_ms"] = change.at.count();
   return line_of(document);
 }

@@ -99,7 +99,7 @@ std::string line_of(const JobChange& change) {
     line += " " + printable(change.group);
     for (const auto& [name, count] : ended_of(change))
       if (count > 0) line += " " + std::string(name) + "=" + grouped(static_cast<std::uint64_t>(count));
-    return line + "\n";
+    return line + (change.incomplete ? " incomplete\n" : "\n");
   }
   line += " " + printable(change.id) + " " + printable(change.state);
   add("code", change.code);

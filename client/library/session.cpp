@@ -370,6 +370,7 @@ void Session::on(const wire::JobEvent& reply, const Blob&, TimePoint) {
                     .cancelled = reply.cancelled,
                     .expired = reply.expired,
                     .died = reply.died,
+                    .incomplete = reply.incomplete,
                     .at = milliseconds(reply.at_ms)};
   arrived_.push_back(std::move(arrived));
   watch.next = reply.seq + 1;

@@ -3,8 +3,10 @@
 
 import datetime
 import json
+import os
 import random
 import subprocess
+import tempfile
 import unittest
 
 import harness
@@ -91,10 +93,64 @@ class Webhooks(DurableCase):
         told = self.caller().get("job")
         self.assertEqual((told.fields["id"], told.fields["x-webhook-url"]), ("webhook:typed", URL))
 
+    def run_of_six(self, file):
+        return self.room.start(harness.Process(harness.program("lanemq"), "run", file, "--broker", self.room.broker.clients, "--service", "echo",
+                                               "--group", "six", "--notify", URL, "--window", "2", "--quiet"))
+
+    def killed_run(self):
+        """A file of six jobs whose run was killed with two of them at the worker."""
+        file = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "lines.jsonl")
+        with open(file, "w", encoding="ascii") as lines:
+            lines.writelines(f'{{"custom_id":"c{i}","body":{{"n":{i}}}}}\n' for i in range(6))
+        worker = self.worker(capacity=8)
+        run = self.run_of_six(file)
+        held = [worker.get("job"), worker.get("job")]
+        run.kill()
+        return file, worker, held
+
+    def over(self, caller):
+        """What the one webhook of the group says."""
+        told = json.loads(caller.get("job").body)["data"]
+        self.assertTrue(caller.silent(0.5))
+        return {name: told[name] for name in ("group", "jobs", "succeeded", "complete")}
+
+    def test_a_run_that_was_killed_and_is_repeated_tells_one_end(self):
+        file, worker, held = self.killed_run()
+        for job in held:
+            worker.echo(job)
+        worker.answered()
+        again = self.run_of_six(file)
+        for _ in range(4):
+            worker.echo(worker.get("job"))
+        self.assertEqual(again.wait(harness.PATIENCE), 0)
+        # What had ended before is of a life that was left for this one.
+        self.assertEqual(self.over(self.caller()), {"group": "six", "jobs": 4, "succeeded": 4, "complete": True})
+
+    def test_a_run_that_is_repeated_while_its_jobs_run_goes_on_with_their_group(self):
+        file, worker, held = self.killed_run()
+        again = self.run_of_six(file)
+        self.room.stats_when(lambda stats: stats["lanes"]["normal"]["duplicates"] == 2, "both jobs are asked for again")
+        for job in held:
+            worker.echo(job)
+        for _ in range(4):
+            worker.echo(worker.get("job"))
+        self.assertEqual(again.wait(harness.PATIENCE), 0)
+        self.assertEqual(self.over(self.caller()), {"group": "six", "jobs": 6, "succeeded": 6, "complete": True})
+
     def test_only_the_broker_makes_jobs_for_who_calls(self):
         client = self.client()
         client.submit("hook", id="forged", body=b"{}", **{"x-webhook-url": URL})
         self.assert_error(client.get("error"), "forbidden", "webhook_service")
+
+    def test_a_broker_that_lost_the_service_says_how_many_are_told_nothing(self):
+        client = self.client()
+        for job in ("a", "b"):
+            client.submit(id=job, notify=URL, reply="accepted")
+            client.get("accepted")
+        self.room.broker.stop()
+        self.settings = ()
+        self.start()
+        self.assertRegex(self.room.broker.stderr(), r"webhook\.nobody_told jobs=2\b")
 
     def test_a_broker_without_the_service_says_which_option_names_it(self):
         self.room.broker.stop()

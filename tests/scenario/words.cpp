@@ -62,6 +62,10 @@ struct Describer {
     add(words, "lane", message.lane);
     if (message.durable) words.add("durable", "true");
     if (message.duplicate) words.add("duplicate", "true");
+    std::string ignored;
+    for (const std::string_view field : message.ignored)
+      ignored.append(ignored.empty() ? "" : ",").append(field);
+    add(words, "ignored", ignored);
     add(words, "position", message.position, 0);
     add(words, "ref", message.ref);
   }
@@ -154,6 +158,7 @@ struct Describer {
     add(words, "cancelled", message.cancelled, 0);
     add(words, "expired", message.expired, 0);
     add(words, "died", message.died, 0);
+    if (message.incomplete) words.add("incomplete", "true");
     add(words, "ref", message.ref);
   }
   void operator()(const wire::StatsReply&) { op("stats"); }

@@ -101,6 +101,12 @@ void Auditor::heard_event(const std::string& address, const wire::JobEvent& even
       violated("a job of group " + group + " ended behind the end of the group");
     return;
   }
+  if (event.incomplete) {
+    const auto known = groups_.find(group);
+    if (known != groups_.end() && known->second.over)
+      violated("group " + group + " is over, and was given up");
+    return;
+  }
   const ModelGroup heard{.succeeded = event.succeeded,
                          .failed = event.failed,
                          .cancelled = event.cancelled,

@@ -491,7 +491,7 @@ void Witness::heard(const std::string& address, const wire::JobEvent& event) {
   // Who submitted the job may hear of its end later, or never.
   if (const auto place = jobs_.find(std::string(event.id)); event.what == "ended" && place != jobs_.end())
     may_end_by(place->second, event.code);
-  if (event.what != "group_over" || !swarm_.batches) return;
+  if (event.what != "group_over" || event.incomplete || !swarm_.batches) return;
   const std::string name(event.group);
   if (!waited_) violated(name + " was said to be over before that was on disk");
   if (!overs_told_.insert({address, ref_number(event.ref).value_or(0), name}).second)

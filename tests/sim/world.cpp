@@ -238,6 +238,9 @@ void World::finish_on_disk() {
   for (const auto& worker : workers_)
     worker->leave(true);
   run_until(scheduler_.now() + swarm_.retain_max + kForgottenAfter);
+  // Groups that were not over by then have told so, by jobs that nobody took.
+  if (swarm_.notifies)
+    run_until(scheduler_.now() + swarm_.options.webhook_timeout + swarm_.retain_max + kForgottenAfter);
   if (!rows.jobs().empty() || !rows.results().empty())
     violated("the store has " + std::to_string(rows.jobs().size()) + " jobs and " +
              std::to_string(rows.results().size()) + " results that should be forgotten");

@@ -41,6 +41,7 @@ namespace lanemq::core {
   X(webhooks_made, "jobs that the broker made to tell the `notify` of others of their ends")                       \
   X(webhooks_refused, "such jobs that were refused: nobody is told")                                               \
   X(groups_over, "groups of jobs that were over")                                                                  \
+  X(groups_given_up, "groups that went before they were over: their time was, they made way, or another life began")  \
   X(groups_evicted, "groups without an open job, forgotten before their time, for room")                           \
   X(results_evicted, "kept results forgotten before their time, for room")                                         \
   X(results_read, "results read back from the store for who asked")                                                \

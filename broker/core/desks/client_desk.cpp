@@ -34,6 +34,17 @@ class ClientHold {
   Client& client_;
 };
 
+/// What a submit of a known job says that counts for nothing, since the job says something else. Of a job
+/// that has ended nobody knows what it said, and whoever asks gets its answer.
+std::vector<std::string_view> ignored_of(const Record& known, const wire::Submit& fields) {
+  std::vector<std::string_view> ignored;
+  if (known.result() != nullptr) return ignored;
+  const JobText& text = known.job()->text;
+  if (!fields.group.empty() && fields.group != text.get(JobText::group)) ignored.push_back("group");
+  if (!fields.notify.empty() && fields.notify != text.get(JobText::notify)) ignored.push_back("notify");
+  return ignored;
+}
+
 /// In whole milliseconds, and never too early.
 std::int64_t wait_ms(Duration wait) {
   return std::chrono::ceil<std::chrono::milliseconds>(wait).count();
@@ -143,8 +154,8 @@ void ClientDesk::join(Record& known, const Submitted& event, ReplyMode mode, Tim
       return answers_.refuse(event.from, ref, known.id(), *why);
   const Outbox::Waiting waiting(state_.outbox, is_durable(known));
   if (mode != ReplyMode::result)
-    answers_.say_accepted(known.id(), *state_.lane_named(event.fields->lane), is_durable(known), std::nullopt,
-                          std::nullopt, event.from, ref);
+    answers_.say_duplicate(known, *state_.lane_named(event.fields->lane), ignored_of(known, *event.fields),
+                           event.from, ref);
   Job* const job = known.result() == nullptr ? known.job() : nullptr;
   if (job != nullptr && job->extra && !job->extra->owners.empty())
     answers_.add_owner(*job, state_.connections.at(event.from.address));

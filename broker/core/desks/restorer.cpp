@@ -154,6 +154,7 @@ const char* Restorer::bring_back(const Row& row, History history, TimePoint now)
   set_times(job, state, now);
   job.queue = &state_.clients.join(client, flow);
   if (!row.fields.group.empty()) groups_.restore_job(job, row.fields.group_size);
+  if (!row.fields.notify.empty() && state_.options.webhook_service.empty()) ++count_.untold;
   state_.workers.use(service);
   ++lane.counters.restored;
   jobs_.push_back(&job);
@@ -249,6 +250,7 @@ Result<Restorer::Restored> Restorer::finish(TimePoint now) {
       state_.budgets.restore(*budget, entries, journal_.epoch_us(), now);
   state_.budgets.save_all();  // in this version's format
   groups_.restored(now);
+  life_.tell_given_up(now);
   life_.sweep_soon();
   journal_.write_numbers();
   if (!seeded_) journal_.write_seed();

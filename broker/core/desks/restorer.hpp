@@ -35,7 +35,8 @@ class Restorer {
   struct Restored {
     std::size_t queued = 0, delayed = 0, running = 0, dead = 0, results = 0;
     std::size_t without_lane =
-        0;  ///< jobs whose lanes are not configured any more: they are in the default one
+        0;                   ///< jobs whose lanes are not configured any more: they are in the default one
+    std::size_t untold = 0;  ///< jobs whose `notify` nobody will hear from, since webhook_service is empty
   };
 
   Restorer(State& state, Journal& journal, Results& results, Groups& groups, Streams& streams, JobLife& life);

@@ -57,15 +57,25 @@ bool Answers::refused_for_disk(const Origin& to, wire::Raw ref, std::string_view
   return state_.store_behind;
 }
 
-void Answers::say_accepted(std::string_view id, const Lane& lane, bool durable,
-                           std::optional<std::size_t> position, std::optional<std::int64_t> eta_ms,
-                           const Origin& to, wire::Raw ref) {
+void Answers::say_duplicate(const Record& known, const Lane& lane, std::vector<std::string_view> ignored,
+                            const Origin& to, wire::Raw ref) {
+  wire::Accepted reply;
+  reply.id = known.id();
+  if (&lane != state_.default_lane) reply.lane = lane.options().name;
+  reply.durable = is_durable(known);
+  reply.duplicate = true;
+  reply.ignored = std::move(ignored);
+  reply.ref = ref;
+  state_.answer(to, reply);
+}
+
+void Answers::say_accepted(std::string_view id, const Lane& lane, bool durable, std::size_t position,
+                           std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref) {
   wire::Accepted reply;
   reply.id = id;
   if (&lane != state_.default_lane) reply.lane = lane.options().name;
   reply.durable = durable;
-  reply.duplicate = !position;
-  reply.position = static_cast<std::int64_t>(position.value_or(0));
+  reply.position = static_cast<std::int64_t>(position);
   reply.eta_ms = eta_ms;
   reply.ref = ref;
   state_.answer(to, reply);

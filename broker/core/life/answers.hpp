@@ -44,8 +44,11 @@ class Answers {
   /// Refuses a request whose answer would wait for the disk while more waits than may: it would come late and
   /// use memory until then. True if refused.
   bool refused_for_disk(const Origin& to, wire::Raw ref, std::string_view id);
-  /// `position`: of the job in its queue; none for a known job. `eta_ms`: where known.
-  void say_accepted(std::string_view id, const Lane& lane, bool durable, std::optional<std::size_t> position,
+  /// A submit of a known job was taken. `ignored`: fields of it that count for nothing.
+  void say_duplicate(const Record& known, const Lane& lane, std::vector<std::string_view> ignored,
+                     const Origin& to, wire::Raw ref);
+  /// `position`: of the job in its queue. `eta_ms`: where known.
+  void say_accepted(std::string_view id, const Lane& lane, bool durable, std::size_t position,
                     std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref);
   void say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now);
   /// Answers with the states of many jobs, in the order of the ids asked for: maps with the fields of a

@@ -107,13 +107,19 @@ std::optional<std::int64_t> Groups::size_of(const Job& job) const {
 
 // ---- what becomes of its jobs -------------------------------------------------------------------------
 
-void Groups::join(const Job& job, std::optional<std::int64_t> size, bool again) {
+void Groups::join(const Job& job, std::optional<std::int64_t> size, bool again, TimePoint now) {
   const std::string_view name = job.text.get(JobText::group);
   Group* known = find(name);
-  if (known == nullptr) make_way(name);
+  if (known == nullptr) make_way(name, now);
   Group& group = known != nullptr ? *known : make(name);
   const auto stated = static_cast<std::uint64_t>(size.value_or(0));
-  if (begins_anew(group, stated)) begin_anew(group);
+  if (group.open == 0) wake(group);
+  if (begins_anew(group, stated)) {
+    // Whoever goes on where it stopped hears of the life that follows. Somebody else would wait for ever.
+    const std::string_view url = job.text.get(JobText::notify);
+    if (!group.over && !group.notify.empty() && group.notify != url) give_up(group, now);
+    begin_anew(group);
+  }
   const std::uint64_t before = group.size;
   const bool had_notify = !group.notify.empty();
   if (group.size == 0) group.size = stated;
@@ -122,7 +128,6 @@ void Groups::join(const Job& job, std::optional<std::int64_t> size, bool again) 
     ++group.size;
   take_notify(group, job);
   group.durable = group.durable || job.durable;
-  if (group.open == 0) wake(group);
   ++group.open;
   // A job that runs again keeps its old record, which tells of the group as it was then.
   const bool record_is_old = again && job.durable;
@@ -206,38 +211,39 @@ Group& Groups::make(std::string_view name) {
 }
 
 /// Makes room for a new group of that name. Requires: why_not() found that there can be.
-void Groups::make_way(std::string_view name) {
+void Groups::make_way(std::string_view name, TimePoint now) {
   const std::string_view space = space_of_name(name);
   const auto place = spaces_.find(space);
   if (!space.empty() && place != spaces_.end() && place->second->groups >= part_of_tenant()) {
     LANEMQ_CHECK(!place->second->idle.empty());
     ++state_.stats.groups_evicted;
-    forget(*place->second->idle.front());
+    forget(*place->second->idle.front(), now);
   }
   while (groups_.size() >= state_.options.groups_max) {
     LANEMQ_CHECK(!idle_.empty());
     ++state_.stats.groups_evicted;
-    forget(*idle_.front());
+    forget(*idle_.front(), now);
   }
 }
 
 /// It has no open job: it is forgotten in its time.
 void Groups::rest(Group& group) {
-  idle_.push_back(group);
-  group.space->idle.push_back(group);
+  group.rank = group.over ? 0 : group.notify.empty() ? 1 : 2;
+  idle_.lists[group.rank].push_back(group);
+  group.space->idle.lists[group.rank].push_back(group);
   state_.timers.set(group.timer, group.changed_at + state_.options.retain);
 }
 
 /// It is about to have an open job.
 void Groups::wake(Group& group) {
-  idle_.remove(group);
-  group.space->idle.remove(group);
+  idle_.lists[group.rank].remove(group);
+  group.space->idle.lists[group.rank].remove(group);
   state_.timers.clear(group.timer);
 }
 
 const Group* Groups::come_due(Group& group, TimePoint now) {
   if (group.over || !is_over(group)) {
-    forget(group);
+    forget(group, now);
     return nullptr;
   }
   wake(group);
@@ -249,9 +255,25 @@ const Group* Groups::come_due(Group& group, TimePoint now) {
   return &group;
 }
 
-void Groups::forget(Group& group) {
+/// Its life ends before it is over: what was is kept until who waits for it is told.
+void Groups::give_up(const Group& group, TimePoint now) {
+  ++state_.stats.groups_given_up;
+  auto left = std::make_unique<Group>();
+  left->name = group.name;
+  left->counts = group.counts;
+  left->notify = group.notify;
+  left->client = group.client;
+  left->named_client = group.named_client;
+  left->durable = group.durable;
+  left->size = group.size;
+  left->changed_at = now;
+  given_up_.push_back(std::move(left));
+}
+
+void Groups::forget(Group& group, TimePoint now) {
   LANEMQ_CHECK(group.open == 0);
   wake(group);
+  if (!group.over && group.counts.ended() > 0) give_up(group, now);
   if (group.has_note) erase_note(std::string(Journal::kGroup) + group.name, state_.outbox.writes);
   state_.groups_bytes -= group.bytes();
   GroupSpace& space = *group.space;
@@ -323,7 +345,7 @@ void Groups::restored(TimePoint now) {
     if (!group->over && is_over(*group)) state_.timers.set(group->timer, now);
   }
   while (groups_.size() > state_.options.groups_max && !idle_.empty())
-    forget(*idle_.front());
+    forget(*idle_.front(), now);
 }
 
 }  // namespace lanemq::core

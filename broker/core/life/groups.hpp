@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,6 +51,7 @@ struct Group {
   bool over = false;                     ///< this life is
   bool has_note = false;                 ///< the store has a note of the group,
   bool note_is_new = false;              ///< and it is of this life
+  std::size_t rank = 0;                  ///< while no job is open: its list among those that make way
   TimePoint changed_at{};                ///< when the last job ended
   Timer timer{TimerOwner::group, this};  ///< set while no job is open: when it is forgotten
   ListHook<Group> hook, in_space;        ///< while no job is open: among all such groups, and its space's
@@ -59,19 +61,36 @@ struct Group {
   std::size_t bytes() const;
 };
 
+/// Groups without an open job, in the order in which they make way: those that are over, then those that are
+/// not and have nobody to tell, then those that have. Of each kind the longest without an open job first.
+template <ListHook<Group> Group::*kHook>
+struct IdleGroups {
+  std::array<IntrusiveList<Group, kHook>, 3> lists;
+
+  /// Null: there are none.
+  Group* front() const {
+    for (const auto& list : lists)
+      if (Group* const group = list.front()) return group;
+    return nullptr;
+  }
+  bool empty() const { return front() == nullptr; }
+};
+
 /// A space of names with groups: a tenant's, or that of peers without a tenant.
 struct GroupSpace {
   std::string name;  ///< as Identity::space
   std::size_t groups = 0;
-  IntrusiveList<Group, &Group::in_space> idle;  ///< those without an open job, the longest so first
+  IdleGroups<&Group::in_space> idle;
 };
 
 /// The groups that jobs named, and what became of their jobs. Counts of durable jobs outlive the broker: each
 /// end of one is written with its group's counts in the same turn. Tells nobody.
 ///
-/// Bounds: Options::groups_max groups, a quarter of them in a tenant's space. At a bound the group that has
-/// been without an open job for longest makes way; where each has one, a submit that names a new group is
-/// refused. A group without an open job is forgotten after Options::retain.
+/// Bounds: Options::groups_max groups, a quarter of them in a tenant's space. At a bound a group without an
+/// open job makes way (IdleGroups); where each has one, a submit that names a new group is refused. A group
+/// without an open job is forgotten after Options::retain. One that was not over then is given up, for its
+/// owner to tell who waits for it. No client has a share of its own: clients without a key choose their
+/// names.
 class Groups {
  public:
   Groups(State& state, Journal& journal) : state_(state), journal_(journal) {}
@@ -89,7 +108,7 @@ class Groups {
   std::size_t bytes_of_new(const wire::Submit& fields) const;
   /// A job joins its group. Requires: the job has one, and why_not() had nothing against it. `again` as
   /// there.
-  void join(const Job& job, std::optional<std::int64_t> size, bool again);
+  void join(const Job& job, std::optional<std::int64_t> size, bool again, TimePoint now);
   /// A job has ended. Requires: it has a group that it joined. Returns the group if that is over now.
   const Group* leave(const Job& job, JobState how, bool dead, TimePoint now);
   /// The size that the group of a job has; none: it has none.
@@ -97,6 +116,9 @@ class Groups {
   /// The group's timer has fired: it is forgotten. But a restored one whose last open jobs went with the
   /// broker is over, which is returned.
   const Group* come_due(Group& group, TimePoint now);
+
+  /// Groups that went before they were over, since the last call.
+  std::vector<std::unique_ptr<Group>> take_given_up() { return std::exchange(given_up_, {}); }
 
   // ---- what an earlier life of the broker has left, before the first event
   /// A group's note.
@@ -111,13 +133,14 @@ class Groups {
   std::optional<Refusal> no_room(std::string_view name) const;
   std::size_t part_of_tenant() const;
   Group& make(std::string_view name);
-  void make_way(std::string_view name);
+  void make_way(std::string_view name, TimePoint now);
   static bool begins_anew(const Group& group, std::uint64_t stated);
   void begin_anew(Group& group);
+  void give_up(const Group& group, TimePoint now);
   void take_notify(Group& group, const Job& job);
   static bool is_over(const Group& group);
   void rest(Group& group);
-  void forget(Group& group);
+  void forget(Group& group, TimePoint now);
   void wake(Group& group);
   void write(Group& group);
 
@@ -126,7 +149,8 @@ class Groups {
   // By the names that stand in what they lead to.
   absl::flat_hash_map<std::string_view, std::unique_ptr<Group>, StringHash, StringEqual> groups_;
   absl::flat_hash_map<std::string_view, std::unique_ptr<GroupSpace>, StringHash, StringEqual> spaces_;
-  IntrusiveList<Group, &Group::hook> idle_;  ///< without an open job, the longest so first
+  IdleGroups<&Group::hook> idle_;
+  std::vector<std::unique_ptr<Group>> given_up_;
 };
 
 }  // namespace lanemq::core

@@ -81,8 +81,9 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
   job.queue = &state_.clients.join(*admitted.client, flow);
   state_.workers.use(*admitted.service);
   ++lane.counters.accepted;
-  if (!fields.group.empty()) groups_.join(job, fields.group_size, admitted.redriven);
+  if (!fields.group.empty()) groups_.join(job, fields.group_size, admitted.redriven, now);
   if (job.durable && !admitted.redriven) journal_.write_accepted(job, groups_.size_of(job), event.body);
+  tell_given_up(now);
   journal_.note_numbers();
   // Sent before the job is queued, so that its position is the number of jobs queued now.
   if (mode != ReplyMode::result && job.connection != nullptr) {
@@ -316,6 +317,12 @@ void JobLife::leave_group(const Job& job, bool dead, TimePoint now) {
 
 void JobLife::come_due(Group& group, TimePoint now) {
   if (const Group* const over = groups_.come_due(group, now)) tell_over(*over, now);
+  tell_given_up(now);
+}
+
+void JobLife::tell_given_up(TimePoint now) {
+  for (const auto& group : groups_.take_given_up())
+    tell_over(*group, now);
 }
 
 void JobLife::tell_over(const Group& group, TimePoint now) {

@@ -67,6 +67,8 @@ class JobLife {
   void come_due(Job& job, TimePoint now);
   /// The group's timer has fired.
   void come_due(Group& group, TimePoint now);
+  /// Tells who waits for groups that went before they were over.
+  void tell_given_up(TimePoint now);
   /// An attempt ended without success and the job has left its place: it waits until `due`. `why`: for who
   /// watches it.
   void requeue(Job& job, Requeue how, std::string_view why, TimePoint due, TimePoint now);

@@ -266,8 +266,8 @@ void Watchers::tell(const Group& group) {
 }
 
 void Watchers::tell(Watcher& watcher, const Group& group) {
-  // It is not counted as left out, since it is told when there is room.
-  if (!watcher.group.empty() && !watcher.has_room()) {
+  // It is not counted as left out, since it is told when there is room; if it is known then.
+  if (!watcher.group.empty() && group.over && !watcher.has_room()) {
     watcher.over_left_out = true;
     return;
   }
@@ -279,6 +279,7 @@ void Watchers::tell(Watcher& watcher, const Group& group) {
   event.cancelled = static_cast<std::int64_t>(group.counts.cancelled);
   event.expired = static_cast<std::int64_t>(group.counts.expired);
   event.died = static_cast<std::int64_t>(group.counts.died);
+  event.incomplete = !group.over;
   event.at_ms = state_.options.unix_ms(group.changed_at);
   const Outbox::Waiting waiting(state_.outbox, state_.options.store_durable);
   send(watcher, event);

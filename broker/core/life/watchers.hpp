@@ -89,7 +89,7 @@ class Watchers {
     if (!all_.empty()) [[unlikely]]
       tell_all(job, change, now);
   }
-  /// A group is over.
+  /// A group is over, or was given up before it was.
   void tell(const Group& group);
 
  private:

@@ -36,6 +36,10 @@ class JsonMembers {
     begin(name) += std::to_string(value);
     return *this;
   }
+  JsonMembers& flag(std::string_view name, bool value) {
+    begin(name) += value ? "true" : "false";
+    return *this;
+  }
   std::string object() const { return '{' + members_ + '}'; }
 
  private:
@@ -81,7 +85,7 @@ std::string Webhooks::model_of(const Webhook& webhook) {
 
 void Webhooks::owe(const Job& job, const Terminal& how, TimePoint now) {
   JsonMembers data;
-  data.text("id", own_name(job.id())).text("state", name_of(how.state));
+  data.text("tenant", tenant_of(job.id())).text("id", own_name(job.id())).text("state", name_of(how.state));
   if (how.state != JobState::succeeded && how.ending != nullptr)
     data.text("code", name_of(how.ending->code)).text("message", how.ending->message);
   const std::string_view client = job.text.get(JobText::client);
@@ -99,10 +103,12 @@ void Webhooks::owe(const Job& job, const Terminal& how, TimePoint now) {
 
 void Webhooks::owe(const Group& group, TimePoint now) {
   JsonMembers data;
-  data.text("group", own_name(group.name)).number("jobs", group.counts.ended());
+  data.text("tenant", tenant_of(group.name))
+      .text("group", own_name(group.name))
+      .number("jobs", group.counts.ended());
   data.number("succeeded", group.counts.succeeded).number("failed", group.counts.failed);
   data.number("cancelled", group.counts.cancelled).number("expired", group.counts.expired);
-  data.number("died", group.counts.died);
+  data.number("died", group.counts.died).flag("complete", group.over);
   const std::string begins = std::string(kIdBegins) + "group:";
   add({.id = id_of(begins, group.name),
        .number = state_.next_arrival,

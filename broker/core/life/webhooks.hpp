@@ -47,7 +47,7 @@ class Webhooks {
 
   /// A job without a group has ended. Requires: it has `notify`.
   void owe(const Job& job, const Terminal& how, TimePoint now);
-  /// A group is over. Requires: it has `notify`.
+  /// A group is over, or was given up before it was. Requires: it has `notify`.
   void owe(const Group& group, TimePoint now);
   bool any() const { return !owed_.empty(); }
   std::vector<Webhook> take() { return std::exchange(owed_, {}); }

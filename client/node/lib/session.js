@@ -859,6 +859,7 @@ function acceptedOf(request, fields) {
     durable: fields.durable === true,
     duplicate: fields.duplicate === true,
     position: wire.int(fields, "position", 0),
+    ignored: Array.isArray(fields.ignored) ? fields.ignored.map(String) : [],
   };
 }
 

@@ -43,6 +43,7 @@ const UNREAD_EVENTS_MAX = 4 * wire.WATCH_EVENTS_MAX;
  * @property {number} cancelled
  * @property {number} expired
  * @property {number} died Of these, how many were dead by then.
+ * @property {boolean} incomplete The group went before it was over, and the broker counts its jobs no further.
  * @property {Date} [at] When, by the broker's clock.
  */
 
@@ -83,6 +84,7 @@ function eventOf(fields, gap, leftOut) {
     cancelled: wire.int(fields, "cancelled", 0),
     expired: wire.int(fields, "expired", 0),
     died: wire.int(fields, "died", 0),
+    incomplete: fields.incomplete === true,
     at: at === undefined ? undefined : new Date(at),
   };
 }

@@ -176,6 +176,7 @@ export class Answer {
  * @property {boolean} durable It is on disk and outlives the broker.
  * @property {boolean} duplicate The broker knew the job before.
  * @property {number} position
+ * @property {string[]} ignored Of a duplicate: `group` and `notify`, where the job that the broker knows has others. They count for nothing.
  */
 /**
  * How far a job is.
@@ -346,6 +347,10 @@ export type Accepted = {
      */
     duplicate: boolean;
     position: number;
+    /**
+     * Of a duplicate: `group` and `notify`, where the job that the broker knows has others. They count for nothing.
+     */
+    ignored: string[];
 };
 /**
  * How far a job is.

@@ -114,6 +114,10 @@ export type JobEvent = {
      */
     died: number;
     /**
+     * The group went before it was over, and the broker counts its jobs no further.
+     */
+    incomplete: boolean;
+    /**
      * When, by the broker's clock.
      */
     at?: Date | undefined;

@@ -548,7 +548,8 @@ class Session:
             self._on_status(request, fields, now)
         elif op == "accepted" and request.kind == "leave":
             self._answer(request, Accepted(request.id, fields.get("lane"), fields.get("durable", False),
-                                           fields.get("duplicate", False), fields.get("position", 0)))
+                                           fields.get("duplicate", False), fields.get("position", 0),
+                                           tuple(fields.get("ignored", ()))))
         elif op == "pong" and request.kind == "ping":
             self._answer(request, Pong(now - request.asked, fields.get("version"), fields.get("now_ms", 0) / 1000))
         else:

@@ -134,6 +134,8 @@ class Accepted:
     #: The broker knew the job before.
     duplicate: bool = False
     position: int = 0
+    #: Of a duplicate: `group` and `notify`, where the job that the broker knows has others. They count for nothing.
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,8 @@ class Event:
     expired: int = 0
     #: Of these, how many were dead by then.
     died: int = 0
+    #: The group went before it was over, and the broker counts its jobs no further.
+    incomplete: bool = False
     #: When, by the broker's clock: seconds since 1970.
     at: float = 0.0
     #: Changes right before this one were left out; how many, where that is known.
@@ -249,7 +253,7 @@ def event_of(fields: Mapping[str, Any], gap: bool, left_out: int) -> Event:
                  dead=fields.get("dead", False), pct=fields.get("pct"), note=fields.get("note", ""),
                  group=fields.get("group"), succeeded=fields.get("succeeded", 0), failed=fields.get("failed", 0),
                  cancelled=fields.get("cancelled", 0), expired=fields.get("expired", 0), died=fields.get("died", 0),
-                 at=fields.get("at_ms", 0) / 1000, gap=gap, left_out=left_out)
+                 incomplete=fields.get("incomplete", False), at=fields.get("at_ms", 0) / 1000, gap=gap, left_out=left_out)
 
 
 def status_of(fields: Mapping[str, Any]) -> Status:

@@ -390,7 +390,8 @@ LANEMQ_OP(Watch, "watch", false, false, field<&Watch::id>("id", kId), field<&Wat
 LANEMQ_OP(Accepted, "accepted", false, false, field<&Accepted::id>("id", kIdRequired),
           field<&Accepted::lane>("lane", kName), field<&Accepted::durable>("durable"),
           field<&Accepted::duplicate>("duplicate"), field<&Accepted::position>("position", {.fallback = -1}),
-          field<&Accepted::eta_ms>("eta_ms"), ref_field<&Accepted::ref>())
+          field<&Accepted::eta_ms>("eta_ms"), field<&Accepted::ignored>("ignored", kList),
+          ref_field<&Accepted::ref>())
 LANEMQ_OP(ChunkReply, "chunk", false, false, field<&ChunkReply::id>("id", kId),
           field<&ChunkReply::seq>("seq", {.fallback = -1}), field<&ChunkReply::lane>("lane", kName),
           field<&ChunkReply::attempts>("attempts", kFirst), field<&ChunkReply::queued_ms>("queued_ms"),
@@ -443,7 +444,8 @@ LANEMQ_OP(JobEvent, "event", false, false, field<&JobEvent::seq>("seq", {.fallba
           field<&JobEvent::group>("group", kName), field<&JobEvent::succeeded>("succeeded"),
           field<&JobEvent::failed>("failed"), field<&JobEvent::cancelled>("cancelled"),
           field<&JobEvent::expired>("expired"), field<&JobEvent::died>("died"),
-          field<&JobEvent::at_ms>("at_ms", {.fallback = -1}), ref_field<&JobEvent::ref>())
+          field<&JobEvent::incomplete>("incomplete"), field<&JobEvent::at_ms>("at_ms", {.fallback = -1}),
+          ref_field<&JobEvent::ref>())
 
 LANEMQ_OP(Ready, "ready", false, false,
           field<&Ready::services>("services", {.required = true, .min = 1, .max = limits::list_entries_max}),

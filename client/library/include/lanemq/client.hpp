@@ -149,6 +149,7 @@ struct JobChange {
   std::string group{};       ///< the job's; group_over: which is
   /// group_over: jobs that ended so, and how many of them are dead.
   std::int64_t succeeded = 0, failed = 0, cancelled = 0, expired = 0, died = 0;
+  bool incomplete = false;          ///< group_over: the group went before it was over
   std::chrono::milliseconds at{0};  ///< since 1970, by the broker's clock
 };
 

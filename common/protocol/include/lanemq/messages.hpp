@@ -146,6 +146,7 @@ struct Accepted {
   std::int64_t position = 0;
   std::optional<std::int64_t> eta_ms;
   Raw ref;
+  std::vector<std::string_view> ignored{};  ///< fields of a duplicate that the known job does not have
 };
 
 /// The terminal message of a job that succeeded. The body is the answer.
@@ -208,7 +209,8 @@ struct JobEvent {
   std::string_view group{};                       ///< of the job; group_over: which
   /// group_over: jobs that ended so, and how many of them are dead.
   std::int64_t succeeded = 0, failed = 0, cancelled = 0, expired = 0, died = 0;
-  std::int64_t at_ms = 0;  ///< since 1970
+  bool incomplete = false;  ///< group_over: it went before it was over
+  std::int64_t at_ms = 0;   ///< since 1970
   Raw ref;
 };
 

@@ -125,6 +125,7 @@ TEST_F(WebhooksTest, have_ids_that_fit_whatever_the_job_is_called) {
   EXPECT_THAT(ids[0], StartsWith("webhook:"));
   EXPECT_THAT(ids[1], StartsWith("@acme/webhook:"));
   EXPECT_EQ(ids[2], "@acme/webhook:z");
+  EXPECT_THAT(body_of(ids[1]), HasSubstr(R"("data":{"tenant":"acme","id":)"));
   EXPECT_THAT(body_of(ids[1]), HasSubstr("\"id\":\"" + of_tenant.substr(6) + '"'));
 }
 
