@@ -223,6 +223,11 @@ void Auditor::heard_slow(ModelRequest& asked, std::uint64_t ref, std::int64_t ch
 void Auditor::heard_window(const std::string& address, const wire::Window& window) {
   const auto place = by_number_.find(window.job);
   ModelJob* const job = place == by_number_.end() ? nullptr : place->second;
+  // Notices of a turn are read first: an attempt that has just been ended may have got its window before.
+  const auto ended_in_this_turn = [&](const Cancel& cancel) {
+    return cancel.address == address && cancel.lease == wire::Lease{window.job, window.attempt};
+  };
+  if (advancing_ && std::any_of(cancels_due_.begin(), cancels_due_.end(), ended_in_this_turn)) return;
   if (job == nullptr || job->place == nullptr || job->place->address != address ||
       job->attempt != window.attempt || !job->streams)
     violated("a window of what its worker does not hold");

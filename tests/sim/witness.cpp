@@ -60,6 +60,10 @@ bool Witness::may_have_been_refused(const Followed& job, Duration ago) const {
   });
 }
 
+bool Witness::goes_on_for_sure(const Followed& job) const {
+  return job.promised && decided_at_ < job.ends_at && !may_have_been_refused(job, Duration{});
+}
+
 void Witness::may_end(Followed& job, TimePoint at) {
   job.causes.push_back(at);
   job.ends_at = std::min(job.ends_at, at);
@@ -506,8 +510,7 @@ void Witness::heard(const std::string& address, const wire::JobEvent& event) {
   std::int64_t succeeded = 0, others = 0;
   for (const std::string& id : batch.ids) {
     const Followed& job = followed(id);
-    if (job.promised && decided_at_ < job.ends_at)
-      violated(name + " is over, though " + quoted(id) + " goes on");
+    if (goes_on_for_sure(job)) violated(name + " is over, though " + quoted(id) + " goes on");
     if (!job.promised || !job.answer) continue;
     ++(job.answer->starts_with("result ") ? succeeded : others);
   }
@@ -521,10 +524,7 @@ void Witness::heard_webhook(const wire::JobOffer& offer) {
   std::set<std::uint64_t>& numbers = telling_[id];
   numbers.insert(offer.job);
   if (numbers.size() > 1) violated(id + " was made twice");
-  const auto goes_on = [&](const std::string& of) {
-    const Followed& job = followed(of);
-    return job.promised && decided_at_ < job.ends_at;
-  };
+  const auto goes_on = [&](const std::string& of) { return goes_on_for_sure(followed(of)); };
   constexpr std::string_view kOfGroup = "webhook:group:";
   if (id.starts_with(kOfGroup)) {
     const auto batch = batches_.find(id.substr(kOfGroup.size()));

@@ -116,6 +116,8 @@ class Witness final : public Watcher {
   TimePoint may_be_gone_at(const Followed& job) const;
   bool may_have_made_way(const Followed& job) const;
   bool may_have_been_refused(const Followed& job, Duration ago) const;
+  /// Whether it has not ended, whatever those may have heard who are not connected.
+  bool goes_on_for_sure(const Followed& job) const;
   bool is_known(const Followed& job) const {
     return job.promised && decided_at_ < may_be_gone_at(job) && !may_have_made_way(job) &&
            !may_have_been_refused(job, crashes_.keeps ? job.retain : Duration(0));
