@@ -77,7 +77,7 @@ class Health(harness.Case):
         state, found = self.check()
         self.assertEqual(state, "fine", found)
         self.assertEqual(list(found), ["ready", "version", "clock", "store", "descriptors", "memory", "services", "upstreams",
-                                       "keys", "lanes", "dead"])
+                                       "keys", "lanes", "webhooks", "dead"])
         done = self.room.run(harness.program("lanemq"), "--broker", self.room.broker.clients, "check", "lanes", "store")
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r"^fine +store +jobs are in memory.*\nfine +lanes +no job waits")
@@ -140,6 +140,21 @@ class Health(harness.Case):
             self.assertLess(abs(stats["disk_free_bytes"] - room.f_bavail * room.f_frsize), 1 << 30)
             self.assertIn("the store is good", self.one("store")[1])
             self.room.broker.stop()
+
+    def test_an_end_that_nobody_was_told_is_named(self):
+        self.room.broker.stop()
+        self.room.start_broker("--store", "memory", "--set", "webhook_service=ends", "--set", "webhooks_max=1")
+        client = self.room.client()
+        client.submit(service="nobody", timeout_ms=10, notify="http://127.0.0.1:9/done")
+        self.room.stats_when(lambda stats: stats["counters"]["webhooks_made"] == 1, "a webhook that waits")
+        self.assertEqual(self.one("webhooks")[0], "fine")
+        client.submit(service="nobody", timeout_ms=10, notify="http://127.0.0.1:9/done")
+        self.room.stats_when(lambda stats: stats["counters"]["webhooks_refused"] == 1, "a webhook without room")
+        state, says = self.one("webhooks")
+        self.assertEqual(state, "warning")
+        self.assertIn("1 ends were told to nobody", says)
+        self.assertIn("webhook.refused", says)
+        self.room.broker.stop()
 
     def test_what_is_there_instead_of_a_broker_is_said(self):
         with socket.socket() as web, socket.socket() as nobody:
