@@ -25,6 +25,17 @@ constexpr Duration kRetryAfter = std::chrono::milliseconds(100), kRetryAfterFull
 /// The state of a job that nobody knows.
 constexpr std::string_view kUnknown = "unknown";
 
+/// What is said of each submit that was taken.
+wire::Accepted accepted(std::string_view id, const Lane& lane, bool durable, const State& state,
+                        wire::Raw ref) {
+  wire::Accepted reply;
+  reply.id = id;
+  if (&lane != state.default_lane) reply.lane = lane.options().name;
+  reply.durable = durable;
+  reply.ref = ref;
+  return reply;
+}
+
 }  // namespace
 
 Answers::Answers(State& state, Journal& journal, Results& results, Dispatcher& dispatcher)
@@ -59,25 +70,17 @@ bool Answers::refused_for_disk(const Origin& to, wire::Raw ref, std::string_view
 
 void Answers::say_duplicate(const Record& known, const Lane& lane, std::vector<std::string_view> ignored,
                             const Origin& to, wire::Raw ref) {
-  wire::Accepted reply;
-  reply.id = known.id();
-  if (&lane != state_.default_lane) reply.lane = lane.options().name;
-  reply.durable = is_durable(known);
+  wire::Accepted reply = accepted(known.id(), lane, is_durable(known), state_, ref);
   reply.duplicate = true;
   reply.ignored = std::move(ignored);
-  reply.ref = ref;
   state_.answer(to, reply);
 }
 
 void Answers::say_accepted(std::string_view id, const Lane& lane, bool durable, std::size_t position,
                            std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref) {
-  wire::Accepted reply;
-  reply.id = id;
-  if (&lane != state_.default_lane) reply.lane = lane.options().name;
-  reply.durable = durable;
+  wire::Accepted reply = accepted(id, lane, durable, state_, ref);
   reply.position = static_cast<std::int64_t>(position);
   reply.eta_ms = eta_ms;
-  reply.ref = ref;
   state_.answer(to, reply);
 }
 
