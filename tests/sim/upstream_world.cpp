@@ -152,10 +152,9 @@ std::int64_t UpstreamWorld::Rule::amount(std::int64_t requests, std::int64_t inp
 
 void UpstreamWorld::configured(const core::Options& options, bool read_again, TimePoint now) {
   if (read_again) {
-    key_known_.clear();
     refused_clients_.clear();
     key_told_.clear();
-    key_may_rest_.clear();
+    key_told_at_.clear();
     read_again_at_ = now;
   }
   std::vector<std::pair<const core::BudgetOptions*, std::pair<std::string, const core::RateOptions*>>> wanted;
@@ -384,16 +383,22 @@ void UpstreamWorld::offered(const wire::JobOffer& offer, bool durable, TimePoint
 
 void UpstreamWorld::check_key(const wire::JobOffer& offer, TimePoint decided_at) const {
   if (swarm_.lies > 0 || offer.key.empty()) return;
-  // What one client asks for may be why; where two were refused within seconds the key rests for all.
+  // What one client asks for may be why; where two were refused within seconds the key rests for all. It may
+  // rest already since one of them was refused before: what is said during a rest does not begin another.
   constexpr Duration kTogether = std::chrono::seconds(9);
   const auto known = refused_clients_.find(std::string(offer.key));
   if (known == refused_clients_.end()) return;
+  const std::vector<TimePoint>& told = key_told_at_.at(known->first);
   for (const auto& [client, at] : known->second)
-    for (const auto& [other, other_at] : known->second)
-      if (client != other && at <= other_at && other_at - at <= kTogether && other_at < decided_at &&
-          decided_at < at + core::Key::kRestMin)
+    for (const auto& [other, other_at] : known->second) {
+      if (client == other || at > other_at || other_at - at > kTogether || other_at >= decided_at) continue;
+      const TimePoint rests_since =
+          *std::find_if(told.begin(), told.end(),
+                        [first = other_at - core::Key::kRestMin](TimePoint time) { return time > first; });
+      if (decided_at < rests_since + core::Key::kRestMin)
         violated("job " + std::to_string(offer.job) + " was given key " + std::string(offer.key) +
-                 ", which rests since its upstream refused it at " + seconds_of(other_at));
+                 ", which rests since its upstream refused it at " + seconds_of(rests_since));
+    }
 }
 
 void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& usage, bool key_refused,
@@ -402,14 +407,11 @@ void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& us
   if (place == call_of_.end()) return;
   Call& call = calls_[place->second];
   // What is said of a call that was decided before the keys were read again is out of date; and a broker that
-  // died since may not know the job any more, nor which key it had. Of one that was decided in the same
-  // moment it is not known what came first.
-  if (key_refused && !call.what.key.empty()) {
-    const TimePoint from = std::max(read_again_at_, died_at_);
-    const bool first = told_a_key_.insert(lease.job).second;
-    if (call.decided_at == from) key_may_rest_.emplace(call.what.key, now);
-    if (call.decided_at > from && first)
-      key_told_[{lease.job, lease.attempt}] = {call.what.key, now, call.decided_at};
+  // died since may not know the job any more, nor which key it had.
+  if (key_refused && !call.what.key.empty() && told_a_key_.insert(lease.job).second) {
+    key_told_at_[call.what.key].push_back(now);
+    if (call.decided_at > std::max(read_again_at_, died_at_))
+      key_told_[{lease.job, lease.attempt}] = {call.what.key, now};
   }
   if (call.known) return;
   call.told = usage;
@@ -417,20 +419,8 @@ void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& us
 }
 
 void UpstreamWorld::acknowledged(wire::Lease lease) {
-  if (const auto told = key_told_.extract({lease.job, lease.attempt}); !told.empty()) {
-    const KeyTold& refused = told.mapped();
-    refused_clients_[refused.key].emplace_back(client_of_[lease.job], refused.at);
-    const auto known = key_known_.find(refused.key);
-    // A call that was under way when the key began to rest says nothing new; which of several that are told
-    // was the first to arrive is not known here.
-    TimePoint since = refused.at;
-    for (const auto& [other, pending] : key_told_)
-      if (pending.key == refused.key) since = std::min(since, pending.at);
-    const auto may_rest = key_may_rest_.find(refused.key);
-    const bool news = (known == key_known_.end() || refused.decided_at > known->second) &&
-                      (may_rest == key_may_rest_.end() || refused.decided_at > may_rest->second);
-    if (news) key_known_[refused.key] = since;
-  }
+  if (const auto told = key_told_.extract({lease.job, lease.attempt}); !told.empty())
+    refused_clients_[told.mapped().key].emplace_back(client_of_[lease.job], told.mapped().at);
   const auto place = call_of_.find({lease.job, lease.attempt});
   if (place == call_of_.end()) return;
   Call& call = calls_[place->second];
@@ -519,10 +509,9 @@ void UpstreamWorld::memory_is_void() {
     call.excused = true;
   for (auto& [lease, offer] : offers_)
     offer.excused = true;
-  key_known_.clear();
   refused_clients_.clear();
   key_told_.clear();
-  key_may_rest_.clear();
+  key_told_at_.clear();
 }
 
 std::string UpstreamWorld::describe() const {

@@ -149,16 +149,15 @@ class UpstreamWorld {
   std::map<std::string, core::TimePoint> dies_at_;  // keys
   struct KeyTold {
     std::string key;
-    core::TimePoint at, decided_at;
+    core::TimePoint at;
   };
   std::map<std::pair<std::uint64_t, std::int64_t>, KeyTold> key_told_;
-  core::TimePoint died_at_{};                         // the broker, the last time
-  std::map<std::string, core::TimePoint> key_known_;  // that it is refused, since when
+  core::TimePoint died_at_{};  // the broker, the last time
   std::map<std::string, std::vector<std::pair<std::string, core::TimePoint>>>
-      refused_clients_;                                  // by key: whose jobs were, and when
-  std::map<std::uint64_t, std::string> client_of_;       // of jobs that were handed over
-  std::map<std::string, core::TimePoint> key_may_rest_;  // as the broker may know it, or not
-  std::set<std::uint64_t> told_a_key_;                   // jobs that found a key refused
+      refused_clients_;                                              // by key: whose jobs were, and when
+  std::map<std::string, std::vector<core::TimePoint>> key_told_at_;  // by key: when it was said, in order
+  std::map<std::uint64_t, std::string> client_of_;                   // of jobs that were handed over
+  std::set<std::uint64_t> told_a_key_;                               // jobs that found a key refused
   core::TimePoint others_until_{}, read_again_at_{};
   std::map<std::string, wire::UpstreamLimits> said_before_;
   std::size_t refusals_ = 0;
