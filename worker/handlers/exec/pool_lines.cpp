@@ -10,6 +10,7 @@
 
 #include "common/json/base64.hpp"
 #include "common/json/members.hpp"
+#include "worker/handlers/exec/progress_lines.hpp"
 #include "worker/handlers/extras.hpp"
 
 namespace lanemq::worker {
