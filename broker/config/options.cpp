@@ -50,6 +50,10 @@ const settings::Options<Config>& option_table() {
            "Names besides this machine's own that it answers to without keys, with * and ?.", &Config::http,
            &admin::HttpOptions::hosts)
           .when_empty("none"),
+      count("metrics_clients", "clients", {0, limits::timed_clients_max},
+            "Clients with metrics of their own: those with the most tokens, then jobs; the others count in "
+            "their lanes.",
+            &Config::http, &admin::HttpOptions::metrics_clients),
       text("store", "store",
            "Where accepted jobs are kept: sqlite:PATH (a file), or memory (they end with the broker).",
            &Config::store)

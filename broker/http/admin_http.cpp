@@ -93,7 +93,7 @@ class AdminHttp::Core {
             [this](const HttpRequest& head) { return access_.refused_at_door(head); }),
         link_(context, operators, server_),
         sampler_(link_, server_),
-        scrapes_(link_, server_),
+        scrapes_(link_, server_, options.metrics_clients),
         watches_(context, operators, server_),
         url_(http::url_of(now.identity ? "https" : "http", options.server.address, server_.port())) {
     if (now.identity) server_.encrypt(std::move(now.identity));
@@ -179,11 +179,11 @@ class AdminHttp::Core {
           // Old figures would look like a broker that goes on.
           if (Verdict alive = health(sampler_.age()); !alive.good)
             return responder->answer(refused(503, "unavailable", alive.text));
-          scrapes_.ask([this, responder](const Scrapes::Rows& services) {
+          scrapes_.ask([this, responder](const Scrapes::Rows& rows) {
             const auto& last = sampler_.last();
-            if (!services || !last)
+            if (!rows || !last)
               return responder->answer(refused(503, "unavailable", "the loop has not answered yet"));
-            HttpAnswer answer = http::text_answer(200, metrics_text(last->stats, *services));
+            HttpAnswer answer = http::text_answer(200, metrics_text(last->stats, *rows));
             answer.headers.set("content-type", metrics::Families::kContentType);
             responder->answer(std::move(answer));
           });

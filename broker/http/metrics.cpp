@@ -299,6 +299,19 @@ constexpr Row kServiceRows[] = {
      "workers_wanted"},
 };
 
+// The clients with the most tokens, by their rows of `clients`.
+constexpr Row kClientRows[] = {
+    {{"lanemq_client_jobs", Kind::gauge, "Jobs of the client, by their state."},
+     "waiting",
+     1,
+     "state",
+     "waiting"},
+    {{"lanemq_client_jobs", Kind::gauge, {}}, "running", 1, "state", "running"},
+    {{"lanemq_client_tokens_total", Kind::counter,
+      "Tokens that the client's calls used, since it has series."},
+     "tokens"},
+};
+
 // Each limit of each budget.
 constexpr Row kLimitRows[] = {
     {{"lanemq_budget_level", Kind::gauge, "What can be taken of a limit now; below 0 in debt."}, "level"},
@@ -436,6 +449,13 @@ std::vector<Thing> services_of(const std::vector<Json>& rows) {
   return things;
 }
 
+std::vector<Thing> clients_of(const std::vector<Json>& rows) {
+  std::vector<Thing> things;
+  for (const Json& row : rows)
+    things.push_back({{{"client", text(at(row, "name"))}}, row});
+  return things;
+}
+
 bool is_limit(const Json& value) {
   return value.is_object() && value.contains("capacity");
 }
@@ -482,15 +502,16 @@ void add_budgets(Families& families, const Json& stats) {
 
 }  // namespace
 
-std::string metrics_text(const Json& stats, const std::vector<Json>& services) {
+std::string metrics_text(const Json& stats, const MetricsRows& rows) {
   Families families(kSeriesMax - 1);
   add_words(families, stats);
   add_all(families, kBrokerRows, {Thing{{}, stats}});
   const std::vector<Thing> lanes = lanes_of(stats);
   add_all(families, kLaneRows, lanes);
-  add_all(families, kServiceRows, services_of(services));
+  add_all(families, kServiceRows, services_of(rows.services));
   add_budgets(families, stats);
   add_refused(families, lanes);
+  add_all(families, kClientRows, clients_of(rows.clients));
   Families last;
   last.begin(kLeftOut);
   last.add({}, static_cast<double>(families.left_out()));

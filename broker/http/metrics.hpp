@@ -14,8 +14,14 @@ inline constexpr std::size_t kSeriesMax = 500;
 /// Services, budgets and keys that have series: those with the most jobs, or the first configured.
 inline constexpr std::size_t kServicesShown = 16, kBudgetsShown = 16, kKeysShown = 32;
 
-/// The broker's metrics in Prometheus' text format. Clients make no series, and no figure of theirs is lost:
-/// it counts in its lane. `stats`: of a sample. `services`: rows of that verb.
-std::string metrics_text(const Json& stats, const std::vector<Json>& services);
+/// What the metrics need besides a sample: rows of the verbs of those names.
+struct MetricsRows {
+  std::vector<Json> services;
+  std::vector<Json> clients;  ///< that have series, those with the most tokens first
+};
+
+/// The broker's metrics in Prometheus' text format. However many clients there are, so many have series as
+/// `rows` holds, and no figure of another one is lost: it counts in its lane. `stats`: of a sample.
+std::string metrics_text(const Json& stats, const MetricsRows& rows);
 
 }  // namespace lanemq::admin

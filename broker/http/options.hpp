@@ -40,6 +40,7 @@ struct HttpOptions {
   std::string tls_certificate{}, tls_key{};
   std::vector<std::string> hosts{};  ///< names besides this machine's own, for requests without keys
   std::vector<HttpKey> keys{};       ///< at most HttpKey::kKeysMax
+  std::size_t metrics_clients = 8;   ///< that have series of their own; 0 to limits::timed_clients_max
 };
 
 }  // namespace lanemq::admin

@@ -56,7 +56,7 @@ tl::expected<std::variant<std::string, std::int64_t, bool>, std::string> value_o
 }  // namespace
 
 std::string_view type_of_field(std::string_view field) {
-  if (field == "from" || field == "limit") return "integer";
+  if (field == "from" || field == "limit" || field == "top") return "integer";
   return field == "dry_run" ? "boolean" : "string";
 }
 

@@ -267,6 +267,10 @@ void add_fields(CLI::App& command, AdminOptions& options, const AdminInfo& info,
           ->check(not_negative)
           ->capture_default_str()
           ->type_name("N");
+    } else if (name == "top") {
+      command.add_option("--top", request.top, "So many alone, those with the most tokens, then jobs, first")
+          ->check(CLI::Range(std::size_t{1}, limits::timed_clients_max))
+          ->type_name("N");
     } else if (name == "dry_run") {
       command.add_flag("--dry-run", request.dry_run, "Say what would happen, and change nothing");
     } else if (const FieldRow* field = field_row(row, name)) {

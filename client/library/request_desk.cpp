@@ -257,6 +257,7 @@ RequestDesk::Made RequestDesk::admin(const AdminRequest& request) {
                                .path = wire_text(request.path),
                                .from = request.from,
                                .limit = request.limit,
+                               .top = request.top,
                                .dry_run = request.dry_run};
   return ask(RequestKind::admin, request.id, query, request.timeout.value_or(options_.control_timeout));
 }

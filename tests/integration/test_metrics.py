@@ -138,6 +138,42 @@ limits = { concurrency = 3, requests_per_minute = 6000 }
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
 
 
+class Clients(MetricsCase):
+    config = "metrics_clients = 2\n"
+
+    def work(self, worker, client, name, tokens):
+        client.submit("ask", b"x", client=name)
+        worker.hand_in(worker.get("job"), usage={"input_tokens": tokens, "output_tokens": 0})
+        client.get("result")
+
+    def shown(self):
+        return sorted(dict(key[1])["client"] for key in series_of(self.text()) if key[0] == "lanemq_client_tokens_total")
+
+    def test_those_with_the_most_tokens_have_series_and_no_others(self):
+        client, worker = self.room.client(), self.room.worker(["ask"], 1)
+        self.assertEqual(self.shown(), [])
+        for name, tokens in (("few", 5), ("many", 700), ("some", 30)):
+            self.work(worker, client, name, tokens)
+        self.when(700, "lanemq_client_tokens_total", client="many")
+        self.assertEqual(self.shown(), ["many", "some"])
+        client.submit("ask", b"x", client="some")
+        client.submit("ask", b"x", client="some")
+        worker.get("job")
+        self.when(1, "lanemq_client_jobs", client="some", state="running")
+        self.when(1, "lanemq_client_jobs", client="some", state="waiting")
+
+    def test_names_that_are_made_up_add_none(self):
+        client, worker = self.room.client(), self.room.worker(["ask"], 1)
+        for name in ("one", "other"):
+            self.work(worker, client, name, 1000)
+        self.when(1000, "lanemq_client_tokens_total", client="other")
+        before = set(series_of(self.text()))
+        for i in range(40):  # more than the broker keeps figures of
+            self.work(worker, client, f"made-up-{i}", 1)
+        self.when(42, "lanemq_lane_ended_total", lane="normal", how="succeeded")
+        self.assertEqual(set(series_of(self.text())), before)
+
+
 class Bounds(MetricsCase):
     config = "".join(f'[[lane]]\nname = "lane-{i}"\n' for i in range(LANES_MAX - 1)) + '[[lane]]\nname = "last"\ndefault = true\n'
 

@@ -8,6 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "broker/core/base/histogram.hpp"
@@ -179,6 +182,7 @@ class NamedTimes {
    private:
     friend class NamedTimes;
     struct Kept {
+      std::string_view name;  // of the holder
       Figures figures;
       Place* holder = nullptr;
       TimePoint used_at{};
@@ -190,11 +194,30 @@ class NamedTimes {
   NamedTimes(const NamedTimes&) = delete;
   NamedTimes& operator=(const NamedTimes&) = delete;
 
-  /// The figures to record into; null: there is no room now. Requires: `now` does not go back.
-  Figures* at(Place& place, TimePoint now) {
+  /// The figures to record into; null: there is no room now. `name`: lives as long as the place. Requires:
+  /// `now` does not go back.
+  Figures* at(Place& place, std::string_view name, TimePoint now) {
     if (place.figures_ == nullptr && !take_room(place, now)) return nullptr;
+    place.figures_->name = name;
     place.figures_->used_at = now;
     return &place.figures_->figures;
+  }
+
+  /// The names that have figures, those with the most tokens first, then those with the most jobs.
+  std::vector<std::string_view> ranked() const {
+    std::vector<const Place::Kept*> order;
+    for (const auto& kept : kept_)
+      if (kept->holder != nullptr) order.push_back(kept.get());
+    const auto rank = [](const Place::Kept* kept) {
+      return std::pair(kept->figures.tokens, kept->figures.wait.all().count());
+    };
+    std::sort(order.begin(), order.end(), [&](const Place::Kept* one, const Place::Kept* other) {
+      return std::tuple(rank(other), one->name) < std::tuple(rank(one), other->name);
+    });
+    std::vector<std::string_view> names;
+    for (const Place::Kept* const kept : order)
+      names.push_back(kept->name);
+    return names;
   }
 
  private:

@@ -238,24 +238,37 @@ void OperatorLists::list_workers(const AdminAsked& event, TimePoint now) {
   reply(state_, event, list("workers", page, next));
 }
 
+namespace {
+
+DocumentMap client_row(const Client& client, TimePoint now) {
+  DocumentMap row;
+  row.text("name", client.name).integer("waiting", signed_of(client.waiting));
+  row.integer("running", signed_of(client.running)).integer("weight", client.options.weight);
+  if (client.options.in_flight_max > 0) row.integer("in_flight_max", signed_of(client.options.in_flight_max));
+  if (client.options.depth_max > 0) row.integer("depth_max", signed_of(client.options.depth_max));
+  row.text_if_any("lane_max", client.options.lane_max);
+  if (client.paused) row.flag("paused", true);
+  add_named_times(row, client.times, now);
+  return row;
+}
+
+}  // namespace
+
 void OperatorLists::list_clients(const AdminAsked& event, TimePoint now) {
   DocumentPage page(event.fields->limit);
   auto place = static_cast<std::size_t>(event.fields->from);
-  const std::size_t end = std::min(state_.clients.places(), place + kPlacesPerPage);
-  for (; place < end && !page.full(); ++place) {
-    const Client* const client = state_.clients.at(place);
-    if (client == nullptr) continue;
-    DocumentMap row;
-    row.text("name", client->name).integer("waiting", signed_of(client->waiting));
-    row.integer("running", signed_of(client->running)).integer("weight", client->options.weight);
-    if (client->options.in_flight_max > 0)
-      row.integer("in_flight_max", signed_of(client->options.in_flight_max));
-    if (client->options.depth_max > 0) row.integer("depth_max", signed_of(client->options.depth_max));
-    row.text_if_any("lane_max", client->options.lane_max);
-    if (client->paused) row.flag("paused", true);
-    add_named_times(row, client->times, now);
-    page.add(row);
+  if (event.fields->top) {
+    std::vector<std::string_view> top = state_.client_times.ranked();
+    top.resize(std::min(top.size(), static_cast<std::size_t>(*event.fields->top)));
+    for (; place < top.size() && !page.full(); ++place)
+      page.add(client_row(*state_.clients.find(top[place]), now));
+    return reply(state_, event,
+                 list("clients", page, place < top.size() ? std::optional(place) : std::nullopt));
   }
+  const std::size_t end = std::min(state_.clients.places(), place + kPlacesPerPage);
+  for (; place < end && !page.full(); ++place)
+    if (const Client* const client = state_.clients.at(place); client != nullptr)
+      page.add(client_row(*client, now));
   reply(state_, event,
         list("clients", page, place < state_.clients.places() ? std::optional(place) : std::nullopt));
 }

@@ -29,8 +29,10 @@ State::State(Options all, std::uint64_t seed)
 
 template <class Note>
 void State::note(const Job& job, TimePoint now, Note&& note) {
-  if (NamedTimes::Figures* const figures = service_times.at(job.flow().service().times, now)) note(*figures);
-  if (NamedTimes::Figures* const figures = client_times.at(job.queue->client().times, now)) note(*figures);
+  Service& service = job.flow().service();
+  Client& client = job.queue->client();
+  if (NamedTimes::Figures* const figures = service_times.at(service.times, service.name, now)) note(*figures);
+  if (NamedTimes::Figures* const figures = client_times.at(client.times, client.name, now)) note(*figures);
 }
 
 void State::note_wait(const Job& job, Duration waited, TimePoint now) {

@@ -30,7 +30,7 @@
 namespace lanemq::core {
 
 /// Services and clients whose waits and runs are known: 121 KiB each.
-inline constexpr std::size_t kTimedServicesMax = 16, kTimedClientsMax = 32;
+inline constexpr std::size_t kTimedServicesMax = 16, kTimedClientsMax = limits::timed_clients_max;
 
 /// The tables that all parts of the broker share. Looks up, and keeps tables consistent with each other;
 /// decides nothing. Owned by Broker; parts hold a reference.

@@ -380,6 +380,7 @@ LANEMQ_OP(AdminQuery, "admin", false, false, field<&AdminQuery::verb>("do", kNam
           field<&AdminQuery::path>("path", {.min = 1, .max = limits::path_bytes_max}),
           field<&AdminQuery::from>("from"),
           field<&AdminQuery::limit>("limit", {.min = 1, .max = limits::page_rows_max}),
+          field<&AdminQuery::top>("top", {.min = 1, .max = limits::timed_clients_max}),
           field<&AdminQuery::dry_run>("dry_run"), ref_field<&AdminQuery::ref>())
 
 LANEMQ_OP(Watch, "watch", false, false, field<&Watch::id>("id", kId), field<&Watch::client>("client", kName),

@@ -223,7 +223,7 @@ struct AdminRequest {
   std::string what{}, name{}, id{}, lane{}, service{}, client{}, model{}, state{}, code{}, group{};
   std::string key{}, setting{}, value{}, reason{}, path{};
   std::int64_t from = 0;
-  std::optional<std::int64_t> limit{};
+  std::optional<std::int64_t> limit{}, top{};
   bool dry_run = false;
   /// How long the answer may take; none: ClientOptions::control_timeout.
   std::optional<std::chrono::milliseconds> timeout{};

@@ -22,7 +22,7 @@ namespace lanemq {
   X(lanes, "", "from limit", "list the lanes with their settings")                                     \
   X(services, "", "from limit", "list the services that jobs or workers named")                        \
   X(workers, "", "service from limit", "list the workers")                                             \
-  X(clients, "", "from limit", "list the clients that have jobs, or had some lately")                  \
+  X(clients, "", "from limit top", "list the clients that have jobs, or had some lately")              \
   X(budgets, "", "name key service client model lane state from limit",                                \
     "list the budgets, each before its keys, with what is left of their limits")                       \
   X(dead, "", "id lane service client model code from limit",                                          \

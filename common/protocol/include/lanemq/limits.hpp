@@ -43,6 +43,7 @@ inline constexpr std::size_t reason_bytes_max = 256;  ///< why an operator pause
 inline constexpr std::size_t url_bytes_max = 1024;    ///< of a webhook
 inline constexpr std::size_t path_bytes_max = 4096;   ///< of a file that an operator names
 inline constexpr std::size_t page_rows_max = 256;     ///< rows of a list in one answer to an operator
+inline constexpr std::size_t timed_clients_max = 32;  ///< clients whose times and tokens the broker keeps
 inline constexpr std::size_t capacity_max = 1024;   ///< jobs one worker may hold: its inventory fits a header
 inline constexpr std::int64_t attempts_max = 1000;  ///< of a submit: hand-overs of one job
 /// What a key of a gateway may use, has used, or wants: two of them add up to an int.

@@ -134,6 +134,7 @@ struct AdminQuery {
   std::string_view path;              ///< a file on the broker's machine
   std::int64_t from = 0;              ///< of a list: `next` of an earlier answer
   std::optional<std::int64_t> limit;  ///< rows of a list in one answer
+  std::optional<std::int64_t> top;    ///< of clients: how many, those with the most tokens first
   bool dry_run = false;               ///< say what would happen, and change nothing
   Raw ref;
 };

@@ -110,29 +110,43 @@ TEST(NamedTimes, has_room_for_so_many_names_and_gives_that_of_an_idle_one_to_ano
   NamedTimes times(2);
   NamedTimes::Place one, other, third;
   TimePoint now = kBegin;
-  times.at(one, now)->tokens = 1;
-  times.at(other, now)->tokens = 2;
-  EXPECT_EQ(times.at(third, now), nullptr);
+  times.at(one, "one", now)->tokens = 1;
+  times.at(other, "other", now)->tokens = 2;
+  EXPECT_EQ(times.at(third, "third", now), nullptr);
   for (int minute = 0; minute < 20; ++minute) {
     now += minutes(1);
-    EXPECT_EQ(times.at(one, now)->tokens, 1U) << "in use";
-    EXPECT_EQ(times.at(third, now) != nullptr, minute >= 11) << minute;
+    EXPECT_EQ(times.at(one, "one", now)->tokens, 1U) << "in use";
+    EXPECT_EQ(times.at(third, "third", now) != nullptr, minute >= 11) << minute;
   }
   EXPECT_EQ(other.figures(), nullptr);
   EXPECT_EQ(third.figures()->tokens, 0U) << "nothing is left of whose place it was";
-  EXPECT_EQ(times.at(other, now), nullptr) << "it begins anew when there is room";
+  EXPECT_EQ(times.at(other, "other", now), nullptr) << "it begins anew when there is room";
 }
 
 TEST(NamedTimes, gives_the_room_of_who_is_gone_to_the_next) {
   NamedTimes times(1);
   {
     NamedTimes::Place gone;
-    times.at(gone, kBegin)->run.record(seconds(1), kBegin);
+    times.at(gone, "gone", kBegin)->run.record(seconds(1), kBegin);
+    EXPECT_EQ(times.ranked(), std::vector<std::string_view>{"gone"});
   }
+  EXPECT_TRUE(times.ranked().empty());
   NamedTimes::Place next;
-  NamedTimes::Figures* const figures = times.at(next, kBegin);
+  NamedTimes::Figures* const figures = times.at(next, "next", kBegin);
   ASSERT_NE(figures, nullptr);
   EXPECT_EQ(figures->run.all().count(), 0U);
+}
+
+TEST(NamedTimes, are_ranked_by_their_tokens_then_by_their_jobs) {
+  NamedTimes times(4);
+  NamedTimes::Place places[4];
+  times.at(places[0], "few", kBegin)->tokens = 5;
+  times.at(places[1], "no tokens", kBegin);
+  times.at(places[2], "no tokens, two jobs", kBegin)->wait.record(seconds(1), kBegin);
+  times.at(places[2], "no tokens, two jobs", kBegin)->wait.record(seconds(1), kBegin);
+  times.at(places[3], "many", kBegin)->tokens = 700;
+  EXPECT_EQ(times.ranked(),
+            (std::vector<std::string_view>{"many", "few", "no tokens, two jobs", "no tokens"}));
 }
 
 }  // namespace
