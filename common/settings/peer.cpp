@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kQuestion = "GET / HTTP/1.0\r\n\r\n", kHttpAnswer = "HTTP/";
+constexpr std::chrono::milliseconds kSpeaksFirstWithin{250};
 constexpr char kZmtpFirst = '\xFF';  // of the greeting: rfc.zeromq.org/spec/23
 
 class Connection {
@@ -41,9 +42,12 @@ class Connection {
     ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &length);
     return error;
   }
-  /// The first bytes that the peer sends.
+  /// The first bytes that the peer sends. ZeroMQ speaks first, and one with keys resets the connection of
+  /// whom it does not understand, with what it had said: whoever is silent is asked.
   std::string ask(Clock::time_point end) const {
-    if (::send(fd_, kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL) < 0) return {};
+    if (!wait_for(POLLIN, std::min(end, Clock::now() + kSpeaksFirstWithin)) &&
+        ::send(fd_, kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL) < 0)
+      return {};
     std::string heard;
     while (heard.size() < kHttpAnswer.size() && wait_for(POLLIN, end)) {
       char bytes[64];

@@ -152,7 +152,7 @@ class Health(harness.Case):
         self.room.stats_when(lambda stats: stats["counters"]["webhooks_refused"] == 1, "a webhook without room")
         state, says = self.one("webhooks")
         self.assertEqual(state, "warning")
-        self.assertIn("1 ends were told to nobody", says)
+        self.assertIn("1 end was told to nobody", says)
         self.assertIn("webhook.refused", says)
         self.room.broker.stop()
 

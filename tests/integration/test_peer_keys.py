@@ -521,6 +521,23 @@ class Programs(harness.Case):
                 self.assertIn(code, (1, 2))
                 self.assertIn(said, words)
 
+    def test_check_shows_its_keys_and_says_what_is_wrong_with_them(self):
+        def check(*arguments):
+            code, words, errors = self.run_cli(*arguments, "--admin", self.room.broker.admin, "check", "ready", "version", "clock", "--json",
+                                               "--workers", self.room.broker.workers)
+            return code, {found["says"]: found["state"] for found in json.loads(words)["checks"]} if words else errors
+
+        for name in ("cli", "gate") * 5:  # a look at the workers' endpoint races with the broker
+            code, found = check(*self.shown(name))
+            self.assertEqual((code, set(found.values()), len(found)), (0, {"fine"}, 5), found)
+        for arguments, said in ((self.shown("stranger"), "does not take this key"), ((), "asks for keys")):
+            code, found = check(*arguments)
+            self.assertEqual(code, 2)
+            self.assertEqual([severity for says, severity in found.items() if said in says], ["critical"], found)
+        code, said = check("--broker-key", self.keys.broker.decode(), "--secret-key", "file:/nowhere")
+        self.assertEqual(code, 2)
+        self.assertIn("/nowhere", said)
+
     def test_a_bench_ends_when_its_key_is_taken_back(self):
         self.start("lanemq-worker", "--broker", self.room.broker.workers, *self.shown("work"), "--service", "echo=echo")
         bench = self.room.start(harness.Process(harness.program("lanemq"), "--broker", self.room.broker.clients, *self.shown("cli"),

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lanemq/admin_table.hpp>
+#include <lanemq/error_table.hpp>
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 
@@ -79,6 +80,11 @@ class Checker {
   void check_endpoints() {
     if (pong())
       add_endpoint("clients", common_.broker, Severity::fine, "answers", "");
+    else if (!keys_complaint_.empty())
+      add({.check = name_of(Check::ready),
+           .severity = Severity::critical,
+           .says = keys_complaint_,
+           .next_step = "give --broker-key and --secret-key, or LANEMQ_BROKER_KEY and LANEMQ_CLIENT_KEY"});
     else
       add_silent("clients", common_.broker, common_.named_by, Severity::critical);
     using settings::Peer;
@@ -151,6 +157,8 @@ class Checker {
     std::future<Reply<BrokerPong>> reply = client().ping();
     if (!ready_within(reply, common_.connect_timeout)) return nullptr;
     const Reply<BrokerPong> pong = reply.get();
+    if (!pong && pong.error().code == name_of(ErrorCode::unauthorized))
+      keys_complaint_ = printable(pong.error().message, limits::text_bytes_max);
     if (!pong) return nullptr;
     pong_ = *pong;
     clock_.round_trip = std::chrono::ceil<milliseconds>(pong->round_trip);
@@ -248,6 +256,7 @@ class Checker {
   std::vector<Finding> findings_;
   std::unique_ptr<Client> client_;
   std::optional<BrokerPong> pong_;
+  std::string keys_complaint_;  // of a broker that does not take the keys; empty: it has said none
   ClockFacts clock_;
   std::string stats_;
   std::optional<GatewayFacts> gateway_;
@@ -301,7 +310,7 @@ void add_check(CommandLine& line) {
       ->default_str(settings::show(options->bounds.dead_within));
   command.add_flag("--json", options->json, "All of it as one line of JSON");
   command.footer(footer());
-  line.on_chosen(command, Asks::nobody, [options](const Common& common) { return check(common, *options); });
+  line.on_chosen(command, Asks::clients, [options](const Common& common) { return check(common, *options); });
 }
 
 }  // namespace lanemq::cli

@@ -241,12 +241,13 @@ Finding judge_lanes(const Json& stats, const CheckBounds& bounds) {
 Finding judge_webhooks(const Json& stats) {
   const auto refused = number_of(part(stats, "counters"), "webhooks_refused").value_or(0);
   Finding found{.check = name_of(Check::webhooks),
-                .says = "since the broker's start no end was kept from whom it names (notify)",
+                .says = "since the broker's start no job that tells of an end was refused (notify)",
                 .next_step = {}};
   if (refused == 0) return found;
   found.severity = Severity::warning;
   found.says = "since the broker's start " + grouped(static_cast<std::uint64_t>(refused)) +
-               " ends were told to nobody, since the jobs for that were refused";
+               (refused == 1 ? " end was" : " ends were") +
+               " told to nobody, since the jobs for that were refused";
   found.next_step = "webhook.refused in the broker's log says which and why";
   return found;
 }

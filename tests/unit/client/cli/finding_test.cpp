@@ -72,7 +72,7 @@ TEST(Finding, of_services_names_those_that_nobody_serves) {
 
 TEST(Finding, of_keys_is_critical_where_a_budget_has_none_left) {
   EXPECT_THAT(judged(Check::webhooks, R"({"counters":{"webhooks_refused":0}})"),
-              is(Severity::fine, "no end was kept"));
+              is(Severity::fine, "no job that tells of an end was refused"));
   EXPECT_THAT(judged(Check::webhooks, R"({"counters":{"webhooks_refused":1200}})"),
               is(Severity::warning, "1,200 ends were told to nobody"));
   EXPECT_THAT(judged(Check::keys, R"({"keys":{}})"), is(Severity::fine, "no budget has keys"));
