@@ -239,6 +239,9 @@ class Methods(SdkCase):
             for pct in range(1000):
                 job.progress(pct / 10, "å" * 200)
             job.progress(42.7, "half way")
+            for pct, note in (("50", b"bytes"), (float("nan"), 5), (True, "\ud800"), (10 ** 400, ["list"])):
+                job.progress(pct, note)  # a word that is wrong is no reason to do the work again
+            job.progress(42.7, "half way")
             said.set()
             go.wait(harness.PATIENCE)
             return b"done"

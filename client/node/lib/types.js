@@ -284,7 +284,7 @@ export class Submit {
     } else if (name === "cost") fields.cost = checkCost(value);
     else if (name === "notify") {
       if (typeof value !== "string" || value === "" || Buffer.byteLength(value) > wire.URL_BYTES_MAX) {
-        throw new RangeError(`notify is a URL of up to ${wire.URL_BYTES_MAX} bytes`);
+        throw new RangeError(`notify is a URL of up to ${wire.URL_BYTES_MAX} bytes, as a string`);
       }
       fields.notify = value;
     } else if (name === "attemptsMax" || name === "groupSize") {

@@ -254,15 +254,16 @@ export class JobCall {
   /**
    * Says how far the job is, for who asks the broker: in percent, and in up to 256 bytes of words. Each word replaces the one before,
    * and as often as wanted: of many a few a second are sent, the last among them. Also a handler that computes is heard. From the
-   * first word on the broker ends the attempt where neither a word nor a piece comes for its lane's `stall_timeout`.
+   * first word on the broker ends the attempt where neither a word nor a piece comes for its lane's `stall_timeout`. What is no number,
+   * and no text, is left out: no word about a job makes it fail.
    * @param {number | undefined} [pct]
    * @param {string} [note]
    */
   progress(pct, note = "") {
     /** @type {wire.Fields} */
     const word = {};
-    if (pct !== undefined) word.pct = Math.trunc(Math.min(Math.max(pct, 0), 100)) || 0;
-    if (note) word.note = wire.beginning(note, wire.PROGRESS_NOTE_BYTES_MAX);
+    if (typeof pct === "number" && !Number.isNaN(pct)) word.pct = Math.trunc(Math.min(Math.max(pct, 0), 100));
+    if (typeof note === "string" && note) word.note = wire.beginning(note, wire.PROGRESS_NOTE_BYTES_MAX);
     const now = performance.now();
     if (now - this.#saidAt >= SAY_EVERY_MS) {
       this.#saidAt = now;

@@ -108,7 +108,8 @@ export class JobCall {
     /**
      * Says how far the job is, for who asks the broker: in percent, and in up to 256 bytes of words. Each word replaces the one before,
      * and as often as wanted: of many a few a second are sent, the last among them. Also a handler that computes is heard. From the
-     * first word on the broker ends the attempt where neither a word nor a piece comes for its lane's `stall_timeout`.
+     * first word on the broker ends the attempt where neither a word nor a piece comes for its lane's `stall_timeout`. What is no number,
+     * and no text, is left out: no word about a job makes it fail.
      * @param {number | undefined} [pct]
      * @param {string} [note]
      */

@@ -334,7 +334,7 @@ class Submit:
             self.fields["cost"] = dict(value)
         elif name == "notify":
             if not isinstance(value, str) or not 1 <= len(value.encode()) <= wire.URL_BYTES_MAX:
-                raise ValueError(f"notify is a URL of up to {wire.URL_BYTES_MAX} bytes")
+                raise ValueError(f"notify is a URL of up to {wire.URL_BYTES_MAX} bytes, as a str, not {value!r:.60}")
             self.fields[name] = value
         elif name in ("attempts_max", "group_size"):
             if type(value) is not int:

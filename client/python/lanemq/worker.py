@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import numbers
 import os
 import signal
 import socket
@@ -99,12 +100,13 @@ class JobCall:
     def progress(self, pct: float | None = None, note: str = "") -> None:
         """Says how far the job is, for who asks the broker: in percent, and in up to 256 bytes of words. Each word replaces the one
         before, and as often as wanted: of many a few a second are sent, the last among them. From the first one on the broker
-        ends the attempt where neither a word nor a piece comes for its lane's `stall_timeout`."""
+        ends the attempt where neither a word nor a piece comes for its lane's `stall_timeout`. What is no number, and no text, is
+        left out: no word about a job makes it fail."""
         word: wire.Fields = {}
-        if pct is not None:
+        if isinstance(pct, numbers.Real) and pct == pct:  # a NaN equals nothing
             word["pct"] = int(min(max(pct, 0), 100))
-        if note:
-            word["note"] = note.encode()[:wire.PROGRESS_NOTE_BYTES_MAX].decode(errors="ignore")
+        if isinstance(note, str) and note:
+            word["note"] = note.encode(errors="replace")[:wire.PROGRESS_NOTE_BYTES_MAX].decode(errors="ignore")
         with self._word_lock:
             waits, self._word = self._word is not None, word
         if not waits:  # else the driver's thread is told already

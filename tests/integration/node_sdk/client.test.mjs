@@ -225,6 +225,8 @@ test("a handler says how far it is, also while it computes", async (t) => {
     works: async (job) => {
       for (let pct = 0; pct < 100; pct += 0.1) job.progress(pct, "å".repeat(200));
       job.progress(undefined, "thinks");
+      // A word that is wrong is no reason to do the work again.
+      for (const [pct, note] of [["50", 5], [5n, {}], [Number.NaN, null], [Infinity, Symbol("x")]]) job.progress(pct, note);
       job.progress(42.7, "half way");
       await released;
       return "done";
