@@ -186,12 +186,12 @@ class Calls(Webhooks):
     def test_a_receiver_gets_the_body_signed(self):
         self.start_worker()
 
-        answer = self.ask(self.receiver.url(f"/ok?key={CONTROL}"), id="report 7")
+        answer = self.ask(self.receiver.url(f"/ok?key={CONTROL}"), id="report 7.1")
 
         self.assertEqual(json.loads(answer.body)["status"], 200)
         (path, headers, body), = self.receiver.calls
         self.assertEqual((path, body), (f"/ok?key={CONTROL}", b'{"type":"job.ended"}'))
-        self.assertEqual((headers["content-type"], headers["webhook-id"]), ("application/json", "report%207"))
+        self.assertEqual((headers["content-type"], headers["webhook-id"]), ("application/json", "report%207%2E1"))
         self.assert_signed(self.receiver.calls[0])
         self.assertFalse(is_signed(fresh_secret(), headers, body), "any secret would do")
         self.assertFalse(is_signed(self.secret, headers, body + b" "), "any body would do")

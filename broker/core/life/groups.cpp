@@ -65,8 +65,9 @@ std::optional<Refusal> Groups::why_not(const wire::Submit& fields, bool again) c
                        "; say the same, or name another group");
   const std::uint64_t most = group->size != 0 ? group->size : stated;
   if (most != 0 && group->jobs() >= most)
-    return bad_request(quoted(name) + " has " + std::to_string(group->jobs()) +
-                       " jobs, and its group_size is " + std::to_string(most) +
+    return bad_request(quoted(name) + " has " + std::to_string(group->jobs()) + " jobs, and " +
+                       (group->size != 0 ? "its group_size is " : "this job says group_size ") +
+                       std::to_string(most) +
                        "; submit this one when the group is over, or in another group");
   return std::nullopt;
 }

@@ -18,6 +18,8 @@ namespace {
 
 /// What the id of a webhook's job begins with, in its tenant's space.
 constexpr std::string_view kIdBegins = "webhook:";
+/// Room for the time of the end behind it, with its colon.
+constexpr std::size_t kTimeBytes = 16;
 
 void add_text(std::string& json, std::string_view text) {
   Buffer bytes;
@@ -69,7 +71,7 @@ std::string id_of(std::string_view begins, std::string_view name) {
   const std::string_view own = own_name(name);
   std::string id(name.substr(0, name.size() - own.size()));
   id += begins;
-  if (id.size() + own.size() <= limits::id_bytes_max) return id += own;
+  if (id.size() + own.size() + kTimeBytes <= limits::id_bytes_max) return id += own;
   return id += hash_of(name);
 }
 
@@ -92,10 +94,11 @@ void Webhooks::owe(const Job& job, const Terminal& how, TimePoint now) {
   data.text("client", own_name(client)).text("lane", state_.lanes[how.lane]->options().name);
   data.text("service", job.flow().service().name).text("model", job.text.get(JobText::model));
   data.number("attempts", how.attempts).number("queued_ms", how.queued_ms).number("ran_ms", how.ran_ms);
+  const std::int64_t unix_ms = state_.options.unix_ms(now);
   add({.id = id_of(kIdBegins, job.id()),
-       .number = state_.next_arrival,
+       .unix_ms = unix_ms,
        .url = std::string(job.text.get(JobText::notify)),
-       .body = body_of("job.ended", state_.options.unix_ms(now), data),
+       .body = body_of("job.ended", unix_ms, data),
        .client = job.queue->client().name,
        .named_client = std::string(client),
        .durable = job.durable});
@@ -110,10 +113,11 @@ void Webhooks::owe(const Group& group, TimePoint now) {
   data.number("cancelled", group.counts.cancelled).number("expired", group.counts.expired);
   data.number("died", group.counts.died).flag("complete", group.over);
   const std::string begins = std::string(kIdBegins) + "group:";
+  const std::int64_t unix_ms = state_.options.unix_ms(now);
   add({.id = id_of(begins, group.name),
-       .number = state_.next_arrival,
+       .unix_ms = unix_ms,
        .url = group.notify,
-       .body = body_of("group.over", state_.options.unix_ms(now), data),
+       .body = body_of("group.over", unix_ms, data),
        .client = group.client,
        .named_client = group.named_client,
        .durable = group.durable});
@@ -132,11 +136,12 @@ void Webhooks::add(Webhook webhook) {
   owed_.push_back(std::move(webhook));
 }
 
-/// The second end of one id, of a dead job that was run again or of another life of a group, has another id,
-/// and so has one whose id a client has used.
+/// Receivers take an id that they have seen for done, and remember it for longer than the broker keeps the
+/// job. So each end has an id of its own: that of a dead job that ran again, of another life of a group, of a
+/// name that is used each day.
 std::string Webhooks::free_id(const Webhook& webhook) const {
-  std::string id = webhook.id;
-  for (std::uint64_t n = webhook.number; state_.jobs.find(id) != nullptr; ++n) {
+  std::string id;
+  for (std::int64_t n = webhook.unix_ms; id.empty() || state_.jobs.find(id) != nullptr; ++n) {
     const std::string behind = ':' + std::to_string(n);
     id = webhook.id.substr(0, limits::id_bytes_max - behind.size()) + behind;
   }

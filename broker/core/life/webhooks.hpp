@@ -20,7 +20,7 @@ struct State;
 /// A job that the broker owes: it tells a URL that another job has ended, or that a group is over.
 struct Webhook {
   std::string id;  ///< of the job to be made, in its tenant's space; another is taken where it is in use
-  std::uint64_t number = 0;  ///< to tell it from earlier ones of that id
+  std::int64_t unix_ms = 0;  ///< of the end: tells its id from those of others of that name
   std::string url, body;
   std::string client;        ///< whose job it is, by the broker's name
   std::string named_client;  ///< the same as a submit named it; empty: none did

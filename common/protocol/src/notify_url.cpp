@@ -114,7 +114,7 @@ bool has_broken_escape(std::string_view text) {
 std::string notify_problem(std::string_view url) {
   const auto is_plain = [](char c) { return c > ' ' && c < '\x7f' && c != '\\'; };
   if (!std::all_of(url.begin(), url.end(), is_plain))
-    return "it has characters other than visible ASCII, which a URL has percent-encoded";
+    return "it has a backslash, or characters other than visible ASCII, which a URL has percent-encoded";
   const Pieces pieces = cut(url);
   if (!pieces.known_scheme) return "it does not begin with http:// or https://";
   if (pieces.authority.find('@') != std::string_view::npos)

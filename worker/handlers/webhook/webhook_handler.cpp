@@ -100,6 +100,18 @@ std::function<void(const CallReport&, Completion&)> hook_judge(std::string host)
   };
 }
 
+namespace {
+
+/// What is signed has dots between the id, the time and the body, so that an id has none.
+std::string without_dots(std::string_view id) {
+  std::string encoded;
+  for (const char c : id)
+    encoded += c == '.' ? std::string_view("%2E") : std::string_view(&c, 1);
+  return encoded;
+}
+
+}  // namespace
+
 WebhookHandler::WebhookHandler(std::shared_ptr<HttpClient> client, WebhookRules rules,
                                std::shared_ptr<const HookSecretBox> secrets)
     : HttpCallHandler(std::move(client)),
@@ -124,7 +136,7 @@ void WebhookHandler::start(const JobCall& job, Completion done) {
                                                  std::to_string(kBodyBytesMax) +
                                                  "; send where the rest can be fetched"));
   const std::shared_ptr<const HttpTarget> target = target_of(*entry, origin);
-  const std::string id = header_name_of(job);
+  const std::string id = without_dots(header_name_of(job));
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::int64_t timestamp = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   std::vector<std::string> lines = {
