@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -176,16 +179,17 @@ class Checker {
 
   const std::string* stats_for(Check check) {
     if (pong() != nullptr && !std::exchange(asked_, true)) {
+      std::string stats;
       for (std::optional<std::int64_t> from = 0; from;) {
         std::future<Reply<BrokerStats>> reply = client().stats(*from);
         if (!ready_within(reply, common_.connect_timeout)) break;
         const Reply<BrokerStats> page = reply.get();
         if (!page) break;
-        from = add_stats_page(stats_, page->json, *from);
-        has_stats_ = !from;
+        from = add_stats_page(stats, page->json, *from);
+        if (!from) stats_ = std::move(stats);
       }
     }
-    if (has_stats_) return &stats_;
+    if (stats_) return &*stats_;
     add_unknown(check);
     return nullptr;
   }
@@ -258,9 +262,9 @@ class Checker {
   std::optional<BrokerPong> pong_;
   std::string keys_complaint_;  // of a broker that does not take the keys; empty: it has said none
   ClockFacts clock_;
-  std::string stats_;
+  std::optional<std::string> stats_;  // all pages of them
   std::optional<GatewayFacts> gateway_;
-  bool pinged_ = false, asked_ = false, has_stats_ = false, told_unknown_ = false;
+  bool pinged_ = false, asked_ = false, told_unknown_ = false;
 };
 
 int check(const Common& common, const CheckOptions& options) {
