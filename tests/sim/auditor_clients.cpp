@@ -30,6 +30,7 @@ void Auditor::client_says(const std::string& address, const wire::ClientRequest&
   if (const auto* query = std::get_if<wire::StatusQuery>(&said)) return on(address, *query);
   if (const auto* fetch = std::get_if<wire::Fetch>(&said)) return on(address, *fetch, envelope);
   if (const auto* watch = std::get_if<wire::Watch>(&said)) return on(address, *watch);
+  if (std::holds_alternative<wire::Spend>(said)) return;  // CallerLedger follows that
   if (const auto* seen = std::get_if<wire::Seen>(&said))
     return is_of_watch(address, seen->ref) ? seen_by(address, *seen) : on(address, *seen);
   violated("a client said what the auditor does not know");
@@ -474,6 +475,7 @@ ModelRequest& Auditor::asked_with(const std::string& address, wire::Raw ref) {
 void Auditor::sent_to_client(const std::string& address, const wire::ClientReply& reply,
                              std::string_view body) {
   if (const auto* event = std::get_if<wire::JobEvent>(&reply)) return heard_event(address, *event);
+  if (std::holds_alternative<wire::Spent>(reply)) return;
   if (const auto* watching = std::get_if<wire::Watching>(&reply)) {
     if (std::exchange(watching_due_, 0) != ref_number(watching->ref))
       violated("a watch was answered for no reason");

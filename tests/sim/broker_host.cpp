@@ -86,6 +86,7 @@ void BrokerHost::restart() {
 
 void BrokerHost::lose_broker() {
   broker_.reset();
+  if (callers_ != nullptr) callers_->broker_is_new(scheduler_.now());
   ++life_;
   inbox_.clear();
   unreachable_.clear();
@@ -204,6 +205,7 @@ void BrokerHost::note_standstill() {
     trace_->add(now,
                 "the broker knows that it stood still for " + std::to_string(core::to_ms(how_long)) + "ms");
   watcher_->stood_still(how_long, now);
+  if (callers_ != nullptr) callers_->stood_still(how_long);
   calling().handle(core::StoodStill{how_long}, now);
   report();
 }
@@ -218,6 +220,7 @@ void BrokerHost::turn() {
     if (trace_ != nullptr) trace_->add(scheduler_.now(), "> " + address + " is unreachable");
     if (kind == core::Peer::client) {
       watcher_->client_unreachable(address, scheduler_.now());
+      if (callers_ != nullptr) callers_->unreachable(address, scheduler_.now());
       calling().handle(core::ClientUnreachable{address}, scheduler_.now());
     } else {
       using Process = core::WorkerDisconnected::Process;
@@ -235,6 +238,7 @@ void BrokerHost::turn() {
   report();
   send_all();
   if (auditor_) auditor_->check_memory(turn_bytes_);
+  if (callers_ != nullptr) callers_->check_answered();
   plan_wakeup();
 }
 
@@ -277,6 +281,11 @@ void BrokerHost::take_request(const Connection& link, const wire::ClientRequest&
   const core::Origin from{
       .address = link.address, .envelope = link.envelope, .one_answer = !link.envelope.empty()};
   watcher_->client_says(link.address, request, body, link.envelope.size(), now);
+  const auto* const spend = std::get_if<wire::Spend>(&request);
+  if (spend != nullptr) {
+    callers_->asked(link.address, *spend, now);
+    return calling().handle(core::SpendAsked{from, spend}, now);
+  }
   if (const auto* submit = std::get_if<wire::Submit>(&request))
     calling().handle(core::Submitted{from, submit, Blob::borrow(body)}, now);
   else if (const auto* cancel = std::get_if<wire::Cancel>(&request))
@@ -445,6 +454,8 @@ void BrokerHost::report_item(const core::Outbox& outbox, const core::Send& send,
   if (send.peer == core::Peer::client) {
     Items<wire::ClientReply> replies;
     const std::string_view body = decode(replies);
+    if (const auto* spent = std::get_if<wire::Spent>(&replies[item]))
+      callers_->answered(*spent, scheduler_.now());
     watcher_->sent_to_client(address, replies[item], body);
   } else if (send.peer == core::Peer::admin) {
     Items<wire::ClientReply> replies;

@@ -13,6 +13,7 @@
 
 #include "broker/core/broker.hpp"
 #include "tests/sim/auditor.hpp"
+#include "tests/sim/caller_ledger.hpp"
 #include "tests/sim/measure.hpp"
 #include "tests/sim/random.hpp"
 #include "tests/sim/scheduler.hpp"
@@ -85,6 +86,8 @@ class BrokerHost {
 
   /// Who is told what leaves the broker and comes to it. Requires: it outlives this.
   void tell(UpstreamWorld& upstreams) { upstreams_ = &upstreams; }
+  /// Likewise, of what gateways and the broker say of callers' keys.
+  void tell(CallerLedger& callers) { callers_ = &callers; }
 
   const Auditor& auditor() const { return *auditor_; }
   const core::Broker& broker() const { return *broker_; }
@@ -123,6 +126,7 @@ class BrokerHost {
   core::Options file_;     ///< as its configuration was read last
   core::TimePoint stands_until_{};
   UpstreamWorld* upstreams_ = nullptr;
+  CallerLedger* callers_ = nullptr;  // null where there are no gateways
 
  private:
   struct Packet {

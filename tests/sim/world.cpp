@@ -5,6 +5,7 @@
 
 #include "tests/sim/sim_client.hpp"
 #include "tests/sim/sim_follower.hpp"
+#include "tests/sim/sim_gateways.hpp"
 #include "tests/sim/sim_operator.hpp"
 #include "tests/sim/sim_worker.hpp"
 
@@ -56,6 +57,7 @@ Crashes draw_rest(std::uint64_t seed, World::Kind kind, Random& random, Swarm& s
   if (kind == World::Kind::forgetful && rare.percent(25))
     swarm.groups = static_cast<int>(rare.between(50, 1000));
   if (crashing && rare.percent(40)) draw_batches(swarm, crashes, rare.percent(60));
+  swarm.gateways = rare.percent(8);
   return crashes;
 }
 
@@ -70,6 +72,7 @@ std::string some_group(Random& random, const Swarm& swarm) {
 World::World(std::uint64_t seed, Kind kind, std::size_t events_max, Trace* trace)
     : random_(seed),
       swarm_(draw_swarm(random_)),
+      gateways_seed_(~seed * 3),
       crashes_(draw_rest(seed, kind, random_, swarm_)),
       events_max_(events_max),
       crashing_(kind == Kind::crashing ? new CrashingHost(swarm_, crashes_, scheduler_, random_, trace)
@@ -90,6 +93,11 @@ RunReport World::run() {
     clients_.push_back(std::make_unique<SimClient>(stage_, i));
   operator_ = std::make_unique<SimOperator>(stage_);
   if (swarm_.groups > 0 || swarm_.batches) follower_ = std::make_unique<SimFollower>(stage_);
+  // Their chance is their own, for they are few.
+  if (swarm_.gateways) {
+    host_->tell(callers_);
+    gateways_ = std::make_unique<SimGateways>(stage_, callers_, gateways_seed_);
+  }
   if (crashing_ != nullptr)
     disasters_ = std::make_unique<Disasters>(stage_, *crashing_, crashes_, [this] { clients_find_out(); });
   start_trouble();
@@ -205,6 +213,7 @@ void World::finish_in_peace() {
     worker->leave(true);
   run_until(scheduler_.now() + swarm_.retain_max + kForgottenAfter);
   host_->auditor().check_all_returned();
+  check_callers();
   host_->check_all_restored();
 }
 
@@ -215,6 +224,13 @@ void World::finish_by_drain() {
   }
   if (!host_->drained()) host_->give_up_running();
   host_->auditor().check_all_answered();
+}
+
+/// Nobody has anything of a key any more: a stranger gets all of it.
+void World::check_callers() {
+  if (!gateways_) return;
+  gateways_->ask_for_all();
+  run_until(scheduler_.now() + kAnsweredFor);
 }
 
 /// Each batch of which all jobs have ended is over, whatever its follower has missed.
@@ -251,6 +267,7 @@ void World::finish_on_disk() {
     if (name.starts_with("group "))
       violated("the store has note \"" + name + "\", which should be forgotten");
   crashing_->witness().check_windows();
+  check_callers();
 }
 
 std::string World::describe() const {

@@ -47,6 +47,7 @@ struct Stage {
 
 class SimClient;
 class SimFollower;
+class SimGateways;
 class SimOperator;
 class SimWorker;
 
@@ -80,21 +81,25 @@ class World {
   void finish_by_drain();
   void finish_on_disk();
   void follow_batches();
+  void check_callers();
   void clients_find_out();
 
   Random random_;
   Swarm swarm_;
+  std::uint64_t gateways_seed_ = 0;
   Crashes crashes_;
   std::size_t events_max_;
   Scheduler scheduler_;
   CrashingHost* crashing_ = nullptr;  // host_, where it is one
   std::unique_ptr<BrokerHost> host_;
   UpstreamWorld upstreams_;
+  CallerLedger callers_;
   Stage stage_;
   std::vector<std::unique_ptr<SimClient>> clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   std::unique_ptr<SimOperator> operator_;
   std::unique_ptr<SimFollower> follower_;  // null where no job is of a group
+  std::unique_ptr<SimGateways> gateways_;  // null where there are none
   std::unique_ptr<Disasters> disasters_;
 };
 
