@@ -141,7 +141,7 @@ void SimWorker::begin(Question& question) {
   const Swarm& swarm = stage_.swarm;
   Random& random = stage_.random;
   question.released = random.per_mille(static_cast<std::uint64_t>(swarm.released));
-  if (question.released || (is_out() && swarm.outages_refuse)) return;
+  if (question.released || (is_out() && swarm.outages_refuse) || is_unreachable()) return;
   UpstreamCall& call = question.call;
   call.input_used = call.input_expected;
   call.output_used = call.output_expected;
@@ -166,6 +166,11 @@ bool SimWorker::is_out() const {
   return swarm.outage.count() > 0 && !stage_.healing && since / swarm.outage % 3 == 2;
 }
 
+/// There is not even a connection.
+bool SimWorker::is_unreachable() const {
+  return stage_.scheduler.now() < stage_.out_until && !stage_.healing;
+}
+
 /// The model of a call fails, and others are answered.
 bool SimWorker::is_failing(const Question& question) const {
   const Swarm& swarm = stage_.swarm;
@@ -187,7 +192,9 @@ void SimWorker::act_on(worker::Effects& effects, bool last) {
         question.speaks = stage_.random.per_mille(static_cast<std::uint64_t>(swarm.words));
         if (question.speaks) say_word_later(start_job->lease);
       }
-      stage_.scheduler.after(stage_.random.between(swarm.work_min, swarm.work_max),
+      // What finds no connection knows it soon.
+      const Duration work_max = swarm.returns_late && !question.begun ? milliseconds(20) : swarm.work_max;
+      stage_.scheduler.after(stage_.random.between(swarm.work_min, work_max),
                              [this, life = life_, lease = start_job->lease] {
                                if (life == life_) go_on(lease);
                              });

@@ -55,6 +55,7 @@ class SimWorker {
   void take(const wire::JobOffer& offer, const std::string& body);
   void begin(Question& question);
   bool is_out() const;
+  bool is_unreachable() const;
   bool is_failing(const Question& question) const;
   std::int64_t draw_absurd();
   std::optional<wire::UpstreamLimits> draw_limits(const Question& question);

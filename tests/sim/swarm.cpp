@@ -536,8 +536,8 @@ std::string describe(const Swarm& swarm) {
          " outage=" + ms(swarm.outage) + " input_max=" + std::to_string(swarm.input_max) +
          " output_max=" + std::to_string(swarm.output_max) + " usages=" + std::to_string(swarm.usages) +
          " misestimates=" + std::to_string(swarm.misestimates) + " streams=" + std::to_string(swarm.streams) +
-         (swarm.gateways ? " gateways" : "") + " words=" + std::to_string(swarm.words) +
-         " groups=" + std::to_string(swarm.groups) +
+         (swarm.returns_late ? " returns_late" : "") + (swarm.gateways ? " gateways" : "") +
+         " words=" + std::to_string(swarm.words) + " groups=" + std::to_string(swarm.groups) +
          " stream_chunks_max=" + std::to_string(swarm.stream_chunks_max) +
          " chunk_bytes_max=" + std::to_string(swarm.chunk_bytes_max) +
          " stream_kept_bytes_max=" + std::to_string(options.stream_kept_bytes_max) + "\nupstream " +

@@ -90,7 +90,9 @@ struct Swarm {
   bool batches = false;             ///< every job is one of a batch, which is a group
   bool notifies = false;            ///< of batches: every end is told, of every other batch that of each job
   int groups = 0;                   ///< per mille of jobs that are of a group
-  bool gateways = false;            ///< some share the limits of their callers' keys
+  bool returns_late =
+      false;              ///< upstreams fail behind a restart, and a worker comes back when they may be tried
+  bool gateways = false;  ///< some share the limits of their callers' keys
   int client_names = 0, service_names = 0;  ///< besides those that there are; nobody serves these
 
   /// What an upstream says that is longer is probed, and the model apart for which it is said.

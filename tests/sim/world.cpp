@@ -12,6 +12,7 @@
 namespace lanemq::sim {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
@@ -47,10 +48,39 @@ void draw_batches(Swarm& swarm, const Crashes& crashes, bool notifies) {
   swarm.options.webhook_backoff_max = swarm.options.backoff_max;
 }
 
+/// What it takes for a call of an earlier life to end while its upstream is being tried: workers that have
+/// long to come back, calls that are long where they are made, many of them, and none that does not fail.
+void draw_late_returns(Random& random, Swarm& swarm, Crashes& crashes) {
+  swarm.returns_late = true;
+  core::Options& options = swarm.options;
+  options.breaker = true;
+  options.heartbeat = seconds(10);
+  options.attempts_max = 4;
+  for (core::LaneOptions& lane : options.lanes) {
+    lane.durable = true;
+    lane.timeout = minutes(1);
+  }
+  options.budgets.clear();
+  swarm.limit_changes = false;
+  swarm.services.resize(1);
+  swarm.lies = 0;
+  swarm.short_timeouts = swarm.forgetful = false;
+  swarm.cancels = swarm.released = 0;
+  swarm.workers = static_cast<int>(random.between(2, 4));
+  swarm.worker_capacity_max = random.one_of<std::size_t>({8, 40});
+  swarm.work_max = random.one_of<Duration>({seconds(5), seconds(20)});
+  swarm.think_max = random.one_of<Duration>({milliseconds(100), milliseconds(400)});
+  crashes.every_min = seconds(5);
+  crashes.every_max = seconds(60);
+  crashes.down_max = milliseconds(500);
+  crashes.again = crashes.drains = 0;
+  crashes.clocks = crashes.reboots = crashes.fills = crashes.stalls = false;
+}
+
 /// What a seed has of rarities comes from a chance of their own: where it has none all is as without them.
 Crashes draw_rest(std::uint64_t seed, World::Kind kind, Random& random, Swarm& swarm) {
   const bool crashing = kind == World::Kind::crashing;
-  const Crashes crashes = crashing ? draw_crashes(random, swarm) : Crashes{};
+  Crashes crashes = crashing ? draw_crashes(random, swarm) : Crashes{};
   Random rare(~seed);
   draw_rarities(rare, swarm, !crashing);
   if (kind == World::Kind::forgetful) draw_words(rare, swarm);
@@ -58,6 +88,7 @@ Crashes draw_rest(std::uint64_t seed, World::Kind kind, Random& random, Swarm& s
     swarm.groups = static_cast<int>(rare.between(50, 1000));
   if (crashing && rare.percent(40)) draw_batches(swarm, crashes, rare.percent(60));
   swarm.gateways = rare.percent(8);
+  if (crashing && !swarm.batches && rare.percent(4)) draw_late_returns(rare, swarm, crashes);
   return crashes;
 }
 
@@ -99,7 +130,10 @@ RunReport World::run() {
     gateways_ = std::make_unique<SimGateways>(stage_, callers_, gateways_seed_);
   }
   if (crashing_ != nullptr)
-    disasters_ = std::make_unique<Disasters>(stage_, *crashing_, crashes_, [this] { clients_find_out(); });
+    disasters_ = std::make_unique<Disasters>(stage_, *crashing_, crashes_, [this] {
+      clients_find_out();
+      if (swarm_.returns_late && !stage_.healing) return_late();
+    });
   start_trouble();
   while (scheduler_.events() < events_max_ && scheduler_.step(core::TimePoint(kRunMax))) {
   }
@@ -181,6 +215,22 @@ void World::clients_find_out() {
 }
 
 // ---- the end ------------------------------------------------------------------------------------------
+
+/// Calls of the earlier life go on at a worker that comes back late. The others are back at once, and find no
+/// upstream for a while: it is left alone, and tried again when that worker says what it has.
+void World::return_late() {
+  Stage& stage = stage_;
+  stage.out_until = scheduler_.now() + random_.between(seconds(1), seconds(4));
+  const std::size_t late = random_.below(workers_.size());
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (i == late) {
+      workers_[i]->stall(random_.between(seconds(4), swarm_.options.heartbeat * 2));
+      continue;
+    }
+    scheduler_.after(random_.between(Duration(0), milliseconds(300)),
+                     [&worker = *workers_[i]] { worker.reconnect(); });
+  }
+}
 
 /// Somebody waits for an answer, or a job for its end.
 bool World::is_busy() const {

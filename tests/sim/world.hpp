@@ -43,6 +43,7 @@ struct Stage {
   std::uint64_t next_ref = 1, next_task = 1;
   std::deque<Task> recent_tasks;  ///< with ids, of all clients
   bool healing = false;           ///< no new work and no new trouble
+  core::TimePoint out_until{};    ///< there is no connection to any upstream until then
 };
 
 class SimClient;
@@ -83,6 +84,7 @@ class World {
   void follow_batches();
   void check_callers();
   void clients_find_out();
+  void return_late();
 
   Random random_;
   Swarm swarm_;
