@@ -153,8 +153,9 @@ bool RequestReader::fail(int status, std::string why) {
 /// control characters, and a CR or LF alone, which readers understand differently.
 std::size_t RequestReader::take_line(std::string_view bytes, std::size_t room, bool& whole) {
   whole = false;
+  const std::size_t end = std::min(bytes.size(), room);
   std::size_t at = 0;
-  for (; at < bytes.size() && at < room; ++at) {
+  for (; at < end; ++at) {
     const char c = bytes[at];
     if (after_cr_) {
       if (c != '\n') {
@@ -173,11 +174,15 @@ std::size_t RequestReader::take_line(std::string_view bytes, std::size_t room, b
       fail(400, "a line ends with LF alone; it must be CR LF");
       return at;
     }
-    if (!is_text_char(c)) {
+    std::size_t text = at;
+    while (text < end && is_text_char(bytes[text]))
+      ++text;
+    if (text == at) {
       fail(400, "a line has a control character");
       return at;
     }
-    line_ += c;
+    line_.append(bytes, at, text - at);
+    at = text - 1;
   }
   return at;
 }
