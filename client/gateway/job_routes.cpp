@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <lanemq/codec.hpp>
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
@@ -177,15 +178,20 @@ std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier)
   // OpenAI's base URL ends in /v1, Anthropic's does not.
   std::string path = api == Api::openai ? request.path.substr(std::string_view("/v1").size()) : request.path;
   if (!request.query.empty()) path += "?" + request.query;
-  json http = {{"path", path}};
-  if (request.method != "POST") http["method"] = request.method == "HEAD" ? "GET" : request.method;
-  if (tier == ServiceTier::goes_on) http["service_tier"] = "forward";
-  json headers = json::object();
+  const bool has_method = request.method != "POST", forwards_tier = tier == ServiceTier::goes_on;
+  std::size_t headers = 0;
   for (const std::string_view name : kForwardedHeaders)
-    if (const std::string* value = request.headers.find(name)) headers[std::string(name)] = *value;
-  if (!headers.empty()) http["headers"] = std::move(headers);
-  const std::vector<std::uint8_t> bytes = json::to_msgpack({{"http", std::move(http)}});
-  return {bytes.begin(), bytes.end()};
+    if (request.headers.find(name) != nullptr) ++headers;
+  Buffer bytes;
+  DocumentWriter http(bytes);
+  http.map(1).text("http").map(std::size_t{1} + has_method + forwards_tier + (headers > 0));
+  http.text("path").text(path);
+  if (has_method) http.text("method").text(request.method == "HEAD" ? "GET" : request.method);
+  if (forwards_tier) http.text("service_tier").text("forward");
+  if (headers > 0) http.text("headers").map(headers);
+  for (const std::string_view name : kForwardedHeaders)
+    if (const std::string* value = request.headers.find(name)) http.text(name).text(*value);
+  return std::string(bytes.view());
 }
 
 std::optional<wire::Cost> stated_cost(std::string_view method, std::string_view path) {

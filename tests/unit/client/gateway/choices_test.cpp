@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <lanemq/codec.hpp>
+
 #include "client/gateway/flights.hpp"
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/keep_alive.hpp"
@@ -134,7 +136,9 @@ TEST(UpstreamMeta, says_the_path_as_the_upstream_has_it_and_only_known_headers) 
   request.query = "limit=5";
   const std::string anthropic = upstream_meta(Api::anthropic, request, ServiceTier::stays);
 
-  EXPECT_NE(openai.find("\xB1/chat/completions"), std::string::npos);
+  EXPECT_EQ(to_json(openai), R"({"http":{"path":"/chat/completions","headers":{"openai-beta":"x"}}})");
+  EXPECT_EQ(to_json(anthropic),
+            R"({"http":{"path":"/v1/models?limit=5","method":"GET","headers":{"openai-beta":"x"}}})");
   EXPECT_NE(openai.find("openai-beta"), std::string::npos);
   EXPECT_EQ(openai.find("secret"), std::string::npos);
   EXPECT_EQ(openai.find("stainless"), std::string::npos);
