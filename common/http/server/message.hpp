@@ -19,7 +19,10 @@ class Headers {
   Headers() = default;
   Headers(std::initializer_list<std::pair<std::string, std::string>> fields) : fields_(fields) {}
 
-  void add(std::string name, std::string value) { fields_.emplace_back(std::move(name), std::move(value)); }
+  void add(std::string name, std::string value) {
+    if (fields_.empty()) fields_.reserve(kUsual);
+    fields_.emplace_back(std::move(name), std::move(value));
+  }
   /// Replaces all fields of that name.
   void set(std::string_view name, std::string value);
   /// The first field of that name (in lower case); null: there is none.
@@ -32,6 +35,8 @@ class Headers {
   std::size_t size() const { return fields_.size(); }
 
  private:
+  static constexpr std::size_t kUsual = 8;  // as many as most requests and answers have
+
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 
