@@ -531,6 +531,7 @@ std::string without_time(std::string_view id) {
 /// One job tells of an end, and not before that.
 void Witness::heard_webhook(const wire::JobOffer& offer) {
   const std::string id = without_time(offer.id);
+  handed_out_webhooks_.emplace(offer.id);
   std::set<std::uint64_t>& numbers = telling_[id];
   numbers.insert(offer.job);
   if (numbers.size() > 1) violated(id + " was made twice");
@@ -563,6 +564,9 @@ void Witness::check_told(const core::Broker& broker) const {
   for (std::size_t place = 0; place < broker.jobs().places(); ++place)
     if (const core::Record* const record = broker.jobs().at(place); record != nullptr)
       made.insert(without_time(record->id()));
+  // One that ended while a worker had it has a place no more, but its id.
+  for (const std::string& id : handed_out_webhooks_)
+    if (broker.jobs().find(id) != nullptr) made.insert(without_time(id));
   const auto check = [&](const std::string& id) {
     if (!made.contains(id) && !untold_.contains(id)) violated(id + " was never made");
   };

@@ -208,7 +208,8 @@ class Witness final : public Watcher {
   std::map<std::string, Batch> batches_;
   std::map<std::string, std::string>
       notifies_;  // ids of jobs whose own ends are told, by those of the jobs that tell
-  std::map<std::string, std::set<std::uint64_t>> telling_;  // the numbers of these, by their ids
+  std::set<std::string> handed_out_webhooks_;               // ids of jobs that tell, with the time
+  std::map<std::string, std::set<std::uint64_t>> telling_;  // their numbers, by ids without it
   std::set<std::string> untold_;                            // that were refused
   std::set<std::tuple<std::string, std::uint64_t, std::string>> overs_told_;  // by address, ref and batch
 };
