@@ -197,8 +197,7 @@ class NamedTimes {
   /// The figures to record into; null: there is no room now. `name`: lives as long as the place. Requires:
   /// `now` does not go back.
   Figures* at(Place& place, std::string_view name, TimePoint now) {
-    if (place.figures_ == nullptr && !take_room(place, now)) return nullptr;
-    place.figures_->name = name;
+    if (place.figures_ == nullptr && !take_room(place, name, now)) return nullptr;
     place.figures_->used_at = now;
     return &place.figures_->figures;
   }
@@ -224,7 +223,7 @@ class NamedTimes {
   static constexpr Duration kIdle = std::chrono::minutes(12);  // no window reaches further back
   static constexpr Duration kLookEvery = std::chrono::seconds(10);
 
-  bool take_room(Place& place, TimePoint now) {
+  bool take_room(Place& place, std::string_view name, TimePoint now) {
     if (now < next_look_) return false;
     const auto is_free = [&](const auto& kept) {
       return kept->holder == nullptr || now - kept->used_at >= kIdle;
@@ -241,6 +240,7 @@ class NamedTimes {
     if (kept.holder != nullptr) kept.holder->figures_ = nullptr;
     kept.figures = {};
     kept.holder = &place;
+    kept.name = name;
     place.figures_ = &kept;
     return true;
   }
