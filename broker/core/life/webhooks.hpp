@@ -19,8 +19,9 @@ struct State;
 
 /// A job that the broker owes: it tells a URL that another job has ended, or that a group is over.
 struct Webhook {
-  std::string id;  ///< of the job to be made, in its tenant's space; another is taken where it is in use
-  std::int64_t unix_ms = 0;  ///< of the end: tells its id from those of others of that name
+  std::string id;  ///< of the job to be made, in its tenant's space, without the time behind it
+  std::int64_t unix_ms =
+      0;  ///< of the end: stands behind the id, which tells it from other ends of that name
   std::string url, body;
   std::string client;        ///< whose job it is, by the broker's name
   std::string named_client;  ///< the same as a submit named it; empty: none did
@@ -51,7 +52,7 @@ class Webhooks {
   void owe(const Group& group, TimePoint now);
   bool any() const { return !owed_.empty(); }
   std::vector<Webhook> take() { return std::exchange(owed_, {}); }
-  /// An id for the job that nobody has.
+  /// The job's id: that of the webhook and the time of the end, or the next time with which nobody has it.
   std::string free_id(const Webhook& webhook) const;
   /// The job was refused, which an operator is told.
   void refused(const Webhook& webhook, std::string_view code, std::string_view message);
