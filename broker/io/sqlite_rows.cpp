@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "broker/io/row_checksums.hpp"
 #include "broker/io/sqlite_schema.hpp"
 
 namespace lanemq::io {

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "broker/io/log_mark.hpp"
 #include "common/sqlite/file_header.hpp"
@@ -267,10 +266,6 @@ Result<void> refuse_other_versions(const std::string& path, const FileKind& kind
       "check it with that version, or start this one, which brings it to schema " + std::to_string(newest));
 }
 
-std::int64_t hash(std::string_view bytes, std::uint64_t seed) {
-  return static_cast<std::int64_t>(XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed));
-}
-
 }  // namespace
 
 std::span<const char* const> schema_steps() {
@@ -314,29 +309,6 @@ Result<void> check_place(const std::string& path) {
   if (header->application_id != kApplicationId && header->application_id != 0)
     return unusable(path, "it is a database of another program", kOtherFile);
   return refuse_newer(path, header->user_version, static_cast<std::int64_t>(schema_steps().size()));
-}
-
-std::int64_t state_checksum(std::uint64_t number, std::string_view state) {
-  return hash(state, number);
-}
-
-std::int64_t job_checksum(std::string_view record, std::string_view body, std::size_t body_bytes) {
-  return hash(body, static_cast<std::uint64_t>(hash(record, body_bytes)));
-}
-
-std::int64_t body_checksum(std::string_view body) {
-  return hash(body, 0);
-}
-
-std::int64_t result_checksum(std::uint64_t number, std::string_view record, std::string_view body,
-                             std::size_t apart_bytes) {
-  const std::int64_t sum = hash(body, static_cast<std::uint64_t>(hash(record, number)));
-  // An older version's sum, where the body is in the row.
-  return apart_bytes == 0 ? sum : hash({}, static_cast<std::uint64_t>(sum) + apart_bytes);
-}
-
-std::int64_t note_checksum(std::string_view name, std::string_view record) {
-  return hash(record, static_cast<std::uint64_t>(hash(name, 0)));
 }
 
 }  // namespace lanemq::io
