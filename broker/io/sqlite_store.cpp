@@ -7,9 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include "broker/core/base/check.hpp"
 #include "broker/io/failpoint.hpp"
 #include "broker/io/sqlite_schema.hpp"
@@ -21,14 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Bounds of one transaction: every turn in it waits for its one fsync.
-constexpr std::size_t kTransactionWritesMax = 4096;
-constexpr std::size_t kTransactionBytesMax = 8u << 20;
 /// Bodies that are read between two commits.
 constexpr std::size_t kReadsPerCommit = 64;
 constexpr std::size_t kReadBytesPerCommit = 8u << 20;
-/// Writes of committed turns that are kept, to use their memory again.
-constexpr std::size_t kSpareMax = 32;
 /// The pause between two attempts to commit on a full disk.
 constexpr auto kRetryPause = 50ms;
 /// How often the disk's free room is asked for, while there is work or the disk is full.
@@ -57,13 +49,6 @@ std::string text_of(int code) {
 
 }  // namespace
 
-template <class T>
-void SqliteStore::Queue<T>::take(std::vector<T>& incoming) {
-  items.clear();
-  next = 0;
-  items.swap(incoming);
-}
-
 // ---- the loop's thread --------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Store>> SqliteStore::open(const std::string& path, const StoreOptions& options) {
@@ -88,9 +73,7 @@ SqliteStore::SqliteStore(std::string path, std::unique_ptr<sqlite::Database> dat
       checkpoint_pages_(options.checkpoint_pages),
       database_(std::move(database)),
       rows_(std::move(rows)),
-      reserve_(options.disk != nullptr ? *options.disk : disk_of_system_, path_, options.reserve_bytes),
-      signal_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  LANEMQ_CHECK(signal_ >= 0);
+      reserve_(options.disk != nullptr ? *options.disk : disk_of_system_, path_, options.reserve_bytes) {
   sqlite3_wal_hook(
       database_->handle(),
       [](void* store, sqlite3*, const char*, int pages) {
@@ -103,18 +86,13 @@ SqliteStore::SqliteStore(std::string path, std::unique_ptr<sqlite::Database> dat
 
 SqliteStore::~SqliteStore() {
   if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    work_.notify_one();
+    exchange_.end();
     thread_.join();
   }
   // After an error of the disk the log must stay: the next start finds out from it what the file holds. Else
   // the log is now written to the file and removed, so the mark must not claim it.
   if (failed() || mark_.clear() != SQLITE_OK)
     sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-  ::close(signal_);
 }
 
 Result<void> SqliteStore::load(StoreReader& reader) {
@@ -137,26 +115,8 @@ void SqliteStore::start_thread() {
 }
 
 std::uint64_t SqliteStore::submit(core::Writes& writes) {
-  LANEMQ_CHECK(!writes.empty());
-  ++submitted_;
-  if (condition() == StoreCondition::failed) {
-    writes.clear();
-    return submitted_;
-  }
-  start_thread();
-  backlog_bytes_.fetch_add(writes.bytes(), std::memory_order_relaxed);
-  {
-    const std::lock_guard lock(mutex_);
-    core::Writes& place = incoming_.emplace_back();
-    place.swap(writes);
-    if (!spare_.empty()) {
-      writes.swap(spare_.back());
-      spare_.pop_back();
-    }
-    idle_ = false;
-  }
-  work_.notify_one();
-  return submitted_;
+  if (!failed()) start_thread();
+  return exchange_.submit(writes);
 }
 
 void SqliteStore::read(const std::vector<std::uint64_t>& numbers) {
@@ -170,39 +130,7 @@ void SqliteStore::read_results(const std::vector<std::uint64_t>& numbers) {
 void SqliteStore::ask(const std::vector<std::uint64_t>& numbers, bool of_result) {
   if (numbers.empty()) return;
   start_thread();
-  {
-    const std::lock_guard lock(mutex_);
-    for (const std::uint64_t number : numbers)
-      asked_.push_back({.number = number, .after = submitted_, .of_result = of_result});
-  }
-  work_.notify_one();
-}
-
-void SqliteStore::take_bodies(std::vector<StoredBody>& bodies) {
-  const std::lock_guard lock(mutex_);
-  bodies.insert(bodies.end(), std::make_move_iterator(bodies_.begin()),
-                std::make_move_iterator(bodies_.end()));
-  bodies_.clear();
-}
-
-std::string SqliteStore::trouble() const {
-  const std::lock_guard lock(mutex_);
-  return trouble_;
-}
-
-/// Wakes the loop. One wake-up stands for all that happened since the last, since the loop looks at
-/// everything.
-void SqliteStore::signal() {
-  if (signalled_.exchange(true)) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(signal_, &one, sizeof one);
-}
-
-void SqliteStore::clear_signal() {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto taken = ::read(signal_, &count, sizeof count);
-  // After the read: a signal in between is not lost, since the caller looks at everything now.
-  signalled_.exchange(false);
+  exchange_.ask(numbers, of_result);
 }
 
 Result<void> SqliteStore::begin_backup(const std::string& path) {
@@ -210,36 +138,30 @@ Result<void> SqliteStore::begin_backup(const std::string& path) {
   if (condition() == StoreCondition::failed) return failure(ErrorCode::internal, trouble());
   start_thread();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock = exchange_.lock();
     if (backup_runs_)
       return failure(ErrorCode::conflict, "a backup is being written already; wait until it has ended");
     backup_runs_ = true;
     backup_asked_ = path;
   }
-  work_.notify_one();
+  exchange_.wake();
   return {};
 }
 
 std::optional<Result<void>> SqliteStore::take_backup() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock = exchange_.lock();
   return std::exchange(backup_done_, std::nullopt);
-}
-
-void SqliteStore::flush() {
-  std::unique_lock lock(mutex_);
-  // After a failure nobody works on what was submitted.
-  done_.wait(lock, [this] { return idle_ || failed(); });
 }
 
 // ---- the store's thread: what to do next --------------------------------------------------------------
 
 void SqliteStore::run() {
   ask_for_time_slice(std::chrono::nanoseconds(0));  // bulk work: the loop gets its turn first
-  std::unique_lock lock(mutex_);
+  Lock lock = exchange_.lock();
   while (true) {
     wait_for_work(lock);
-    if (may_stop()) break;
-    take_work();
+    if (may_stop(lock)) break;
+    take_work(lock);
     lock.unlock();
     work();
     lock.lock();
@@ -267,47 +189,48 @@ void SqliteStore::work() {
 }
 
 /// Returns when there is something to do, or the disk is to be asked for its room.
-void SqliteStore::wait_for_work(std::unique_lock<std::mutex>& lock) {
+void SqliteStore::wait_for_work(Lock& lock) {
   if (failed() && std::exchange(backup_runs_, false)) {
     backup_.reset();
     backup_done_ = failure(ErrorCode::internal, "the backup was not written: the store has failed");
-    signal();
+    exchange_.signal();
   }
-  idle_ = (writes_.empty() && incoming_.empty()) || stuck_ || failed();
-  if (idle_) done_.notify_all();
-  const auto incoming = [this] { return has_incoming(); };
+  exchange_.set_idle(lock, is_done(lock));
+  const auto incoming = [this, &lock] { return has_incoming(lock); };
   if (can_go_on() || incoming()) return;
-  if (failed()) return work_.wait(lock, incoming);
+  if (failed()) return exchange_.wait(lock, incoming);
   // Others may fill the disk while the store has nothing to do.
   auto until = stuck_ ? retry_at_ : full() ? look_at_ : look_at_ + kIdleLookPause;
   if (untidy_ && !stuck_) until = std::min(until, tidy_at_);
-  work_.wait_until(lock, until, incoming);
+  exchange_.wait_until(lock, until, incoming);
 }
 
-bool SqliteStore::may_stop() const {
-  return stop_ && ((writes_.empty() && incoming_.empty()) || stuck_ || failed());
+bool SqliteStore::may_stop(const Lock& lock) const {
+  return exchange_.ends(lock) && is_done(lock);
+}
+
+/// Whether everything submitted is committed, or cannot be.
+bool SqliteStore::is_done(const Lock& lock) const {
+  return (writes_.empty() && !exchange_.has_turns(lock)) || stuck_ || failed();
 }
 
 /// Whether the loop has submitted something that can be taken.
-bool SqliteStore::has_incoming() const {
-  if (stop_) return true;
+bool SqliteStore::has_incoming(const Lock& lock) const {
+  if (exchange_.ends(lock)) return true;
   if (failed()) return false;
-  return (!incoming_.empty() && writes_.empty()) || (!asked_.empty() && asks_.empty()) || backup_asked_;
+  return (exchange_.has_turns(lock) && writes_.empty()) || (exchange_.has_asks(lock) && asks_.empty()) ||
+         backup_asked_;
 }
 
 /// Whether some of the taken work can be done now.
 bool SqliteStore::can_go_on() const {
   if (failed()) return false;
-  return (!writes_.empty() && !stuck_) || (!asks_.empty() && can_read(asks_.items[asks_.next])) || backup_;
+  return (!writes_.empty() && !stuck_) || (!asks_.empty() && can_read(asks_.front())) || backup_;
 }
 
-void SqliteStore::take_work() {
-  if (writes_.empty()) {
-    for (core::Writes& writes : writes_.items)
-      if (spare_.size() < kSpareMax) spare_.emplace_back().swap(writes);
-    writes_.take(incoming_);
-  }
-  if (asks_.empty()) asks_.take(asked_);
+void SqliteStore::take_work(const Lock& lock) {
+  if (writes_.empty()) exchange_.take(lock, writes_);
+  if (asks_.empty()) exchange_.take(lock, asks_);
   if (!backup_) backup_wanted_ = std::exchange(backup_asked_, std::nullopt);
 }
 
@@ -315,23 +238,12 @@ void SqliteStore::take_work() {
 
 void SqliteStore::commit_next() {
   if (writes_.empty() || (stuck_ && Clock::now() < retry_at_)) return;
-  const std::size_t count = next_transaction();
+  // On a full disk only one turn: a small one may still fit.
+  const std::size_t count = full() ? 1 : turns_of_transaction(writes_);
   if (const auto done = commit(count); done)
     committed_now(count);
   else
     not_committed(done.error());
-}
-
-/// Turns in the next transaction. On a full disk only one: a small one may still fit.
-std::size_t SqliteStore::next_transaction() const {
-  std::size_t count = 0, writes = 0, bytes = 0;
-  for (std::size_t at = writes_.next; at < writes_.items.size(); ++at) {
-    writes += writes_.items[at].size();
-    bytes += writes_.items[at].bytes();
-    if (count > 0 && (full() || writes > kTransactionWritesMax || bytes > kTransactionBytesMax)) break;
-    ++count;
-  }
-  return count;
 }
 
 sqlite::Outcome<void> SqliteStore::commit(std::size_t count) {
@@ -349,15 +261,8 @@ void SqliteStore::committed_now(std::size_t count) {
   reached(Failpoint::store_after_commit);
   mark_log();
   if (failed()) return;
-  committed_.fetch_add(count, std::memory_order_release);
-  signal();
   stuck_ = false;
-  for (std::size_t i = 0; i < count; ++i) {
-    core::Writes& writes = writes_.items[writes_.next++];
-    backlog_bytes_.fetch_sub(writes.bytes(), std::memory_order_relaxed);
-    written_ += writes.bytes();
-    writes.clear();
-  }
+  written_ += exchange_.committed_now(writes_, count);
   commit_at_ = Clock::now();
   if (!untidy_) tidy_at_ = commit_at_ + kIdleAfter;
   untidy_ = true;
@@ -445,7 +350,7 @@ void SqliteStore::tidy() {
 
 /// A body is read as of what was submitted before the request.
 bool SqliteStore::can_read(const Asked& asked) const {
-  return asked.after <= committed_.load(std::memory_order_relaxed);
+  return asked.after <= exchange_.committed();
 }
 
 sqlite::Outcome<StoredBody> SqliteStore::read_one(const Asked& asked) {
@@ -467,7 +372,7 @@ sqlite::Outcome<StoredBody> SqliteStore::read_one(const Asked& asked) {
 void SqliteStore::read_bodies() {
   std::size_t bytes = 0;
   while (found_.size() < kReadsPerCommit && bytes < kReadBytesPerCommit && !asks_.empty() && !failed()) {
-    const Asked& asked = asks_.items[asks_.next];
+    const Asked& asked = asks_.front();
     // A full disk may not commit for long. A job that is in the file can be read all the same.
     if (!can_read(asked) && !stuck_) break;
     auto found = read_one(asked);
@@ -478,14 +383,7 @@ void SqliteStore::read_bodies() {
     found_.push_back(std::move(*found));
     ++asks_.next;
   }
-  if (found_.empty()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    bodies_.insert(bodies_.end(), std::make_move_iterator(found_.begin()),
-                   std::make_move_iterator(found_.end()));
-  }
-  found_.clear();
-  signal();
+  exchange_.give(found_);
 }
 
 void SqliteStore::begin_asked_backup() {
@@ -507,11 +405,11 @@ void SqliteStore::step_backup() {
 void SqliteStore::end_backup(Result<void> how) {
   backup_.reset();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock = exchange_.lock();
     backup_runs_ = false;
     backup_done_ = std::move(how);
   }
-  signal();
+  exchange_.signal();
 }
 
 // ---- the store's thread: how it is --------------------------------------------------------------------
@@ -547,39 +445,25 @@ void SqliteStore::look_at_disk() {
 }
 
 void SqliteStore::set_full(const std::string& why) {
-  {
-    const std::lock_guard lock(mutex_);
-    trouble_ =
-        "the store " + path_ + " is full: " + why +
-        "; running jobs may finish, new ones are taken again when there is room: free some of the disk";
-  }
-  if (condition_.exchange(StoreCondition::full) == StoreCondition::full) return;
-  tidy_at_ = Clock::now();
-  signal();
+  if (exchange_.set_condition(StoreCondition::full, "the store " + path_ + " is full: " + why +
+                                                        "; running jobs may finish, new ones are taken "
+                                                        "again when there is room: free some of the disk"))
+    tidy_at_ = Clock::now();
 }
 
 void SqliteStore::set_good() {
-  condition_ = StoreCondition::good;
-  {
-    const std::lock_guard lock(mutex_);
-    trouble_.clear();
-  }
-  signal();
+  exchange_.set_condition(StoreCondition::good, {});
 }
 
 void SqliteStore::fail(const std::string& while_doing, const sqlite::Fault& fault) {
   const bool damaged = fault.kind() == SQLITE_CORRUPT || fault.kind() == SQLITE_NOTADB;
-  {
-    const std::lock_guard lock(mutex_);
-    trouble_ =
-        "the store " + path_ + " has failed " + while_doing + ": " + fault.message +
-        "; nothing is committed any more. " +
-        (damaged ? "Stop the broker, then " + what_to_do_when_damaged(path_)
-                 : "Look at the disk and the system's log, then start the broker again: it goes on with "
-                   "what is on the disk");
-  }
-  condition_ = StoreCondition::failed;
-  signal();
+  exchange_.set_condition(
+      StoreCondition::failed,
+      "the store " + path_ + " has failed " + while_doing + ": " + fault.message +
+          "; nothing is committed any more. " +
+          (damaged ? "Stop the broker, then " + what_to_do_when_damaged(path_)
+                   : "Look at the disk and the system's log, then start the broker again: it goes on with "
+                     "what is on the disk"));
 }
 
 }  // namespace lanemq::io

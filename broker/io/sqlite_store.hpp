@@ -3,10 +3,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -17,6 +15,7 @@
 #include "broker/io/sqlite_backup.hpp"
 #include "broker/io/sqlite_rows.hpp"
 #include "broker/io/store.hpp"
+#include "broker/io/store_exchange.hpp"
 #include "common/sqlite/database.hpp"
 
 namespace lanemq::io {
@@ -44,59 +43,44 @@ class SqliteStore final : public Store {
   bool durable() const override { return true; }
   Result<void> load(StoreReader& reader) override;
   std::uint64_t submit(core::Writes& writes) override;
-  std::uint64_t committed() const override { return committed_.load(std::memory_order_acquire); }
-  std::size_t backlog_bytes() const override { return backlog_bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t committed() const override { return exchange_.committed(); }
+  std::size_t backlog_bytes() const override { return exchange_.backlog_bytes(); }
   void read(const std::vector<std::uint64_t>& numbers) override;
   void read_results(const std::vector<std::uint64_t>& numbers) override;
-  void take_bodies(std::vector<StoredBody>& bodies) override;
+  void take_bodies(std::vector<StoredBody>& bodies) override { exchange_.take_bodies(bodies); }
   std::uint64_t pulse() const override { return pulse_.load(std::memory_order_relaxed); }
-  StoreCondition condition() const override { return condition_.load(std::memory_order_acquire); }
-  std::string trouble() const override;
-  int descriptor() const override { return signal_; }
-  void clear_signal() override;
+  StoreCondition condition() const override { return exchange_.condition(); }
+  std::string trouble() const override { return exchange_.trouble(); }
+  int descriptor() const override { return exchange_.descriptor(); }
+  void clear_signal() override { exchange_.clear_signal(); }
   Result<void> begin_backup(const std::string& path) override;
   std::optional<Result<void>> take_backup() override;
-  void flush() override;
+  void flush() override { exchange_.flush(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = StoreExchange::Clock;
+  using Lock = StoreExchange::Lock;
+  using Asked = StoreExchange::Asked;
   static constexpr std::uint64_t kFreeUnknown = UINT64_MAX;
-  /// A body or result to read once everything up to `ticket` is committed.
-  struct Asked {
-    std::uint64_t number;
-    std::uint64_t after;
-    bool of_result = false;
-  };
-  /// Work that the store's thread has taken, in order; used up from the front.
-  template <class T>
-  struct Queue {
-    std::vector<T> items;
-    std::size_t next = 0;
-
-    bool empty() const { return next == items.size(); }
-    /// Takes all of `incoming`. Where nothing was left `incoming` gets this one's memory.
-    void take(std::vector<T>& incoming);
-  };
 
   SqliteStore(std::string path, std::unique_ptr<sqlite::Database> database, StoreRows rows,
               const StoreOptions& options);
   void start_thread();
-  void signal();
+  void ask(const std::vector<std::uint64_t>& numbers, bool of_result);
 
   // ---- the store's thread ----
   void run();
-  void wait_for_work(std::unique_lock<std::mutex>& lock);
-  bool may_stop() const;
-  bool has_incoming() const;
+  void wait_for_work(Lock& lock);
+  bool may_stop(const Lock& lock) const;
+  bool is_done(const Lock& lock) const;
+  bool has_incoming(const Lock& lock) const;
   bool can_go_on() const;
-  void take_work();
+  void take_work(const Lock& lock);
   void work();
   void commit_next();
-  std::size_t next_transaction() const;
   sqlite::Outcome<void> commit(std::size_t count);
   void committed_now(std::size_t count);
   void not_committed(const sqlite::Fault& fault);
-  void ask(const std::vector<std::uint64_t>& numbers, bool of_result);
   sqlite::Outcome<StoredBody> read_one(const Asked& asked);
   void read_bodies();
   bool can_read(const Asked& asked) const;
@@ -111,8 +95,8 @@ class SqliteStore final : public Store {
   void set_full(const std::string& why);
   void set_good();
   void fail(const std::string& while_doing, const sqlite::Fault& fault);
-  bool failed() const { return condition_.load(std::memory_order_relaxed) == StoreCondition::failed; }
-  bool full() const { return condition_.load(std::memory_order_relaxed) == StoreCondition::full; }
+  bool failed() const { return exchange_.is(StoreCondition::failed); }
+  bool full() const { return exchange_.is(StoreCondition::full); }
 
   const std::string path_;
   const int checkpoint_pages_;
@@ -121,36 +105,22 @@ class SqliteStore final : public Store {
   StoreRows rows_;
   DiskReserve reserve_;
   LogMark mark_;
-  const int signal_;  ///< an eventfd
+  StoreExchange exchange_;
   std::thread thread_;
 
   // Written by the store's thread, read by the loop's.
-  std::atomic<std::uint64_t> committed_{0};
-  std::atomic<StoreCondition> condition_{StoreCondition::good};
-  std::atomic<std::size_t> backlog_bytes_{0};
   std::atomic<std::uint64_t> pulse_{0};
   std::atomic<std::uint64_t> file_bytes_{0};
   std::atomic<std::uint64_t> free_bytes_{kFreeUnknown};
-  std::atomic<bool> signalled_{false};
-  std::uint64_t submitted_ = 0;  ///< of the loop's thread
 
-  // Shared; under the mutex.
-  mutable std::mutex mutex_;
-  std::condition_variable work_, done_;
-  std::vector<core::Writes> incoming_;
-  std::vector<core::Writes> spare_;  ///< empty, kept for their memory
-  std::vector<Asked> asked_;
-  std::vector<StoredBody> bodies_;
-  std::string trouble_;
+  // Under the exchange's lock.
   std::optional<std::string> backup_asked_;
   std::optional<Result<void>> backup_done_;
   bool backup_runs_ = false;
-  bool idle_ = true;  ///< everything submitted is committed, or cannot be
-  bool stop_ = false;
 
   // Of the store's thread alone.
-  Queue<core::Writes> writes_;
-  Queue<Asked> asks_;
+  StoreExchange::Queue<core::Writes> writes_;
+  StoreExchange::Queue<Asked> asks_;
   std::vector<StoredBody> found_;
   std::optional<std::string> backup_wanted_;
   std::optional<SqliteBackup> backup_;
