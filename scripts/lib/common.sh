@@ -11,8 +11,8 @@ die() { say "$(basename "$0"): $*"; exit 1; }
 # larger: scripts/examples --all); what makes packages; what only lint and fuzzing need.
 packages_build="cmake ninja-build g++ ccache pkg-config libzmq3-dev cppzmq-dev libmsgpack-cxx-dev libboost-dev
   libexpected-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libcurl4-openssl-dev libabsl-dev
-  libxxhash-dev libjemalloc-dev libsqlite3-dev libssl-dev libjs-dygraphs prometheus-cpp-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev"
-packages_test="chromium python3 python3-zmq python3-msgpack mypy curl openssl systemd scdoc mandoc zsh fish iproute2 prometheus prometheus-alertmanager"
+  libxxhash-dev libjemalloc-dev libsqlite3-dev libpq-dev libssl-dev libjs-dygraphs prometheus-cpp-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev"
+packages_test="chromium python3 python3-zmq python3-msgpack mypy curl openssl systemd scdoc mandoc zsh fish iproute2 postgresql prometheus prometheus-alertmanager"
 packages_examples="gcc make libzmq5 libmsgpack-dev luajit lua-messagepack perl libzmq-ffi-perl libdata-messagepack-perl
   php-cli php-zmq php-msgpack ruby ruby-ffi-rzmq ruby-msgpack"
 packages_package="python3 scdoc dpkg-dev file"

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <sys/types.h>
+
+#include "tests/support/temporary_directory.hpp"
+
+namespace lanemq::test {
+
+/// A PostgreSQL server of the tests' own, in a folder that goes with it, reached by a socket in there. It
+/// does not sync: what a test looks at is what other sessions see. Run as root it belongs to `nobody`, since
+/// PostgreSQL refuses root.
+class PostgresServer {
+ public:
+  /// Starts it. Throws std::runtime_error where there are no programs of PostgreSQL.
+  PostgresServer();
+  ~PostgresServer();
+  PostgresServer(const PostgresServer&) = delete;
+  PostgresServer& operator=(const PostgresServer&) = delete;
+
+  /// How libpq reaches it.
+  std::string conninfo() const;
+  /// Ends it as a crash does, and starts it again.
+  void crash_and_start();
+  /// Stops and continues all of its processes.
+  void stop_processes();
+  void continue_processes();
+
+  /// One for all tests of a program, started by the first that asks.
+  static PostgresServer& shared();
+
+ private:
+  void start();
+  void kill_all(int signal) const;
+
+  const TemporaryDirectory folder_;
+  pid_t process_ = -1;  ///< leads a group of its own
+};
+
+}  // namespace lanemq::test
