@@ -21,6 +21,9 @@ struct Config {
   admin::HttpOptions http;
   std::string store;  ///< empty: io::default_store()
   std::size_t store_reserve = io::StoreOptions{}.reserve_bytes;
+  std::string store_schema = io::StoreOptions{}.schema;
+  core::Duration store_lease = io::StoreOptions{}.lease;
+  std::string instance;  ///< empty: the machine's name
   log::Level log_level = log::Level::info;
   log::Format log_format = log::Format::text;
   bool insecure = false;

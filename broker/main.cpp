@@ -5,7 +5,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <string_view>
 
+#include <limits.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -17,6 +20,7 @@
 #include "broker/config.hpp"
 #include "broker/config/key_files.hpp"
 #include "broker/http/admin_http.hpp"
+#include "broker/io/instance_lock.hpp"
 #include "broker/io/plugins/broker_plugin.hpp"
 #include "broker/io/server.hpp"
 #include "broker/io/store_check.hpp"
@@ -212,15 +216,51 @@ lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& 
   throw lanemq::io::StoreError(error.message);
 }
 
+std::string instance_of(const Config& config) {
+  if (!config.instance.empty()) return config.instance;
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "broker";
+}
+
 /// The store's options, with the default store of this user or service where none is named.
 StoreOptions store_options(const Config& config) {
-  StoreOptions options{.specification = config.store, .reserve_bytes = config.store_reserve};
+  StoreOptions options{.specification = config.store,
+                       .reserve_bytes = config.store_reserve,
+                       .schema = config.store_schema,
+                       .instance = instance_of(config),
+                       .lease = std::chrono::duration_cast<std::chrono::milliseconds>(config.store_lease)};
   if (!options.specification.empty()) return options;
   const auto place = lanemq::io::default_store(lanemq::io::read_state_folders());
   if (!place) refuse_store(place.error());
   options.specification = *place;
   return options;
 }
+
+/// What the broker does while another one owns its store: says why, and ends when it is told to.
+class StoreWait {
+ public:
+  StoreWait(int signals, lanemq::service::Notifier& notifier) : signals_(signals), notifier_(notifier) {}
+
+  /// Pauses. False: a signal has said to end.
+  bool go_on(std::string_view why) {
+    constexpr int kPauseMs = 500;
+    if (why != why_) {
+      why_ = why;
+      lanemq::log::event(lanemq::log::Level::info, "store.waits", {{"reason", why_}});
+    }
+    // A candidate starts for as long as the owner lives.
+    notifier_.extend(kOpeningMax, "waits for its store: " + why_);
+    pollfd ready{.fd = signals_, .events = POLLIN, .revents = 0};
+    if (poll(&ready, 1, kPauseMs) <= 0) return true;
+    signalfd_siginfo signal{};
+    return read(signals_, &signal, sizeof signal) != sizeof signal || signal.ssi_signo == SIGHUP;
+  }
+
+ private:
+  const int signals_;
+  lanemq::service::Notifier& notifier_;
+  std::string why_;
+};
 
 void make_store_folder(const Config& config, const StoreOptions& options) {
   if (!config.store.empty()) return;
@@ -380,15 +420,21 @@ std::unique_ptr<AdminHttp> start_http(const Config& config, lanemq::io::Server& 
 int serve(Config config, const std::function<Config()>& read_again) {
   try_plugins(config);
   settle_endpoints(config);
-  const StoreOptions options = store_options(config);
+  StoreOptions options = store_options(config);
+  const auto lock = lanemq::io::lock_instance(options);
+  if (!lock) refuse_store(lock.error());
+  options.alone = lock->has_value();
+  const int signals = loop_signals();
   lanemq::service::Notifier notifier(process_environment);
+  StoreWait wait(signals, notifier);
+  options.waiting = [&wait](std::string_view why) { return wait.go_on(why); };
   // A log that a crash has left is written to the store when that is opened.
   notifier.extend(kOpeningMax, "opens the store");
   make_store_folder(config, options);
   auto store = lanemq::io::open_store(options);
   if (!store) refuse_store(store.error());
+  if (*store == nullptr) return 0;  // told to end before it owned the store
   raise_descriptor_limit();
-  const int signals = loop_signals();
   // libzmq makes routing ids with rand(): they must not be guessable.
   std::srand(static_cast<unsigned>(entropy()));
 

@@ -55,7 +55,9 @@ const settings::Options<Config>& option_table() {
             "their lanes.",
             &Config::http, &admin::HttpOptions::metrics_clients),
       text("store", "store",
-           "Where accepted jobs are kept: sqlite:PATH (a file), or memory (they end with the broker).",
+           "Where accepted jobs are kept: sqlite:PATH (a file), postgres:CONNINFO (tables of PostgreSQL, "
+           "which "
+           "another broker goes on with), or memory (they end with the broker).",
            &Config::store)
           .when_empty("lanemq.db in $STATE_DIRECTORY, else in ${XDG_STATE_HOME:-~/.local/state}/lanemq"),
       size("store_reserve", {0, kCountMax},
@@ -65,6 +67,15 @@ const settings::Options<Config>& option_table() {
       size("store_backlog_max", {0, kCountMax},
            "Bytes that may wait for the store's disk; beyond them what would wait too is refused.",
            &Config::server, &io::ServerOptions::store_backlog_max),
+      text("store_schema", "schema", "The schema of PostgreSQL that has the store's tables.",
+           &Config::store_schema),
+      duration("store_lease", {std::chrono::seconds(3), std::chrono::hours(1)},
+               "A broker that owns a store in PostgreSQL and has committed nothing for so long is taken for "
+               "dead, and one that waits goes on in its place.",
+               &Config::store_lease),
+      text("instance", "name", "This broker's name among those that wait for one store in PostgreSQL.",
+           &Config::instance)
+          .when_empty("the machine's name"),
       settings::rows::otlp(&Config::server, &io::ServerOptions::otlp),
       settings::rows::log_level(&Config::log_level),
       settings::rows::log_format(&Config::log_format),

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,11 +73,20 @@ struct OptionChange {
 
 /// Options of a store.
 struct StoreOptions {
-  std::string specification;              ///< `memory` or `sqlite:PATH`
+  std::string specification;              ///< `memory`, `sqlite:PATH` or `postgres:CONNINFO`
   std::size_t reserve_bytes = 64u << 20;  ///< of disk, kept back so that running work can finish
   int checkpoint_pages = 1000;            ///< pages in the log, after which it is written to the file
   std::string vfs{};     ///< tests: the name of SQLite's file system layer; empty: the system's
   Disk* disk = nullptr;  ///< tests: free room instead of the system's; outlives the store
+
+  // Of PostgreSQL, where one of several brokers owns the store.
+  std::string schema = "lanemq";  ///< of the tables
+  std::string instance{};         ///< this broker's name; no two that are alive have one name
+  bool alone = false;             ///< no other process has the instance: an owner of that name is dead
+  std::chrono::milliseconds lease{5000};  ///< an owner that commits nothing for so long is taken for dead
+  /// Called while another broker owns the store or the database is not reached, with the reason. It pauses,
+  /// and returns whether to go on waiting. Empty: waits for as long as it takes.
+  std::function<bool(std::string_view why)> waiting{};
 };
 
 }  // namespace lanemq::io

@@ -274,7 +274,7 @@ void Server::note_standstill(core::Duration expected) {
 void Server::read_store(core::TimePoint now) {
   if (!store_watch_.tell_condition(now)) {
     // Disk and memory may differ now: the next start goes by the disk.
-    exit_code_ = kExitStoreFailed;
+    exit_code_ = store_->condition() == StoreCondition::deposed ? kExitDeposed : kExitStoreFailed;
     stop_now_ = true;
     service_watch_.stopping(core::Duration::zero());
     return;
@@ -310,7 +310,7 @@ void Server::take_signals(core::TimePoint now) {
 
 bool Server::over(core::TimePoint now) {
   if (!stop_at_ && !stop_now_) return false;
-  if (exit_code_ == kExitStoreFailed) return true;
+  if (exit_code_ == kExitStoreFailed || exit_code_ == kExitDeposed) return true;
   if (!broker_.drained() && !stop_now_ && now < *stop_at_) return false;
   const std::size_t given_up = broker_.running();
   broker_.give_up_running(now);

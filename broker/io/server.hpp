@@ -29,6 +29,8 @@ namespace lanemq::io {
 
 /// Server::run() returns this when the store has failed (sysexits(3), EX_IOERR).
 inline constexpr int kExitStoreFailed = 74;
+/// Its exit code after another broker has taken the store over.
+inline constexpr int kExitDeposed = 75;
 
 /// The store's content cannot be restored.
 struct StoreError : std::runtime_error {

@@ -62,6 +62,7 @@ std::string ServiceWatch::status() const {
                      " run; workers: " + std::to_string(broker_.workers().size());
   if (store_.condition() == StoreCondition::full) text += "; the disk is full";
   if (store_.condition() == StoreCondition::failed) text += "; the store has failed";
+  if (store_.condition() == StoreCondition::deposed) text += "; another broker owns the store";
   if (store_watch_.stalled()) text += "; the disk does not answer";
   if (stops_) text += "; stops";
   if (reload_refused_) text += "; its last reload was refused, see the log";

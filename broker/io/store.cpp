@@ -7,8 +7,27 @@
 
 #include "broker/io/memory_store.hpp"
 #include "broker/io/sqlite_store.hpp"
+#ifdef LANEMQ_HAS_POSTGRES
+#include "broker/io/postgres/postgres_store.hpp"
+#endif
 
 namespace lanemq::io {
+namespace {
+
+constexpr std::string_view kPostgres = "postgres:";
+
+Result<std::unique_ptr<Store>> open_postgres([[maybe_unused]] const std::string& conninfo,
+                                             [[maybe_unused]] const StoreOptions& options) {
+#ifdef LANEMQ_HAS_POSTGRES
+  return PostgresStore::open(conninfo, options);
+#else
+  return failure(
+      ErrorCode::bad_request,
+      "this broker was built without PostgreSQL (LANEMQ_POSTGRES); name another store, as sqlite:PATH");
+#endif
+}
+
+}  // namespace
 
 std::optional<std::string> path_of_store(const StoreOptions& options) {
   constexpr std::string_view kSqlite = "sqlite:";
@@ -21,12 +40,18 @@ std::optional<std::string> path_of_store(const StoreOptions& options) {
   return why ? path : real.string();
 }
 
+bool has_owners(const StoreOptions& options) {
+  return options.specification.starts_with(kPostgres);
+}
+
 Result<std::unique_ptr<Store>> open_store(const StoreOptions& options) {
   if (options.specification == "memory") return std::make_unique<MemoryStore>();
   if (const auto path = path_of_store(options)) return SqliteStore::open(*path, options);
+  if (has_owners(options)) return open_postgres(options.specification.substr(kPostgres.size()), options);
   return failure(ErrorCode::bad_request,
                  "store \"" + options.specification +
-                     "\" is not known; write sqlite:PATH, or memory (jobs end with the broker)");
+                     "\" is not known; write sqlite:PATH, postgres:CONNINFO, or memory "
+                     "(jobs end with the broker)");
 }
 
 }  // namespace lanemq::io

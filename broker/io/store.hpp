@@ -21,9 +21,15 @@ namespace lanemq::io {
 /// The condition of a store.
 enum class StoreCondition : std::uint8_t {
   good,
-  full,    ///< no room for new jobs; running ones may finish. Ends when there is room.
-  failed,  ///< disk and memory may differ: nothing is committed any more
+  full,     ///< no room for new jobs; running ones may finish. Ends when there is room.
+  failed,   ///< disk and memory may differ: nothing is committed any more
+  deposed,  ///< another broker owns the store: nothing is committed by this one any more
 };
+
+/// Whether nothing is committed any more, for good.
+constexpr bool is_over(StoreCondition condition) {
+  return condition == StoreCondition::failed || condition == StoreCondition::deposed;
+}
 
 /// The room of a store.
 struct StoreRoom {
@@ -110,8 +116,11 @@ class Store {
 /// target. None: a memory store.
 std::optional<std::string> path_of_store(const StoreOptions& options);
 
+/// Whether several brokers may wait for this store, of which one owns it.
+bool has_owners(const StoreOptions& options);
+
 /// Opens the store that the specification names. An error says which are known (bad_request), or why it
-/// cannot be opened and what to do.
+/// cannot be opened and what to do. Null: `options.waiting` did not want to wait any longer.
 Result<std::unique_ptr<Store>> open_store(const StoreOptions& options);
 
 }  // namespace lanemq::io

@@ -29,7 +29,7 @@ std::string StoreExchange::trouble() const {
 std::uint64_t StoreExchange::submit(core::Writes& writes) {
   LANEMQ_CHECK(!writes.empty());
   ++submitted_;
-  if (condition() == StoreCondition::failed) {
+  if (over()) {
     writes.clear();
     return submitted_;
   }
@@ -74,7 +74,7 @@ void StoreExchange::clear_signal() {
 void StoreExchange::flush() {
   Lock held = lock();
   // After a failure nobody works on what was submitted.
-  done_.wait(held, [this] { return shared_.idle || is(StoreCondition::failed); });
+  done_.wait(held, [this] { return shared_.idle || over(); });
 }
 
 void StoreExchange::end() {
@@ -139,7 +139,7 @@ void StoreExchange::give(std::vector<StoredBody>& found) {
 bool StoreExchange::set_condition(StoreCondition condition, std::string trouble) {
   {
     const Lock held = lock();
-    if (is(StoreCondition::failed)) return false;
+    if (over()) return false;
     shared_.trouble = std::move(trouble);
     if (condition_.exchange(condition) == condition) return false;
   }

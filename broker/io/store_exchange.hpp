@@ -54,6 +54,8 @@ class StoreExchange {
   std::size_t backlog_bytes() const { return backlog_bytes_.load(std::memory_order_relaxed); }
   StoreCondition condition() const { return condition_.load(std::memory_order_acquire); }
   bool is(StoreCondition condition) const { return condition_.load(std::memory_order_relaxed) == condition; }
+  /// Whether nothing is committed any more.
+  bool over() const { return is_over(condition()); }
   std::string trouble() const;
   /// Whoever holds it may also guard with it what a store hands its threads beside this.
   [[nodiscard]] Lock lock() const { return Lock(mutex_); }
@@ -104,8 +106,8 @@ class StoreExchange {
   /// Gives the loop what was read, if anything was, and leaves `found` empty.
   void give(std::vector<StoredBody>& found);
   /// Sets the condition and what people are told of it, in one. Tells the loop and the store's threads where
-  /// the condition is another than before, and returns whether it is. `failed` is for good: the first that
-  /// sets it says why, and what comes later changes nothing.
+  /// the condition is another than before, and returns whether it is. `failed` and `deposed` are for good:
+  /// the first that sets it says why, and what comes later changes nothing.
   bool set_condition(StoreCondition condition, std::string trouble);
   /// Wakes the loop, after a change of what it looks at. One wake-up stands for all that happened since the
   /// last, since the loop looks at everything.

@@ -38,16 +38,19 @@ bool StoreWatch::tell_condition(core::TimePoint now) {
   if (condition == StoreCondition::good) {
     log::event(log::Level::info, "store.good", {{"store", store_.name()}});
   } else {
-    log::event(log::Level::error, condition == StoreCondition::full ? "store.full" : "store.failed",
-               {{"store", store_.name()}, {"reason", store_.trouble()}});
+    const char* const event = condition == StoreCondition::full      ? "store.full"
+                              : condition == StoreCondition::deposed ? "store.deposed"
+                                                                     : "store.failed";
+    log::event(log::Level::error, event, {{"store", store_.name()}, {"reason", store_.trouble()}});
   }
-  if (condition == StoreCondition::failed) return false;
+  if (is_over(condition)) return false;
   broker_.handle(core::StoreFull{condition == StoreCondition::full}, now);
   return true;
 }
 
 std::string_view StoreWatch::state() const {
   if (condition_ == StoreCondition::failed) return "failed";
+  if (condition_ == StoreCondition::deposed) return "deposed";
   if (condition_ == StoreCondition::full) return "full";
   if (stalled_) return "stalled";
   return behind_ ? "behind" : "good";

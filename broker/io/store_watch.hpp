@@ -29,10 +29,12 @@ class StoreWatch {
   void tell_behind(core::TimePoint now);
   /// Tells the core whether the disk stands still.
   void tell_stalled(core::TimePoint now);
-  /// Tells the core whether the disk has room. False: the store has failed, and the broker must end.
+  /// Tells the core whether the disk has room. False: the store has failed or has another owner, and the
+  /// broker must end.
   bool tell_condition(core::TimePoint now);
   bool stalled() const { return stalled_; }
-  /// The store's state for the statistics: `good`, `behind`, `stalled`, `full` or `failed`.
+  /// The store's state for the statistics: `good`, `behind`, `stalled`, `full`, `failed` or
+  /// `deposed`.
   std::string_view state() const;
   std::string_view kind() const { return store_.name(); }
   std::optional<StoreRoom> room() const { return store_.disk_room(); }

@@ -142,10 +142,7 @@ bool wait_for_signal(io::Store& store) {
 }
 
 bool wait_for(io::Store& store, std::uint64_t ticket) {
-  return wait_until(store,
-                    [&] {
-                      return store.committed() >= ticket || store.condition() == io::StoreCondition::failed;
-                    }) &&
+  return wait_until(store, [&] { return store.committed() >= ticket || io::is_over(store.condition()); }) &&
          store.committed() >= ticket;
 }
 
@@ -159,7 +156,7 @@ std::vector<io::StoredBody> take_bodies(io::Store& store, std::size_t count) {
   std::vector<io::StoredBody> bodies;
   wait_until(store, [&] {
     store.take_bodies(bodies);
-    return bodies.size() >= count || store.condition() == io::StoreCondition::failed;
+    return bodies.size() >= count || io::is_over(store.condition());
   });
   return bodies;
 }
@@ -185,7 +182,7 @@ Result<StoreContent> content_of(io::Store& store) {
       return failure(ErrorCode::internal, "a result without its body, or of another record");
     content.results[result.number].body = result.body->bytes();
   }
-  if (store.condition() == io::StoreCondition::failed) return failure(ErrorCode::internal, store.trouble());
+  if (io::is_over(store.condition())) return failure(ErrorCode::internal, store.trouble());
   return content;
 }
 

@@ -97,55 +97,6 @@ TEST_F(SqliteStore, has_a_pulse_that_stays_odd_while_the_disk_holds_it_up) {
   EXPECT_GT(store->pulse(), held_up);
 }
 
-TEST_F(SqliteStore, gives_back_every_kind_of_write_after_a_restart) {
-  StoreContent expected;
-  std::vector<Turn> turns;
-  turns.emplace_back()
-      .insert_job(1, {"waits", "record 1", kSmall})
-      .insert_job(2, {"waits", "record 2", kLarge})
-      .insert_job(3, {"waits", "record 3", ""})
-      .insert_job(4, {"", "", std::string(1024, 'x')})
-      .insert_job(5, {"waits", std::string("\0\xff", 2), std::string(1025, 'y')})
-      .put_note("group g", "over")
-      .put_note("budgets", "full");
-  turns.emplace_back()
-      .update_job(1, "runs")
-      .rename_job(2, 20, "again")
-      .rename_job(3, 30, "again")
-      .erase_job(4)
-      .insert_result(1, {"done", kLarge})
-      .insert_result(7, {"", ""})
-      .put_note("budgets", "half")
-      .put_note("", "");
-  turns.emplace_back().erase_note("group g").erase_result(7).erase_job(5).insert_job((1ull << 63) - 1,
-                                                                                     {"s", "r", "b"});
-  {
-    const auto store = open(path_);
-    for (Turn& turn : turns) {
-      turn.apply(expected);
-      store->submit(turn.writes());
-    }
-    store->flush();
-    EXPECT_EQ(store->committed(), 3u);
-    EXPECT_EQ(store->backlog_bytes(), 0u);
-  }
-
-  const auto store = open(path_);
-  const auto content = content_of(*store);
-
-  ASSERT_TRUE(content.has_value()) << content.error().message;
-  EXPECT_EQ(*content, expected);
-}
-
-TEST_F(SqliteStore, says_that_what_it_commits_outlives_a_crash) {
-  const auto store = open(path_);
-
-  EXPECT_TRUE(store->durable());
-  EXPECT_EQ(store->name(), "sqlite");
-  EXPECT_EQ(store->condition(), StoreCondition::good);
-  EXPECT_EQ(store->trouble(), "");
-}
-
 TEST_F(SqliteStore, keeps_the_file_from_others) {
   const auto store = open(path_);
   struct stat file {};
@@ -153,16 +104,6 @@ TEST_F(SqliteStore, keeps_the_file_from_others) {
   ASSERT_EQ(stat(path_.c_str(), &file), 0);
 
   EXPECT_EQ(file.st_mode & 0777, 0600);
-}
-
-TEST_F(SqliteStore, gives_tickets_in_order_and_tells_of_commits_by_its_descriptor) {
-  const auto store = open(path_);
-
-  EXPECT_EQ(submit(*store, Turn().put_note("a", "1")), 1u);
-  EXPECT_TRUE(wait_for(*store, std::uint64_t{1}));
-  EXPECT_EQ(submit(*store, Turn().put_note("a", "2")), 2u);
-  EXPECT_EQ(submit(*store, Turn().put_note("a", "3")), 3u);
-  EXPECT_TRUE(wait_for(*store, std::uint64_t{3}));
 }
 
 TEST_F(SqliteStore, commits_what_queued_up_meanwhile_in_one_transaction) {
@@ -237,22 +178,6 @@ TEST_F(SqliteStore, gives_the_memory_of_a_turn_back_to_be_used_again) {
   }
 
   EXPECT_TRUE(seen);
-}
-
-TEST_F(SqliteStore, reads_a_body_as_it_is_after_what_was_submitted_before) {
-  const auto store = open(path_);
-  submit(*store, Turn().insert_job(1, {"", "r", kSmall}).insert_job(2, {"", "r", kLarge}));
-  submit(*store, Turn().rename_job(2, 3, "s"));
-  submit(*store, Turn().erase_job(1));
-
-  const auto bodies = test::read_bodies(*store, {1, 2, 3});
-
-  ASSERT_EQ(bodies.size(), 3u);
-  EXPECT_EQ(bodies[0].number, 1u);
-  EXPECT_FALSE(bodies[0].body.has_value());
-  EXPECT_FALSE(bodies[1].body.has_value());
-  ASSERT_TRUE(bodies[2].body.has_value());
-  EXPECT_EQ(bodies[2].body->bytes(), kLarge);
 }
 
 TEST_F(SqliteStore, reads_between_the_commits_of_a_flood) {

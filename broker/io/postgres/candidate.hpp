@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "broker/io/options.hpp"
+#include "broker/io/postgres/owner_row.hpp"
+#include "broker/io/postgres/postgres_place.hpp"
+#include "common/postgres/connection.hpp"
+
+namespace lanemq::io {
+
+/// A process that waits to own a store in PostgreSQL. Not thread-safe.
+class Candidate {
+ public:
+  Candidate(const PostgresPlace& place, const StoreOptions& options)
+      : place_(place), instance_(options.instance), watch_(options.instance, options.alone, options.lease) {}
+
+  /// Looks once. The row: this process has made itself the owner. None: not yet, status() says why. A Fault
+  /// that is not lost() will not pass by itself.
+  postgres::Outcome<std::optional<OwnerRow>> look();
+  const std::string& status() const { return status_; }
+
+ private:
+  postgres::Outcome<void> connect();
+  postgres::Outcome<std::optional<OwnerRow>> read_and_take();
+
+  const PostgresPlace& place_;
+  const std::string instance_;
+  OwnerWatch watch_;
+  postgres::Connection connection_;
+  std::string status_;
+};
+
+}  // namespace lanemq::io

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace lanemq::io {
+
+/// The row that says who owns a store. `epoch` counts its owners, `ticket` the commits of the present one: a
+/// commit is made only where both are what its maker believes, so that one who was deposed cannot commit.
+struct OwnerRow {
+  std::int64_t epoch = 0, ticket = 0;
+  std::string instance;  ///< of the owner; empty: it has given the store back
+
+  bool operator==(const OwnerRow&) const = default;
+};
+
+/// Decides when a candidate may take a store over: once its owner has committed nothing for a lease, by the
+/// candidate's own clock. No two machines' clocks are compared. What it decides is safe at any time, since
+/// the fence of each commit refuses the former owner; the lease keeps owners that are alive from being
+/// deposed. Pure; not thread-safe.
+class OwnerWatch {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  /// An owner commits at least so often, so that candidates see that it is alive.
+  static constexpr std::chrono::milliseconds kBeat{1000};
+  /// What counts in place of the lease for an owner that only a process before this one can be. Not nothing:
+  /// a second machine may have the name by mistake, and the two would take the store from each other for
+  /// ever.
+  static constexpr std::chrono::milliseconds kOwnLease{2500};
+
+  /// `instance`: of this process. `alone`: no other process of this machine has that instance, so that an
+  /// owner of its name is dead.
+  OwnerWatch(std::string instance, bool alone, std::chrono::milliseconds lease)
+      : instance_(std::move(instance)), alone_(alone), lease_(lease) {}
+
+  /// The row was read, asked for at `now`. True: take it over, from exactly this row.
+  bool may_take(const OwnerRow& row, TimePoint now) {
+    if (!seen_ || *seen_ != row) {
+      seen_ = row;
+      since_ = now;
+    }
+    const bool was_ours = alone_ && row.instance == instance_;
+    return row.instance.empty() || now - since_ >= (was_ours ? std::min(lease_, kOwnLease) : lease_);
+  }
+  /// The row could not be read: what passed meanwhile does not count, since nobody saw whether it moved.
+  void blind() { seen_.reset(); }
+
+ private:
+  const std::string instance_;
+  const bool alone_;
+  const std::chrono::milliseconds lease_;
+  std::optional<OwnerRow> seen_;
+  TimePoint since_{};
+};
+
+}  // namespace lanemq::io

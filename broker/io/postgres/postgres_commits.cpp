@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/postgres/postgres_commits.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "broker/io/failpoint.hpp"
+#include "broker/io/postgres/postgres_rows.hpp"
+#include "broker/io/postgres/postgres_schema.hpp"
+#include "broker/io/time_slice.hpp"
+
+namespace lanemq::io {
+namespace {
+
+using namespace std::chrono_literals;
+using postgres::Connection;
+using postgres::Fault;
+using postgres::Outcome;
+using postgres::Server;
+
+/// A server that has not answered for so long may be a primary no more: it is looked for another one.
+constexpr auto kHangs = 2s;
+
+/// Tells one server from another, behind whatever name, address or proxy it is reached.
+Outcome<std::string> server_of(Connection& connection) {
+  const auto row = connection.run(
+      "SELECT pg_catalog.pg_postmaster_start_time()::text || ' ' || "
+      "coalesce(pg_catalog.inet_server_addr()::text, '')",
+      postgres::Clock::now() + kStatementMax);
+  if (!row) return tl::unexpected(row.error());
+  return std::string(row->bytes(0, 0));
+}
+
+}  // namespace
+
+void PostgresCommits::run() {
+  ask_for_time_slice(0ns);  // bulk work: the loop gets its turn first
+  StoreExchange::Lock lock = exchange_.lock();
+  while (true) {
+    const bool failed = exchange_.over();
+    const bool nothing = turns_.empty() && !exchange_.has_turns(lock);
+    exchange_.set_idle(lock, nothing || failed);
+    if (exchange_.ends(lock) && (nothing || failed)) return;
+    exchange_.wait_until(lock, failed ? Clock::now() + OwnerWatch::kBeat : beat_at_, [&] {
+      return exchange_.ends(lock) || (!failed && (!turns_.empty() || exchange_.has_turns(lock)));
+    });
+    if (failed) continue;
+    if (turns_.empty()) exchange_.take(lock, turns_);
+    lock.unlock();
+    pulse_.fetch_add(1, std::memory_order_relaxed);
+    commit_next();
+    pulse_.fetch_add(1, std::memory_order_relaxed);
+    lock.lock();
+  }
+}
+
+/// Commits what was taken, and where nothing was, that the owner is alive.
+void PostgresCommits::commit_next() {
+  if (turns_.empty() && Clock::now() >= beat_at_) return commit_batch(0);
+  while (!turns_.empty() && !exchange_.over())
+    commit_batch(turns_of_transaction(turns_));
+}
+
+void PostgresCommits::commit_batch(std::size_t count) {
+  WriteReducer reducer;
+  std::uint64_t writes = 0;
+  for (std::size_t at = turns_.next; at < turns_.next + count; ++at) {
+    reducer.add(turns_.items[at]);
+    writes += turns_.items[at].size();
+  }
+  NetWrites net = reducer.net();
+  while (true) {
+    reached(Failpoint::store_before_write);
+    End end = connection_.is_open() ? send_and_wait(net) : End::lost;
+    if (end == End::lost) end = reconnect();
+    if (end == End::over) return;
+    if (end == End::again) continue;
+    if (end == End::full) {
+      if (wait_for_room()) continue;
+      return;
+    }
+    ++owned_.ticket;
+    if (end == End::committed) break;
+    net = NetWrites();  // it is in; a commit of our own has to follow before that is told
+  }
+  reached(Failpoint::store_after_commit);
+  beat_at_ = Clock::now() + OwnerWatch::kBeat;
+  if (exchange_.is(StoreCondition::full)) exchange_.set_condition(StoreCondition::good, {});
+  writes_.fetch_add(writes, std::memory_order_relaxed);
+  exchange_.committed_now(turns_, count);
+}
+
+/// Pauses. False: the end does not wait for room.
+bool PostgresCommits::wait_for_room() {
+  std::this_thread::sleep_for(kRetryPause);
+  if (may_go_on()) return true;
+  fail("the database had no room until the end", "free some of its disk, then start the broker again");
+  return false;
+}
+
+PostgresCommits::End PostgresCommits::send_and_wait(const NetWrites& net) {
+  send_batch(connection_, {.epoch = owned_.epoch, .ticket = owned_.ticket + 1}, net);
+  while (true) {
+    const auto answered = connection_.answers_by(Clock::now() + kHangs);
+    pulse_.fetch_add(2, std::memory_order_relaxed);
+    if (!answered) return outcome_of(answered.error());
+    if (*answered) break;
+    if (!may_go_on()) return fail("the database did not answer in time for the end", "look at the database");
+    if (!another_is_primary()) continue;
+    connection_.close();
+    return End::lost;
+  }
+  // A wait for a standby that was cancelled succeeds, with a warning alone.
+  if (!connection_.take_warning().empty()) {
+    connection_.close();
+    return End::lost;
+  }
+  if (is_committed(connection_)) return End::committed;
+  return fail("a transaction without an error was not committed", "look at the database's log");
+}
+
+/// What a statement's refusal means.
+PostgresCommits::End PostgresCommits::outcome_of(const Fault& fault) {
+  const std::size_t place = connection_.refused();
+  if (fault.lost()) {
+    connection_.close();
+    return End::lost;
+  }
+  if (const auto undone = undo(connection_, Clock::now() + kStatementMax); !undone || !*undone) {
+    connection_.close();
+    return End::lost;
+  }
+  if (fault.state == kDivisionByZero && place == kFencePlace) return read_row_again();
+  if (fault.state == kDivisionByZero)
+    return fail("a row that was to be changed is not there", "restore the database's backup");
+  // No room on the disk, in memory, for connections: there may be later.
+  if (fault.state.starts_with("53")) return set_full(fault.message);
+  // Rolled back for the sake of others, refused for a lock, or cancelled by an operator.
+  if (fault.state.starts_with("40") || fault.state.starts_with("55") || fault.state == "57014") {
+    if (!may_go_on()) return fail(fault.message, "look at the database's log, then start the broker again");
+    std::this_thread::sleep_for(kRetryPause);
+    return End::again;
+  }
+  return fail(fault.message, "look at the database's log, then start the broker again");
+}
+
+/// The fence has refused: either another one owns the store, or an earlier sending of this transaction is in.
+PostgresCommits::End PostgresCommits::read_row_again() {
+  if (!connection_.end_pipeline()) {
+    connection_.close();
+    return End::lost;
+  }
+  const auto row = read_owner(connection_, Clock::now() + kStatementMax);
+  if (!row || !connection_.begin_pipeline()) {
+    connection_.close();
+    return End::lost;
+  }
+  return judge(*row);
+}
+
+/// What the row says of the transaction that comes after `owned_`.
+PostgresCommits::End PostgresCommits::judge(const OwnerRow& row) {
+  if (row.epoch != owned_.epoch) {
+    exchange_.set_condition(StoreCondition::deposed,
+                            "\"" + row.instance + "\" has taken the store " + place_.text + " over (epoch " +
+                                std::to_string(row.epoch) + " after " + std::to_string(owned_.epoch) +
+                                "); started again, this broker waits for it");
+    return End::over;
+  }
+  if (row.ticket == owned_.ticket + 1) return End::in_by_row;
+  if (row.ticket == owned_.ticket) return End::again;
+  return fail("the database has lost commits: it knows of " + std::to_string(row.ticket) +
+                  " by this owner, who has made " + std::to_string(owned_.ticket),
+              "it was restored, or a standby was promoted that had not received them: find the database that "
+              "has them, or start again and go on with what is there");
+}
+
+Outcome<OwnerRow> PostgresCommits::connect() {
+  auto made = Connection::open(place_.target, Server::writable);
+  if (!made) return tl::unexpected(std::move(made.error()));
+  const auto end = Clock::now() + kStatementMax;
+  auto server = server_of(*made);
+  if (!server) return tl::unexpected(std::move(server.error()));
+  auto row = read_owner(*made, end);
+  if (!row) return row;
+  if (auto prepared = prepare_writes(*made, end); !prepared) return tl::unexpected(prepared.error());
+  if (auto begun = made->begin_pipeline(); !begun) return tl::unexpected(begun.error());
+  server_ = std::move(*server);
+  connection_ = std::move(*made);
+  return row;
+}
+
+PostgresCommits::End PostgresCommits::reconnect() {
+  while (may_go_on()) {
+    pulse_.fetch_add(2, std::memory_order_relaxed);
+    const auto row = connect();
+    if (row) return judge(*row);
+    if (!row.error().lost())
+      return fail(row.error().message, "look at the database's log, then start the broker again");
+    std::this_thread::sleep_for(kRetryPause);
+  }
+  return fail("the database could not be reached in time for the end", "look at the database");
+}
+
+bool PostgresCommits::another_is_primary() {
+  auto other = Connection::open(place_.target, Server::writable);
+  if (!other) return false;
+  const auto server = server_of(*other);
+  return server && *server != server_;
+}
+
+bool PostgresCommits::may_go_on() const {
+  const std::int64_t end_by = end_by_;
+  return end_by == 0 || Clock::now().time_since_epoch().count() < end_by;
+}
+
+PostgresCommits::End PostgresCommits::set_full(const std::string& why) {
+  exchange_.set_condition(StoreCondition::full,
+                          "the store " + place_.text + " is full: " + why +
+                              "; running jobs may finish, new ones are taken again when there is room: free "
+                              "some of the database's disk");
+  return End::full;
+}
+
+PostgresCommits::End PostgresCommits::fail(const std::string& why, const std::string& what_to_do) {
+  exchange_.set_condition(StoreCondition::failed, "the store " + place_.text + " has failed: " + why +
+                                                      "; nothing is committed any more: " + what_to_do);
+  return End::over;
+}
+
+void PostgresCommits::end_within(std::chrono::milliseconds time) {
+  end_by_ = time == 0ms ? 0 : (Clock::now() + time).time_since_epoch().count();
+}
+
+void PostgresCommits::give_back() {
+  if (exchange_.over() || (!connection_.is_open() && !connect())) return;
+  // An error leaves the row as it is: a candidate then waits for the lease.
+  static_cast<void>(connection_.end_pipeline());
+  static_cast<void>(io::give_back(connection_, owned_.epoch, Clock::now() + 1s));
+}
+
+}  // namespace lanemq::io

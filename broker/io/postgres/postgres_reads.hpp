@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include <lanemq/result.hpp>
+
+#include "broker/io/postgres/postgres_place.hpp"
+#include "broker/io/store.hpp"
+#include "broker/io/store_exchange.hpp"
+#include "common/postgres/connection.hpp"
+
+namespace lanemq::io {
+
+/// Reads back what a store in PostgreSQL holds, and removes dead rows, by a connection of its own: neither
+/// holds commits up. Used by one thread at a time.
+class PostgresReads {
+ public:
+  /// `place` and `exchange` outlive it. `writes`: how many were committed so far; called from run().
+  PostgresReads(const PostgresPlace& place, StoreExchange& exchange, std::function<std::uint64_t()> writes)
+      : place_(place), exchange_(exchange), writes_(std::move(writes)) {}
+
+  /// As Store::load().
+  Result<void> load(StoreReader& reader);
+  /// Serves what is asked for until the exchange ends.
+  void run();
+
+ private:
+  using Clock = postgres::Clock;
+
+  bool can_serve(const StoreExchange::Lock& lock) const;
+  void read_next();
+  void vacuum();
+  postgres::Outcome<void> connect();
+
+  const PostgresPlace& place_;
+  StoreExchange& exchange_;
+  const std::function<std::uint64_t()> writes_;
+  postgres::Connection connection_;
+  StoreExchange::Queue<StoreExchange::Asked> asks_;
+  Clock::time_point vacuum_at_{};
+  std::uint64_t vacuumed_ = 0;  ///< writes at the last vacuum
+};
+
+}  // namespace lanemq::io

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/postgres/postgres_rows.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "broker/io/postgres/postgres_schema.hpp"
+#include "broker/io/row_checksums.hpp"
+
+namespace lanemq::io {
+namespace {
+
+using postgres::Answer;
+using postgres::Clock;
+using postgres::Connection;
+using postgres::Fault;
+using postgres::Fields;
+using postgres::Outcome;
+using postgres::Values;
+using Bytes = std::optional<std::string_view>;
+
+/// A load gives up a server that says nothing for so long.
+constexpr std::chrono::milliseconds kSilenceMax = std::chrono::minutes(1);
+
+struct Prepared {
+  const char* name;
+  const char* sql;
+};
+
+constexpr const char* kBegin = "begin";
+constexpr const char* kFence = "fence";
+constexpr const char* kCommit = "commit";
+constexpr const char* kRollback = "rollback";
+constexpr const char* kEraseJobs = "erase_jobs";
+constexpr const char* kEraseResults = "erase_results";
+constexpr const char* kEraseNotes = "erase_notes";
+constexpr const char* kChangeJobs = "change_jobs";
+constexpr const char* kInsertJobs = "insert_jobs";
+constexpr const char* kInsertParts = "insert_parts";
+constexpr const char* kInsertResults = "insert_results";
+constexpr const char* kInsertResultParts = "insert_result_parts";
+constexpr const char* kPutNotes = "put_notes";
+
+/// A statement that does not change as many rows as it should divides by zero, which refuses the transaction.
+constexpr Prepared kPrepared[] = {
+    {kBegin, "BEGIN"},
+    {kFence,
+     "WITH mine AS (UPDATE owner SET ticket = $2::bigint, at = clock_timestamp() "
+     "WHERE epoch = $1::bigint AND ticket = $2::bigint - 1 RETURNING 1) SELECT 1 / count(*) FROM mine"},
+    {kCommit, "COMMIT"},
+    {kRollback, "ROLLBACK"},
+    {kEraseJobs,
+     "WITH gone AS (DELETE FROM job WHERE number = ANY ($1::bigint[]) RETURNING parts_of), "
+     "parts AS (DELETE FROM body WHERE number IN (SELECT parts_of FROM gone WHERE parts_of IS NOT NULL)) "
+     "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM gone"},
+    {kEraseResults,
+     "WITH gone AS (DELETE FROM result WHERE number = ANY ($1::bigint[]) RETURNING number, body), "
+     "parts AS (DELETE FROM result_body WHERE number IN (SELECT number FROM gone WHERE body IS NULL)) "
+     "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM gone"},
+    {kEraseNotes, "DELETE FROM note WHERE name = ANY ($1::bytea[])"},
+    {kChangeJobs,
+     "WITH changed AS (UPDATE job SET number = c.renamed, state = c.state, state_checksum = c.checksum "
+     "FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[]) AS c (number, renamed, state, "
+     "checksum) WHERE job.number = c.number RETURNING 1) "
+     "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM changed"},
+    {kInsertJobs,
+     "INSERT INTO job (number, state_checksum, checksum, body_checksum, body_bytes, parts_of, state, record, "
+     "body) SELECT n, sc, c, bc, bb, CASE WHEN b IS NULL THEN n END, s, r, b "
+     "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], "
+     "$7::bytea[], $8::bytea[]) AS a (n, sc, c, bc, bb, s, r, b)"},
+    {kInsertParts,
+     "INSERT INTO body (number, part, bytes) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])"},
+    {kInsertResults,
+     "INSERT INTO result (number, checksum, body_checksum, body_bytes, record, body) "
+     "SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], "
+     "$6::bytea[])"},
+    {kInsertResultParts,
+     "INSERT INTO result_body (number, part, bytes) "
+     "SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])"},
+    {kPutNotes,
+     "INSERT INTO note (name, checksum, record) "
+     "SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) "
+     "ON CONFLICT (name) DO UPDATE SET checksum = excluded.checksum, record = excluded.record"},
+};
+
+/// The server knows nothing of the tables' sizes when it plans, and each statement names rows by their keys.
+constexpr const char* kPlans =
+    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; "
+    "SET plan_cache_mode = force_generic_plan";
+
+std::int64_t key(std::uint64_t number) {
+  return static_cast<std::int64_t>(number);
+}
+
+bool comes_with_load(std::size_t body_bytes) {
+  return body_bytes <= kLoadedBodyBytesMax;
+}
+
+bool in_row(std::size_t body_bytes) {
+  return body_bytes <= kPartsFromBytes;
+}
+
+/// What the checksum of a row covers of its body: a load does not read more.
+std::string_view loaded_part(std::string_view body) {
+  return comes_with_load(body.size()) ? body : std::string_view();
+}
+
+std::int64_t sum_of_job(std::string_view record, std::string_view body, std::size_t body_bytes) {
+  return job_checksum(record, body, body_bytes);
+}
+
+std::int64_t sum_of_result(std::uint64_t number, std::string_view record, std::string_view body,
+                           std::size_t body_bytes) {
+  return result_checksum(number, record, body, body_bytes - body.size());
+}
+
+/// The columns of rows to insert, as the statements take them.
+struct Columns {
+  std::vector<std::int64_t> numbers, state_sums, sums, body_sums, body_bytes;
+  std::vector<Bytes> states, records, bodies;
+};
+
+/// Parts of large bodies.
+struct Parts {
+  std::vector<std::int64_t> numbers, parts;
+  std::vector<Bytes> bytes;
+
+  void add(std::uint64_t number, std::string_view body) {
+    for (std::size_t at = 0; at < body.size(); at += kPartBytes) {
+      numbers.push_back(key(number));
+      parts.push_back(static_cast<std::int64_t>(at / kPartBytes));
+      bytes.emplace_back(body.substr(at, kPartBytes));
+    }
+  }
+};
+
+void send_parts(Connection& connection, const char* statement, const Parts& parts) {
+  // One statement a part: an array of all would be copied as a whole.
+  for (std::size_t i = 0; i < parts.numbers.size(); ++i)
+    connection.send(statement, Values()
+                                   .integers(std::span(parts.numbers).subspan(i, 1))
+                                   .integers(std::span(parts.parts).subspan(i, 1))
+                                   .bytes_array(std::span(parts.bytes).subspan(i, 1)));
+}
+
+void send_erasures(Connection& connection, const NetWrites& net) {
+  const auto send = [&](const char* statement, const std::vector<std::uint64_t>& numbers) {
+    if (numbers.empty()) return;
+    std::vector<std::int64_t> keys(numbers.size());
+    std::transform(numbers.begin(), numbers.end(), keys.begin(), key);
+    connection.send(statement, Values().integers(keys));
+  };
+  send(kEraseJobs, net.erased_jobs);
+  send(kEraseResults, net.erased_results);
+  if (net.erased_notes.empty()) return;
+  const std::vector<Bytes> names(net.erased_notes.begin(), net.erased_notes.end());
+  connection.send(kEraseNotes, Values().bytes_array(names));
+}
+
+void send_changed_jobs(Connection& connection, const NetWrites& net) {
+  if (net.changed_jobs.empty()) return;
+  std::vector<std::int64_t> numbers, renamed, sums;
+  std::vector<Bytes> states;
+  for (const NetWrites::ChangedJob& job : net.changed_jobs) {
+    numbers.push_back(key(job.number));
+    renamed.push_back(key(job.renamed));
+    states.emplace_back(job.state);
+    sums.push_back(state_checksum(job.renamed, job.state));
+  }
+  connection.send(kChangeJobs,
+                  Values().integers(numbers).integers(renamed).bytes_array(states).integers(sums));
+}
+
+void send_new_jobs(Connection& connection, const NetWrites& net) {
+  if (net.new_jobs.empty()) return;
+  Columns rows;
+  Parts parts;
+  for (const NetWrites::NewJob& job : net.new_jobs) {
+    const std::string_view body = job.body;
+    rows.numbers.push_back(key(job.number));
+    rows.state_sums.push_back(state_checksum(job.number, job.state));
+    rows.sums.push_back(sum_of_job(job.record, loaded_part(body), body.size()));
+    rows.body_sums.push_back(body_checksum(body));
+    rows.body_bytes.push_back(static_cast<std::int64_t>(body.size()));
+    rows.states.emplace_back(job.state);
+    rows.records.emplace_back(job.record);
+    rows.bodies.push_back(in_row(body.size()) ? Bytes(body) : Bytes());
+    if (!in_row(body.size())) parts.add(job.number, body);
+  }
+  send_parts(connection, kInsertParts, parts);
+  connection.send(kInsertJobs, Values()
+                                   .integers(rows.numbers)
+                                   .integers(rows.state_sums)
+                                   .integers(rows.sums)
+                                   .integers(rows.body_sums)
+                                   .integers(rows.body_bytes)
+                                   .bytes_array(rows.states)
+                                   .bytes_array(rows.records)
+                                   .bytes_array(rows.bodies));
+}
+
+void send_new_results(Connection& connection, const NetWrites& net) {
+  if (net.new_results.empty()) return;
+  Columns rows;
+  Parts parts;
+  for (const NetWrites::NewResult& result : net.new_results) {
+    const std::string_view body = result.body;
+    rows.numbers.push_back(key(result.number));
+    rows.sums.push_back(sum_of_result(result.number, result.record, loaded_part(body), body.size()));
+    rows.body_sums.push_back(body_checksum(body));
+    rows.body_bytes.push_back(static_cast<std::int64_t>(body.size()));
+    rows.records.emplace_back(result.record);
+    rows.bodies.push_back(in_row(body.size()) ? Bytes(body) : Bytes());
+    if (!in_row(body.size())) parts.add(result.number, body);
+  }
+  send_parts(connection, kInsertResultParts, parts);
+  connection.send(kInsertResults, Values()
+                                      .integers(rows.numbers)
+                                      .integers(rows.sums)
+                                      .integers(rows.body_sums)
+                                      .integers(rows.body_bytes)
+                                      .bytes_array(rows.records)
+                                      .bytes_array(rows.bodies));
+}
+
+void send_put_notes(Connection& connection, const NetWrites& net) {
+  if (net.put_notes.empty()) return;
+  std::vector<Bytes> names, records;
+  std::vector<std::int64_t> sums;
+  for (const NetWrites::Note& note : net.put_notes) {
+    names.emplace_back(note.name);
+    sums.push_back(note_checksum(note.name, note.record));
+    records.emplace_back(note.record);
+  }
+  connection.send(kPutNotes, Values().bytes_array(names).integers(sums).bytes_array(records));
+}
+
+tl::unexpected<Fault> damaged(const char* kind, std::int64_t number) {
+  return tl::unexpected(Fault{
+      .state = "XX001", .message = std::string(kind) + std::to_string(number) + " is not what was written"});
+}
+
+/// Joins the parts of a body.
+Outcome<std::string> read_parts(Connection& connection, const char* table, std::int64_t number,
+                                Clock::time_point end) {
+  const auto rows =
+      connection.run(std::string("SELECT bytes FROM ") + table + " WHERE number = $1 ORDER BY part",
+                     Values().integer(number), end);
+  if (!rows) return tl::unexpected(rows.error());
+  std::string body;
+  for (int row = 0; row < rows->rows(); ++row)
+    body += rows->bytes(row, 0);
+  return body;
+}
+
+/// Columns of both queries: number, record, body or NULL, its size, its checksum, the row's, where its parts
+/// are.
+Outcome<StoredBody> read_row(Connection& connection, const Answer& rows, int row, bool of_result,
+                             Clock::time_point end) {
+  const std::int64_t number = rows.integer(row, 0);
+  const std::string_view record = rows.bytes(row, 1);
+  const auto body_bytes = static_cast<std::size_t>(rows.integer(row, 3));
+  StoredBody found{.number = static_cast<std::uint64_t>(number), .body = {}, .of_result = of_result};
+  if (rows.is_null(row, 2)) {
+    auto joined = read_parts(connection, of_result ? "result_body" : "body", rows.integer(row, 6), end);
+    if (!joined) return tl::unexpected(std::move(joined.error()));
+    found.body = Blob::copy(*joined);
+  } else {
+    found.body = Blob::copy(rows.bytes(row, 2));
+  }
+  const std::string_view body = found.body->bytes();
+  const std::int64_t sum = of_result ? sum_of_result(found.number, record, loaded_part(body), body_bytes)
+                                     : sum_of_job(record, loaded_part(body), body_bytes);
+  if (body.size() != body_bytes || body_checksum(body) != rows.integer(row, 4) || sum != rows.integer(row, 5))
+    return damaged(of_result ? "result " : "the body of job ", number);
+  if (of_result) found.record = record;
+  return found;
+}
+
+}  // namespace
+
+Outcome<void> prepare_writes(Connection& connection, Clock::time_point end) {
+  if (auto set = connection.run_script(kPlans, end); !set) return set;
+  for (const Prepared& statement : kPrepared)
+    if (auto done = connection.prepare(statement.name, statement.sql, end); !done) return done;
+  return {};
+}
+
+void send_batch(Connection& connection, const Fence& fence, const NetWrites& net) {
+  connection.send(kBegin, Values());
+  connection.send(kFence, Values().integer(fence.epoch).integer(fence.ticket));
+  send_erasures(connection, net);
+  send_changed_jobs(connection, net);
+  send_new_jobs(connection, net);
+  send_new_results(connection, net);
+  send_put_notes(connection, net);
+  connection.send(kCommit, Values());
+  connection.sync();
+}
+
+bool is_committed(const Connection& connection) {
+  if (connection.answers().empty()) return false;
+  // A transaction that had failed ends with ROLLBACK, whatever was asked.
+  return connection.answers().back().tag() == "COMMIT";
+}
+
+Outcome<bool> undo(Connection& connection, Clock::time_point end) {
+  connection.send(kRollback, Values());
+  connection.sync();
+  return connection.answers_by(end);
+}
+
+Outcome<std::vector<StoredBody>> read_rows(Connection& connection,
+                                           std::span<const StoreExchange::Asked> asked,
+                                           Clock::time_point end) {
+  const bool of_result = asked.front().of_result;
+  std::vector<std::int64_t> keys;
+  for (const StoreExchange::Asked& one : asked)
+    keys.push_back(key(one.number));
+  const auto rows = connection.run(
+      of_result ? "SELECT number, record, body, body_bytes, body_checksum, checksum, number FROM result "
+                  "WHERE number = ANY ($1)"
+                : "SELECT number, record, body, body_bytes, body_checksum, checksum, parts_of FROM job "
+                  "WHERE number = ANY ($1)",
+      Values().integers(keys), end);
+  if (!rows) return tl::unexpected(rows.error());
+  absl::flat_hash_map<std::uint64_t, int> row_of;
+  for (int row = 0; row < rows->rows(); ++row)
+    row_of[static_cast<std::uint64_t>(rows->integer(row, 0))] = row;
+  std::vector<StoredBody> found;
+  for (const StoreExchange::Asked& one : asked) {
+    const auto row = row_of.find(one.number);
+    if (row == row_of.end()) {
+      found.push_back({.number = one.number, .body = {}, .of_result = of_result});
+      continue;
+    }
+    auto body = read_row(connection, *rows, row->second, of_result, end);
+    if (!body) return tl::unexpected(std::move(body.error()));
+    found.push_back(std::move(*body));
+  }
+  return found;
+}
+
+namespace {
+
+/// Passes each row of a query to `each`; an error of it ends the reading.
+template <class Each>
+Result<void> for_rows(Connection& connection, const std::string& place, const char* query, const Each& each) {
+  Result<void> outcome;
+  const auto all = connection.copy_out(std::string("COPY (") + query + ") TO STDOUT (FORMAT binary)",
+                                       kSilenceMax, [&](Fields row) {
+                                         outcome = each(row);
+                                         return outcome.has_value();
+                                       });
+  if (!outcome) return outcome;
+  if (!all)
+    return failure(ErrorCode::internal, "the store " + place + " cannot be read: " + all.error().message);
+  return {};
+}
+
+tl::unexpected<Error> not_believed(const std::string& place, const std::string& what) {
+  return failure(ErrorCode::internal, "the store " + place + " cannot be used: " + what +
+                                          " is not what was written (its checksum differs); restore the "
+                                          "database's backup");
+}
+
+}  // namespace
+
+Result<void> tell_rows(Connection& connection, StoreReader& reader, const std::string& place) {
+  const auto note = [&](Fields row) -> Result<void> {
+    const std::string_view name = row.bytes_field(), record = row.bytes_field();
+    const std::int64_t sum = row.int64_field();
+    if (!row.whole() || note_checksum(name, record) != sum)
+      return not_believed(place, "the note \"" + std::string(name) + "\"");
+    return reader.note(name, record);
+  };
+  const auto job = [&](Fields row) -> Result<void> {
+    const auto number = static_cast<std::uint64_t>(row.int64_field());
+    const std::int64_t state_sum = row.int64_field(), sum = row.int64_field();
+    const auto body_bytes = static_cast<std::size_t>(row.int64_field());
+    const std::string_view state = row.bytes_field(), record = row.bytes_field();
+    const Bytes body = row.field();
+    if (!row.whole() || state_checksum(number, state) != state_sum ||
+        comes_with_load(body_bytes) != body.has_value() ||
+        sum_of_job(record, body.value_or(""), body_bytes) != sum)
+      return not_believed(place, "job " + std::to_string(number));
+    return reader.job(number, state, record, body, body_bytes);
+  };
+  const auto result = [&](Fields row) -> Result<void> {
+    const auto number = static_cast<std::uint64_t>(row.int64_field());
+    const std::int64_t sum = row.int64_field();
+    const auto body_bytes = static_cast<std::size_t>(row.int64_field());
+    const std::string_view record = row.bytes_field();
+    const Bytes body = row.field();
+    if (!row.whole() || comes_with_load(body_bytes) != body.has_value() ||
+        sum_of_result(number, record, body.value_or(""), body_bytes) != sum)
+      return not_believed(place, "result " + std::to_string(number));
+    return reader.result(number, record, body, body_bytes);
+  };
+  // 1024: kLoadedBodyBytesMax.
+  static_assert(kLoadedBodyBytesMax == 1024);
+  return for_rows(connection, place, "SELECT name, record, checksum FROM note ORDER BY name", note)
+      .and_then([&] {
+        return for_rows(connection, place,
+                        "SELECT number, state_checksum, checksum, body_bytes, state, record, "
+                        "CASE WHEN body_bytes <= 1024 THEN body END FROM job ORDER BY number",
+                        job);
+      })
+      .and_then([&] {
+        return for_rows(connection, place,
+                        "SELECT number, checksum, body_bytes, record, "
+                        "CASE WHEN body_bytes <= 1024 THEN body END FROM result ORDER BY number",
+                        result);
+      });
+}
+
+}  // namespace lanemq::io

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/postgres/postgres_schema.hpp"
+
+#include <utility>
+
+namespace lanemq::io {
+namespace {
+
+using postgres::Clock;
+using postgres::Connection;
+using postgres::Fault;
+using postgres::Outcome;
+using postgres::Values;
+
+/// Tables whose rows change often leave room in their pages, so that a change stays in its page and touches
+/// no index. Bytes are kept as they are: they were compressed by their makers, or are too small to gain.
+constexpr const char* kTables = R"(
+CREATE TABLE owner (one boolean PRIMARY KEY DEFAULT true CHECK (one), format bigint NOT NULL,
+                    readable_by bigint NOT NULL, epoch bigint NOT NULL, ticket bigint NOT NULL,
+                    instance text NOT NULL, at timestamptz NOT NULL) WITH (fillfactor = 20);
+CREATE TABLE job (number bigint PRIMARY KEY, state_checksum bigint NOT NULL, checksum bigint NOT NULL,
+                  body_checksum bigint NOT NULL, body_bytes bigint NOT NULL, parts_of bigint,
+                  state bytea NOT NULL, record bytea NOT NULL, body bytea) WITH (fillfactor = 70);
+CREATE TABLE body (number bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (number, part));
+CREATE TABLE result (number bigint PRIMARY KEY, checksum bigint NOT NULL, body_checksum bigint NOT NULL,
+                     body_bytes bigint NOT NULL, record bytea NOT NULL, body bytea);
+CREATE TABLE result_body (number bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (number, part));
+CREATE TABLE note (name bytea PRIMARY KEY, checksum bigint NOT NULL, record bytea NOT NULL)
+  WITH (fillfactor = 50);
+ALTER TABLE job ALTER COLUMN body SET STORAGE EXTERNAL, ALTER COLUMN record SET STORAGE EXTERNAL;
+ALTER TABLE body ALTER COLUMN bytes SET STORAGE EXTERNAL;
+ALTER TABLE result ALTER COLUMN body SET STORAGE EXTERNAL, ALTER COLUMN record SET STORAGE EXTERNAL;
+ALTER TABLE result_body ALTER COLUMN bytes SET STORAGE EXTERNAL;
+)";
+
+Outcome<bool> has_tables(Connection& connection, const std::string& schema, Clock::time_point end) {
+  const auto found = connection.run(
+      "SELECT 1::bigint FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+      "WHERE n.nspname = $1 AND c.relname = 'owner'",
+      Values().text(schema), end);
+  if (!found) return tl::unexpected(found.error());
+  return found->rows() > 0;
+}
+
+std::string quoted(const std::string& name) {
+  std::string text = "\"";
+  for (const char character : name)
+    text += character == '"' ? std::string("\"\"") : std::string(1, character);
+  return text + "\"";
+}
+
+/// A row that nobody owns. `at` is the transaction's time.
+std::string first_row() {
+  return "INSERT INTO owner (format, readable_by, epoch, ticket, instance, at) VALUES (" +
+         std::to_string(kPostgresFormat) + ", " + std::to_string(kPostgresFormat) +
+         ", 0, 0, '', clock_timestamp());";
+}
+
+Outcome<void> check_format(Connection& connection, Clock::time_point end) {
+  const auto row = connection.run("SELECT format, readable_by FROM owner", end);
+  if (!row) return tl::unexpected(row.error());
+  if (row->rows() != 1)
+    return tl::unexpected(Fault{.state = "XX001", .message = "its table `owner` does not have one row"});
+  if (row->integer(0, 1) <= kPostgresFormat) return {};
+  return tl::unexpected(Fault{.state = "XX000",
+                              .message = "a newer version of the broker has written it (format " +
+                                         std::to_string(row->integer(0, 0)) + "; this version knows " +
+                                         std::to_string(kPostgresFormat) + ")"});
+}
+
+}  // namespace
+
+Outcome<void> make_schema(Connection& connection, const std::string& schema, Clock::time_point end) {
+  const auto there = has_tables(connection, schema, end);
+  if (!there) return tl::unexpected(there.error());
+  if (*there) return check_format(connection, end);
+  // Another candidate may do the same at this moment: one of the two is refused, and finds what the other
+  // made.
+  auto made = connection.run_script(
+      "BEGIN; CREATE SCHEMA IF NOT EXISTS " + quoted(schema) + ";" + kTables + first_row() + "COMMIT", end);
+  if (made) return {};
+  static_cast<void>(connection.run_script("ROLLBACK", end));
+  const auto by_another = has_tables(connection, schema, end);
+  if (!by_another || !*by_another) return made;
+  return check_format(connection, end);
+}
+
+Outcome<OwnerRow> read_owner(Connection& connection, Clock::time_point end) {
+  const auto row = connection.run("SELECT epoch, ticket, instance FROM owner", end);
+  if (!row) return tl::unexpected(row.error());
+  if (row->rows() != 1)
+    return tl::unexpected(Fault{.state = "XX001", .message = "its table `owner` does not have one row"});
+  return OwnerRow{
+      .epoch = row->integer(0, 0), .ticket = row->integer(0, 1), .instance = std::string(row->bytes(0, 2))};
+}
+
+Outcome<bool> take_ownership(Connection& connection, const OwnerRow& seen, const std::string& instance,
+                             Clock::time_point end) {
+  const auto taken = connection.run(
+      "UPDATE owner SET epoch = epoch + 1, ticket = 0, instance = $3::text, at = clock_timestamp() "
+      "WHERE epoch = $1 AND ticket = $2",
+      Values().integer(seen.epoch).integer(seen.ticket).text(instance), end);
+  if (!taken) return tl::unexpected(taken.error());
+  return taken->changed() == 1;
+}
+
+Outcome<void> give_back(Connection& connection, std::int64_t epoch, Clock::time_point end) {
+  const auto given = connection.run("UPDATE owner SET instance = '', at = clock_timestamp() WHERE epoch = $1",
+                                    Values().integer(epoch), end);
+  if (!given) return tl::unexpected(given.error());
+  return {};
+}
+
+}  // namespace lanemq::io

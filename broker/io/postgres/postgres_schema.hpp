@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "broker/io/postgres/owner_row.hpp"
+#include "common/postgres/connection.hpp"
+
+namespace lanemq::io {
+
+/// The tables of a store in PostgreSQL, in a schema of its own.
+///
+/// `owner` (one row, OwnerRow), `job` and `result` as SQLite's, with bodies in the row up to
+/// kPartsFromBytes; `body` and `result_body` (larger ones, in parts); `note`. There is no index but the
+/// primary keys: order, deadlines and ids live in the broker's memory, the tables are a recovery log. Plain
+/// SQL alone: no extension, function, advisory lock or LISTEN.
+
+/// Versions of the tables. `readable_by` in the row names the oldest that may own them.
+inline constexpr std::int64_t kPostgresFormat = 1;
+
+/// Bodies up to this size come back with load().
+inline constexpr std::size_t kLoadedBodyBytesMax = 1024;
+/// Larger bodies lie in parts of kPartBytes.
+inline constexpr std::size_t kPartsFromBytes = std::size_t{256} << 10;
+inline constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+
+/// Makes the schema and its tables where there are none; else checks that this version may use them.
+postgres::Outcome<void> make_schema(postgres::Connection& connection, const std::string& schema,
+                                    postgres::Clock::time_point end);
+
+/// Reads the row. Requires: the connection's search path is the schema.
+postgres::Outcome<OwnerRow> read_owner(postgres::Connection& connection, postgres::Clock::time_point end);
+
+/// Makes `instance` the owner, from exactly the row `seen`; false: the row has moved.
+postgres::Outcome<bool> take_ownership(postgres::Connection& connection, const OwnerRow& seen,
+                                       const std::string& instance, postgres::Clock::time_point end);
+
+/// Gives the store back, so that a candidate need not wait for the lease. Nothing if this owner was deposed.
+postgres::Outcome<void> give_back(postgres::Connection& connection, std::int64_t epoch,
+                                  postgres::Clock::time_point end);
+
+}  // namespace lanemq::io

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/postgres/postgres_store.hpp"
+
+#include <utility>
+
+#include "broker/core/base/check.hpp"
+#include "broker/io/postgres/candidate.hpp"
+#include "common/signals/signals_blocked.hpp"
+
+namespace lanemq::io {
+namespace {
+
+/// How often a candidate looks whether the owner is alive.
+constexpr std::chrono::milliseconds kLookPause{500};
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> PostgresStore::open(const std::string& conninfo, const StoreOptions& options) {
+  if (const auto problem = postgres::problem_of(conninfo))
+    return failure(ErrorCode::bad_request, "the store postgres:... is not understood: " + *problem);
+  PostgresPlace place{
+      .target = {.conninfo = conninfo, .search_path = options.schema},
+      .text = "postgres:" + postgres::shown(conninfo) + " (schema " + options.schema + ")",
+  };
+  Candidate candidate(place, options);
+  while (true) {
+    auto seen = candidate.look();
+    if (!seen)
+      return failure(ErrorCode::internal,
+                     "the store " + place.text + " cannot be used: " + seen.error().message +
+                         "; the role must own the schema, or be allowed to make it in this database");
+    if (*seen) return std::unique_ptr<Store>(new PostgresStore(std::move(place), std::move(**seen)));
+    if (!options.waiting)
+      std::this_thread::sleep_for(kLookPause);
+    else if (!options.waiting(candidate.status()))
+      return std::unique_ptr<Store>();
+  }
+}
+
+PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned)
+    : place_(std::move(place)),
+      commits_(place_, exchange_, std::move(owned)),
+      reads_(place_, exchange_, [this] { return commits_.writes(); }) {}
+
+PostgresStore::~PostgresStore() {
+  commits_.end_within(kEndMax);
+  exchange_.end();
+  if (committer_.joinable()) committer_.join();
+  if (reader_.joinable()) reader_.join();
+  commits_.give_back();
+}
+
+Result<void> PostgresStore::load(StoreReader& reader) {
+  LANEMQ_CHECK(!reader_.joinable());
+  return reads_.load(reader);
+}
+
+std::uint64_t PostgresStore::submit(core::Writes& writes) {
+  start_threads();
+  return exchange_.submit(writes);
+}
+
+void PostgresStore::ask(const std::vector<std::uint64_t>& numbers, bool of_result) {
+  if (numbers.empty()) return;
+  start_threads();
+  exchange_.ask(numbers, of_result);
+}
+
+void PostgresStore::start_threads() {
+  if (committer_.joinable()) return;
+  const SignalsBlocked meanwhile;  // signals are for the loop's thread
+  committer_ = std::thread([this] { commits_.run(); });
+  reader_ = std::thread([this] { reads_.run(); });
+  pthread_setname_np(committer_.native_handle(), "lanemq-store");
+  pthread_setname_np(reader_.native_handle(), "lanemq-reads");
+}
+
+void PostgresStore::flush() {
+  commits_.end_within(kEndMax);
+  exchange_.flush();
+  commits_.end_within(std::chrono::milliseconds(0));
+}
+
+Result<void> PostgresStore::begin_backup(const std::string&) {
+  return failure(
+      ErrorCode::bad_request,
+      "the store is PostgreSQL: back up the database by its own means, as pg_basebackup or pgBackRest "
+      "do; after a restore to a time in the past no owner from before can commit");
+}
+
+}  // namespace lanemq::io

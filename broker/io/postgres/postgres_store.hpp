@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "broker/io/postgres/owner_row.hpp"
+#include "broker/io/postgres/postgres_commits.hpp"
+#include "broker/io/postgres/postgres_place.hpp"
+#include "broker/io/postgres/postgres_reads.hpp"
+#include "broker/io/store.hpp"
+#include "broker/io/store_exchange.hpp"
+
+namespace lanemq::io {
+
+/// Keeps jobs in tables of PostgreSQL, which several brokers may wait for and one owns. One thread commits in
+/// one transaction what was submitted during the last commit (PostgresCommits); another one reads bodies back
+/// and removes dead rows (PostgresReads). The constructor and all of Store belong to the loop's thread.
+class PostgresStore final : public Store {
+ public:
+  /// Waits until this process owns the store, and reads nothing before. `options.waiting` is asked twice a
+  /// second whether to go on.
+  static Result<std::unique_ptr<Store>> open(const std::string& conninfo, const StoreOptions& options);
+  /// Commits what was submitted, unless the store has failed or the server does not answer for kEndMax. Gives
+  /// the store back.
+  ~PostgresStore() override;
+  PostgresStore(const PostgresStore&) = delete;
+  PostgresStore& operator=(const PostgresStore&) = delete;
+
+  static constexpr std::chrono::seconds kEndMax{5};
+
+  std::string_view name() const override { return "postgres"; }
+  bool durable() const override { return true; }
+  Result<void> load(StoreReader& reader) override;
+  std::uint64_t submit(core::Writes& writes) override;
+  std::uint64_t committed() const override { return exchange_.committed(); }
+  std::size_t backlog_bytes() const override { return exchange_.backlog_bytes(); }
+  void read(const std::vector<std::uint64_t>& numbers) override { ask(numbers, false); }
+  void read_results(const std::vector<std::uint64_t>& numbers) override { ask(numbers, true); }
+  void take_bodies(std::vector<StoredBody>& bodies) override { exchange_.take_bodies(bodies); }
+  std::uint64_t pulse() const override { return commits_.pulse(); }
+  StoreCondition condition() const override { return exchange_.condition(); }
+  std::string trouble() const override { return exchange_.trouble(); }
+  int descriptor() const override { return exchange_.descriptor(); }
+  void clear_signal() override { exchange_.clear_signal(); }
+  Result<void> begin_backup(const std::string& path) override;
+  std::optional<Result<void>> take_backup() override { return std::nullopt; }
+  void flush() override;
+
+ private:
+  PostgresStore(PostgresPlace place, OwnerRow owned);
+  void ask(const std::vector<std::uint64_t>& numbers, bool of_result);
+  void start_threads();
+
+  const PostgresPlace place_;
+  StoreExchange exchange_;
+  PostgresCommits commits_;
+  PostgresReads reads_;
+  std::thread committer_, reader_;
+};
+
+}  // namespace lanemq::io

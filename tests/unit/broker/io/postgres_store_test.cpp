@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store in PostgreSQL: who owns it, and what becomes of a transaction whose answer is lost.
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "broker/io/postgres/net_writes.hpp"
+#include "broker/io/postgres/owner_row.hpp"
+#include "broker/io/store.hpp"
+#include "common/postgres/connection.hpp"
+#include "tests/support/postgres_server.hpp"
+#include "tests/support/store_driver.hpp"
+#include "tests/unit/broker/io/store_workload.hpp"
+
+namespace lanemq {
+namespace {
+
+using namespace std::chrono_literals;
+using io::StoreCondition;
+using test::content_of;
+using test::PostgresServer;
+using test::submit;
+using test::Turn;
+using test::wait_for;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class PostgresStore : public testing::Test {
+ protected:
+  io::StoreOptions options(const std::string& instance = "a") const {
+    return {.specification = "postgres:" + PostgresServer::shared().conninfo(),
+            .schema = schema_,
+            .instance = instance,
+            .lease = 1s};
+  }
+  static std::unique_ptr<io::Store> open(const io::StoreOptions& options) {
+    auto store = io::open_store(options);
+    if (!store) throw std::runtime_error(store.error().message);
+    return std::move(*store);
+  }
+  /// An operator's own session.
+  postgres::Connection operator_session() const {
+    auto made = postgres::Connection::open(
+        {.conninfo = PostgresServer::shared().conninfo(), .application = "operator", .search_path = schema_},
+        postgres::Server::any);
+    if (!made) throw std::runtime_error(made.error().message);
+    return std::move(*made);
+  }
+  std::int64_t number(const std::string& query) const {
+    auto session = operator_session();
+    const auto row = session.run(query, postgres::Clock::now() + 10s);
+    if (!row) throw std::runtime_error(row.error().message);
+    return row->integer(0, 0);
+  }
+  void run(const std::string& sql) const {
+    auto session = operator_session();
+    const auto done = session.run_script(sql, postgres::Clock::now() + 10s);
+    if (!done) throw std::runtime_error(done.error().message);
+  }
+  /// Ends the sessions of brokers, as a cut network does.
+  void cut() const {
+    run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lanemq-broker'");
+  }
+
+  const std::string schema_ = new_schema();
+
+ private:
+  static std::string new_schema() {
+    static int count = 0;
+    return "Store \"" + std::to_string(++count) + "\"";
+  }
+};
+
+// ---- who owns it --------------------------------------------------------------------------------------
+
+TEST_F(PostgresStore, is_taken_by_a_candidate_once_its_owner_has_given_it_back) {
+  auto owner = open(options("a"));
+  submit(*owner, Turn().put_note("n", "of a"));
+  owner->flush();
+  std::atomic<int> waits{0};
+  io::StoreOptions wanted = options("b");
+  std::string why;
+  wanted.waiting = [&](std::string_view reason) {
+    why = reason;
+    if (++waits == 3) owner.reset();
+    return true;
+  };
+
+  const auto store = open(wanted);
+
+  EXPECT_GE(waits, 3);
+  EXPECT_THAT(why, AllOf(HasSubstr("\"a\""), HasSubstr("epoch 1")));
+  EXPECT_EQ(content_of(*store)->notes.at("n"), "of a");
+}
+
+TEST_F(PostgresStore, is_not_taken_while_its_owner_is_alive) {
+  const auto owner = open(options("a"));
+  submit(*owner, Turn().put_note("n", ""));
+  io::StoreOptions wanted = options("b");
+  const auto end = std::chrono::steady_clock::now() + 3 * wanted.lease;
+  wanted.waiting = [&](std::string_view) {
+    std::this_thread::sleep_for(50ms);
+    return std::chrono::steady_clock::now() < end;
+  };
+
+  const auto store = io::open_store(wanted);
+
+  ASSERT_TRUE(store.has_value());
+  EXPECT_EQ(*store, nullptr);
+  EXPECT_EQ(owner->condition(), StoreCondition::good) << owner->trouble();
+}
+
+TEST_F(PostgresStore, commits_nothing_by_an_owner_that_was_deposed) {
+  const auto owner = open(options("a"));
+  submit(*owner, Turn().put_note("n", "of a").insert_job(1, {"", "", ""}));
+  owner->flush();
+  run("UPDATE owner SET instance = ''");  // as if it had given the store back
+  const auto store = open(options("b"));
+
+  submit(*owner, Turn().put_note("n", "of the deposed").erase_job(1));
+  ASSERT_TRUE(wait_for(*owner, StoreCondition::deposed));
+
+  EXPECT_THAT(owner->trouble(), AllOf(HasSubstr("has taken the store"), HasSubstr("epoch 2 after 1")));
+  EXPECT_EQ(owner->committed(), 1u);
+  const auto content = content_of(*store);
+  EXPECT_EQ(content->notes.at("n"), "of a");
+  EXPECT_EQ(content->jobs.size(), 1u);
+}
+
+TEST_F(PostgresStore, notices_without_work_that_it_was_deposed) {
+  const auto owner = open(options("a"));
+  submit(*owner, Turn().put_note("n", ""));
+  owner->flush();
+  run("UPDATE owner SET epoch = epoch + 1, ticket = 0, instance = 'c'");
+
+  EXPECT_TRUE(wait_for(*owner, StoreCondition::deposed));
+
+  EXPECT_THAT(owner->trouble(), HasSubstr("\"c\" has taken the store"));
+}
+
+TEST_F(PostgresStore, refuses_tables_of_a_newer_version) {
+  open(options());
+  run("UPDATE owner SET format = 9, readable_by = 9");
+
+  const auto store = io::open_store(options());
+
+  ASSERT_FALSE(store.has_value());
+  EXPECT_THAT(store.error().message, AllOf(HasSubstr("newer version"), HasSubstr("format 9")));
+}
+
+TEST_F(PostgresStore, refuses_a_password_that_lists_of_processes_would_show) {
+  io::StoreOptions wanted = options();
+  wanted.specification += " password=geheim";
+
+  const auto store = io::open_store(wanted);
+
+  ASSERT_FALSE(store.has_value());
+  EXPECT_EQ(store.error().code, ErrorCode::bad_request);
+  EXPECT_THAT(store.error().message, AllOf(HasSubstr("passfile"), testing::Not(HasSubstr("geheim"))));
+}
+
+TEST_F(PostgresStore, waits_for_a_database_that_is_not_there_yet) {
+  io::StoreOptions wanted = options();
+  wanted.specification = "postgres:host=/nowhere user=x";
+  std::string why;
+  wanted.waiting = [&](std::string_view reason) {
+    why = reason;
+    return false;
+  };
+
+  const auto store = io::open_store(wanted);
+
+  ASSERT_TRUE(store.has_value());
+  EXPECT_EQ(*store, nullptr);
+  EXPECT_THAT(why, HasSubstr("/nowhere"));
+}
+
+// ---- what becomes of a transaction --------------------------------------------------------------------
+
+/// Submits a workload while `trouble` happens, and compares what is there afterwards. The tickets in the row
+/// are whole: none was used twice, none left out.
+class Trouble : public PostgresStore {
+ protected:
+  void goes_through(const std::function<void()>& trouble, int times) {
+    test::Workload workload(7, 1500);
+    auto store = open(options());
+    std::atomic<bool> ends{false};
+    std::thread maker([&] {
+      for (int i = 0; i < times && !ends; ++i) {
+        std::this_thread::sleep_for(30ms);
+        trouble();
+      }
+    });
+    std::uint64_t told = 0;
+    for (Turn& turn : workload.turns) {
+      store->submit(turn.writes());
+      if (store->committed() < told) ADD_FAILURE() << "committed() has gone back";
+      told = store->committed();
+      if (told % 10 == 0) std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_TRUE(wait_for(*store, std::uint64_t{workload.turns.size()})) << store->trouble();
+    ends = true;
+    maker.join();
+    store.reset();
+    const auto next = open(options("b"));
+    const auto content = content_of(*next);
+    ASSERT_TRUE(content.has_value()) << content.error().message;
+    EXPECT_EQ(test::turns_in(*content, workload), workload.turns.size());
+  }
+};
+
+TEST_F(Trouble, of_connections_that_are_cut_again_and_again_loses_and_doubles_nothing) {
+  goes_through([this] { cut(); }, 60);
+}
+
+TEST_F(Trouble, of_a_server_that_crashes_loses_and_doubles_nothing) {
+  goes_through([] { PostgresServer::shared().crash_and_start(); }, 3);
+}
+
+TEST_F(Trouble, of_statements_that_an_operator_cancels_loses_and_doubles_nothing) {
+  goes_through(
+      [this] {
+        run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'lanemq-broker'");
+      },
+      60);
+}
+
+TEST_F(Trouble, of_a_server_that_stands_still_loses_and_doubles_nothing) {
+  goes_through(
+      [] {
+        PostgresServer::shared().stop_processes();
+        std::this_thread::sleep_for(3s);
+        PostgresServer::shared().continue_processes();
+      },
+      1);
+}
+
+TEST_F(PostgresStore, fails_when_the_database_has_lost_what_it_had_committed) {
+  const auto store = open(options());
+  for (int i = 1; i <= 5; ++i) {
+    submit(*store, Turn().put_note("n", std::to_string(i)));
+    store->flush();
+  }
+  run("UPDATE owner SET ticket = ticket - 3");
+  cut();
+  submit(*store, Turn().put_note("n", "6"));
+
+  ASSERT_TRUE(wait_for(*store, StoreCondition::failed));
+
+  EXPECT_THAT(store->trouble(), HasSubstr("has lost commits"));
+  EXPECT_EQ(store->committed(), 5u);
+}
+
+/// An earlier sending of the same transaction may come in behind the reconnect: it is not committed twice.
+TEST_F(PostgresStore, counts_a_transaction_once_that_is_in_by_an_earlier_sending) {
+  const auto store = open(options());
+  submit(*store, Turn().insert_job(1, {"", "", ""}));
+  store->flush();
+  const std::int64_t ticket = number("SELECT ticket FROM owner");
+  run("UPDATE owner SET ticket = ticket + 1");  // as that sending has done, with its rows
+
+  submit(*store, Turn().put_note("n", ""));
+  ASSERT_TRUE(wait_for(*store, std::uint64_t{2}));
+
+  // And one more, of our own, before it was told.
+  EXPECT_GE(number("SELECT ticket FROM owner"), ticket + 2);
+  EXPECT_EQ(store->condition(), StoreCondition::good);
+}
+
+TEST_F(PostgresStore, removes_the_rows_of_jobs_that_have_ended) {
+  const auto store = open(options());
+  std::uint64_t next = 0;
+  for (int round = 0; round < 30; ++round) {
+    Turn begin, end;
+    for (int job = 0; job < 200; ++job) {
+      begin.insert_job(++next, {"waits", std::string(100, 'r'), std::string(200, 'b')});
+      end.erase_job(next);
+    }
+    store->submit(begin.writes());
+    store->flush();  // in one transaction nothing of them would be written
+    store->submit(end.writes());
+    store->flush();
+  }
+  const auto bytes = [&] { return number("SELECT pg_relation_size('job')"); };
+  const std::int64_t grown = bytes();
+
+  // Its own vacuum makes the room of the dead rows free for new ones.
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (number("SELECT count(*) FROM pg_stat_all_tables WHERE relname = 'job' AND schemaname = '" + schema_ +
+                "' AND vacuum_count > 0") == 0 &&
+         std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(50ms);
+  Turn more;
+  for (int job = 0; job < 1000; ++job)
+    more.insert_job(++next, {"waits", std::string(100, 'r'), std::string(200, 'b')});
+  store->submit(more.writes());
+  store->flush();
+
+  EXPECT_LE(bytes(), grown);
+}
+
+TEST_F(PostgresStore, asks_for_the_databases_own_backup) {
+  const auto store = open(options());
+
+  const auto begun = store->begin_backup("/tmp/never");
+
+  ASSERT_FALSE(begun.has_value());
+  EXPECT_THAT(begun.error().message, HasSubstr("pg_basebackup"));
+}
+
+// ---- when a candidate may take it, by its own clock ----------------------------------------------------
+
+using Moment = io::OwnerWatch::TimePoint;
+
+TEST(OwnerWatch, waits_a_lease_from_when_it_saw_the_row_move_last) {
+  io::OwnerWatch watch("b", false, 5s);
+  const Moment begin{};
+
+  EXPECT_FALSE(watch.may_take({1, 10, "a"}, begin));
+  EXPECT_FALSE(watch.may_take({1, 11, "a"}, begin + 4s));
+  EXPECT_FALSE(watch.may_take({1, 11, "a"}, begin + 8s));
+  EXPECT_TRUE(watch.may_take({1, 11, "a"}, begin + 9s));
+}
+
+TEST(OwnerWatch, begins_anew_where_it_could_not_look) {
+  io::OwnerWatch watch("b", false, 5s);
+  const Moment begin{};
+  EXPECT_FALSE(watch.may_take({1, 10, "a"}, begin));
+  watch.blind();
+
+  EXPECT_FALSE(watch.may_take({1, 10, "a"}, begin + 20s));
+  EXPECT_TRUE(watch.may_take({1, 10, "a"}, begin + 25s));
+}
+
+TEST(OwnerWatch, takes_at_once_what_is_free) {
+  io::OwnerWatch watch("b", false, 5s);
+
+  EXPECT_TRUE(watch.may_take({1, 10, ""}, Moment{}));
+}
+
+TEST(OwnerWatch, waits_less_for_an_owner_that_was_a_process_before_this_one) {
+  io::OwnerWatch alone("a", true, 5s), not_alone("a", false, 5s);
+  const Moment begin{};
+  EXPECT_FALSE(alone.may_take({1, 10, "a"}, begin)) << "another machine may have the name by mistake";
+  EXPECT_FALSE(not_alone.may_take({1, 10, "a"}, begin));
+
+  EXPECT_TRUE(alone.may_take({1, 10, "a"}, begin + 2500ms));
+  EXPECT_FALSE(not_alone.may_take({1, 10, "a"}, begin + 2500ms)) << "a process of that name may be alive";
+}
+
+// ---- what turns make of the rows together --------------------------------------------------------------
+
+TEST(WriteReducer, leaves_one_change_a_row) {
+  Turn turn;
+  turn.insert_job(1, {"a", "r1", "b1"})
+      .update_job(1, "b")
+      .rename_job(1, 2, "c")  // new, by its last number
+      .insert_job(3, {"", "", ""})
+      .erase_job(3)  // nothing
+      .update_job(10, "x")
+      .rename_job(10, 11, "y")
+      .update_job(11, "z")  // one change
+      .rename_job(20, 21, "")
+      .erase_job(21)  // erased by the number that the table has
+      .insert_result(1, {"r", "b"})
+      .erase_result(1)  // nothing
+      .erase_result(5)
+      .insert_result(5, {"again", ""})  // erased and new
+      .put_note("n", "1")
+      .put_note("n", "2")
+      .put_note("gone", "1")
+      .erase_note("gone");
+  io::WriteReducer reducer;
+  reducer.add(turn.writes());
+  const io::NetWrites net = reducer.net();
+
+  ASSERT_EQ(net.new_jobs.size(), 1u);
+  EXPECT_EQ(net.new_jobs[0].number, 2u);
+  EXPECT_EQ(net.new_jobs[0].state, "c");
+  EXPECT_EQ(net.new_jobs[0].record, "r1");
+  EXPECT_EQ(net.new_jobs[0].body, "b1");
+  ASSERT_EQ(net.changed_jobs.size(), 1u);
+  EXPECT_EQ(net.changed_jobs[0].number, 10u);
+  EXPECT_EQ(net.changed_jobs[0].renamed, 11u);
+  EXPECT_EQ(net.changed_jobs[0].state, "z");
+  EXPECT_THAT(net.erased_jobs, testing::ElementsAre(20u));
+  EXPECT_THAT(net.erased_results, testing::ElementsAre(5u));
+  ASSERT_EQ(net.new_results.size(), 1u);
+  EXPECT_EQ(net.new_results[0].record, "again");
+  ASSERT_EQ(net.put_notes.size(), 1u);
+  EXPECT_EQ(net.put_notes[0].record, "2");
+  EXPECT_THAT(net.erased_notes, testing::ElementsAre("gone"));
+}
+
+}  // namespace
+}  // namespace lanemq
