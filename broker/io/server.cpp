@@ -32,8 +32,9 @@ constexpr auto kCatchUpPause = std::chrono::milliseconds(5);
 /// How long the last answers may take to leave.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
 
-core::Options with_adapters(core::Options options, bool durable, bool traces) {
-  options.store_durable = durable;
+core::Options with_adapters(core::Options options, const Store& store, bool traces) {
+  options.store_durable = store.durable();
+  options.store_shared = store.shared();
   options.tells_waits = traces;
   options.wall_ms -= std::chrono::milliseconds(kTimeAtStart).count();
   return options;
@@ -44,7 +45,7 @@ core::Options with_adapters(core::Options options, bool durable, bool traces) {
 Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
                int signals, Configuration configuration, std::uint64_t seed, service::Notifier& notifier)
     : options_(options),
-      broker_(with_adapters(core_options, store->durable(), !options.otlp.empty()), seed),
+      broker_(with_adapters(core_options, *store, !options.otlp.empty()), seed),
       store_(std::move(store)),
       sockets_(options_, core_options),
       post_(sockets_, options_, stats_),

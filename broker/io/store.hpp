@@ -70,6 +70,9 @@ class Store {
   /// Whether commits outlive a crash; `accepted` tells clients.
   virtual bool durable() const = 0;
 
+  /// Whether another process may go on from the store while this one does not know that it has to end.
+  virtual bool shared() const { return false; }
+
   /// Passes everything that was committed: notes, then jobs by number, then results by number. Requires:
   /// before the first submit().
   virtual Result<void> load(StoreReader& reader) = 0;

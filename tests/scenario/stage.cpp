@@ -62,7 +62,10 @@ void Stage::add_budget(Words words) {
 }
 
 void Stage::set_option(Words words) {
-  if (const auto value = words.take("store")) options_.store_durable = *value == "disk";
+  if (const auto value = words.take("store")) {
+    options_.store_durable = *value != "memory";
+    options_.store_shared = *value == "shared";
+  }
   Config config{.core = std::move(options_)};
   set_all(words, [&](const auto& key, const auto& value) {
     settings::set_one(option_table(), config, "key", key, value, {"store"});

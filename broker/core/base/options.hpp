@@ -162,6 +162,8 @@ struct Options {
   std::int64_t output_default = 512;  ///< tokens of an answer, of a model nobody has seen
 
   bool store_durable = false;  ///< what is written outlives the broker; else nothing is
+  /// Another broker may go on from the store while this one does not know yet that it has to end.
+  bool store_shared = false;
   bool tells_waits = false;    ///< the outbox gets a Wait for each wait of a job with a trace
   std::int64_t wall_ms = 0;    ///< Unix time in ms at the core's time zero, as the clock of the start has it
 

@@ -204,6 +204,16 @@ bool Budgets::use_ahead(const Reservation& reservation) {
   return true;
 }
 
+bool Budgets::use_when_saved(const Reservation& reservation) {
+  bool takes = false;
+  for_parts(reservation, [&](Quota&, const Part& part) {
+    note_change(part.budget, part.account);
+    takes = true;
+  });
+  must_save_ |= takes;
+  return takes;
+}
+
 std::string Budgets::account_entry(std::string_view account, std::string_view entry) {
   std::string name(kAccount);
   return name.append(account).append(entry);

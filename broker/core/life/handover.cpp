@@ -55,10 +55,7 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
   Away& away = job.at_away();
   Worker& worker = *away.worker;
   const Lane& lane = *state_.lanes[job.lane];
-  // A hand-over of a job that is not durable waits only until what it debits is on disk, and not while the
-  // disk is full or stands still.
-  const bool waits = job.durable || (state_.options.store_durable && !state_.store_full &&
-                                     !state_.store_stalled && !state_.budgets.use_ahead(away.reservation));
+  const bool waits = job.durable || debit_waits(away.reservation);
   away.offer_waited = waits;
   const Outbox::Waiting waiting(state_.outbox, waits);
   wire::JobOffer offer;
@@ -79,6 +76,15 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
     offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
   state_.tell(worker, offer, body);
+}
+
+/// Whether a hand-over of a job that is not durable waits for the store, because of what it debits.
+bool Handover::debit_waits(const Reservation& reservation) {
+  if (!state_.options.store_durable) return false;
+  // A broker that was deposed commits nothing, so it hands over nothing that its successor does not count.
+  if (state_.options.store_shared) return state_.budgets.use_when_saved(reservation);
+  // Else it waits only until what it debits is on disk, and not while the disk is full or stands still.
+  return !state_.store_full && !state_.store_stalled && !state_.budgets.use_ahead(reservation);
 }
 
 void Handover::take_place(Job& job, Worker& worker) {

@@ -44,6 +44,7 @@ class Handover {
   std::size_t lent_bytes_max() const;
 
  private:
+  bool debit_waits(const Reservation& reservation);
   void take_place(Job& job, Worker& worker);
   void lend(Job& job);
   void hold_bodies(bool held);

@@ -27,8 +27,6 @@ using io::StoreCondition;
 using test::content_of;
 using test::FailpointHook;
 using test::StoreContent;
-using test::StoredJob;
-using test::StoredResult;
 using test::submit;
 using test::Turn;
 using test::wait_for;
