@@ -119,8 +119,11 @@ std::string show_traced(TracedUpstreams which) {
 const Options<Settings>& option_table() {
   using namespace rows;
   static const Options<Settings> kOptions = without_units_before<Settings>({
-      text("broker", "endpoint", "The broker's endpoint for workers.", &Settings::worker,
-           &WorkerOptions::broker),
+      text("broker", "endpoint",
+           "The broker's endpoint for workers; several, separated by commas, where another broker may go on "
+           "in its "
+           "place.",
+           &Settings::worker, &WorkerOptions::broker),
       broker_key_row<Settings>(),
       secret_key_row<Settings>(),
       Option<Settings>{
@@ -774,7 +777,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
       settings.http_proxy_source = proxy;
       proxy = read_secret(proxy, environment);
     });
-  about("broker", [&] { check_endpoint(settings.worker.broker, Port::named); });
+  about("broker", [&] { check_endpoints(settings.worker.broker); });
   check(settings);
   return request;
 }

@@ -13,6 +13,7 @@
 #include <zmq.hpp>
 
 #include <lanemq/codec.hpp>
+#include <lanemq/endpoints.hpp>
 #include <lanemq/process_name.hpp>
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
@@ -20,6 +21,7 @@
 
 #include "common/trace/context.hpp"
 #include "common/zmq/curve.hpp"
+#include "common/zmq/endpoints.hpp"
 #include "common/zmq/message.hpp"
 #include "worker/completion.hpp"
 #include "worker/connection_monitor.hpp"
@@ -119,6 +121,8 @@ class Worker::Loop {
   WorkerEnd run() {
     sink_->adopt_thread();
     started_at_ = Clock::now();
+    if (endpoints_.several())
+      if (const auto bad = socket::bad_endpoint(context_, endpoints_)) refuse_endpoint(*bad);
     open_socket();
     session_.connected(started_at_);
     flush();
@@ -282,11 +286,15 @@ class Worker::Loop {
     socket_.set(zmq::sockopt::maxmsgsize,
                 static_cast<std::int64_t>(options_.body_bytes_max + limits::header_bytes_max + 64));
     try {
-      socket_.connect(options_.broker);
+      socket_.connect(endpoints_.current());
     } catch (const zmq::error_t& error) {
-      throw std::invalid_argument("broker endpoint \"" + printable(options_.broker) + "\": " + error.what() +
-                                  "; use the form tcp://HOST:PORT or ipc://PATH");
+      refuse_endpoint({endpoints_.current(), error.what()});
     }
+  }
+
+  [[noreturn]] static void refuse_endpoint(const socket::BadEndpoint& bad) {
+    throw std::invalid_argument("broker endpoint \"" + printable(bad.endpoint) + "\": " + bad.reason +
+                                "; use the form tcp://HOST:PORT or ipc://PATH");
   }
 
   void read_broker(TimePoint now) {
@@ -480,6 +488,7 @@ class Worker::Loop {
           .field("running", session_.running())
           .field("unacknowledged", session_.outcomes());
     }
+    endpoints_.turn();
     open_socket();
     session_.connected(now);
     stuck_ = false;
@@ -592,6 +601,7 @@ class Worker::Loop {
   }
 
   WorkerOptions options_;
+  Endpoints endpoints_{options_.broker};
   std::vector<Service> services_;
   std::vector<Handler*> handlers_;
   std::vector<Handler*> watchers_;  ///< handlers with a descriptor to watch

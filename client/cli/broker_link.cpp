@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include <lanemq/endpoints.hpp>
 #include <lanemq/text.hpp>
 
 #include "client/cli/explanation.hpp"
@@ -23,6 +24,10 @@ std::string what_is_there(const Common& common) {
   const char* const whose = common.named_by.starts_with("--admin") ? "operators" : "clients";
   const std::string other =
       std::string("; name the broker's endpoint for ") + whose + " with " + common.named_by;
+  if (Endpoints(common.broker).several())
+    return ": none of these endpoints has a broker that serves now; one may be about to go on in another's "
+           "place: "
+           "try again, or wait for longer with --connect-timeout";
   switch (settings::look_at(common.broker, kLookPatience)) {
     case Peer::no_host:
       return ": the host \"" + printable(settings::host_of(common.broker)) + "\" is not known" + other;

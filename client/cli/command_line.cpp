@@ -61,7 +61,9 @@ CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out",
   app_.require_subcommand(0, 1);  // a missing command gets a better message below
   app_.fallthrough();             // --broker may also stand behind the command
   app_.failure_message(usage_error);
-  app_.add_option("--broker", common_.broker, "Where the broker listens for clients")
+  app_.add_option(
+          "--broker", common_.broker,
+          "Where the broker listens for clients; several, separated by commas, where another may go on")
       ->envname("LANEMQ_BROKER")
       ->capture_default_str()
       ->type_name("ENDPOINT");

@@ -86,7 +86,11 @@ void apply_auth(Settings& settings, const std::string& text) {
 const Options<Settings>& option_table() {
   using namespace rows;
   static const Options<Settings> kOptions = without_units_before<Settings>({
-      text("broker", "endpoint", "The broker's endpoint for clients.", &Settings::broker),
+      text("broker", "endpoint",
+           "The broker's endpoint for clients; several, separated by commas, where another broker may go on "
+           "in its "
+           "place.",
+           &Settings::broker),
       broker_key_row<Settings>(),
       secret_key_row<Settings>(),
       Option<Settings>{
@@ -564,7 +568,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   about("tls_certificate",
         [&] { settings.tls_certificate_file = file_of(settings.tls_certificate, environment); });
   about("tls_key", [&] { settings.tls_key_file = file_of(settings.tls_key, environment); });
-  about("broker", [&] { check_endpoint(settings.broker, Port::named); });
+  about("broker", [&] { check_endpoints(settings.broker); });
   settings.curve = read_broker_keys(settings.broker_keys, environment);
   check(settings);
   return request;

@@ -25,7 +25,7 @@ Engine::Engine(const ClientOptions& options, RequestDesk& desk)
     : options_(options),
       desk_(desk),
       link_(options.endpoint, options.keys, options.body_bytes_max),
-      session_(Clock::now(), options.batch_max),
+      session_(Clock::now(), options.batch_max, Endpoints(options.endpoint).several()),
       decoder_(options.body_bytes_max) {}
 
 void Engine::begin(Request request) {

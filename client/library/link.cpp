@@ -13,6 +13,7 @@
 
 #include "common/signals/signals_blocked.hpp"
 #include "common/zmq/curve.hpp"
+#include "common/zmq/endpoints.hpp"
 
 namespace lanemq::client {
 namespace {
@@ -32,6 +33,11 @@ std::shared_ptr<zmq::context_t> shared_context() {
   std::shared_ptr<zmq::context_t> context = shared.lock();
   if (!context) shared = context = std::make_shared<zmq::context_t>(1);
   return context;
+}
+
+std::invalid_argument no_endpoint(const socket::BadEndpoint& bad) {
+  return std::invalid_argument("\"" + printable(bad.endpoint) + "\" is no endpoint to connect to (" +
+                               bad.reason + "); give one such as tcp://127.0.0.1:5570");
 }
 
 constexpr char kNoDescriptors[] = "cannot make a descriptor; raise the limit of open files";
@@ -60,12 +66,14 @@ void Descriptors::remove(int fd) {
 
 // ---- the link -----------------------------------------------------------------------------------------
 
-Link::Link(std::string endpoint, CurveKeys keys, std::size_t body_bytes_max)
+Link::Link(const std::string& endpoints, CurveKeys keys, std::size_t body_bytes_max)
     : context_(shared_context()),
-      endpoint_(std::move(endpoint)),
+      endpoints_(endpoints),
       keys_(std::move(keys)),
       frame_bytes_max_(static_cast<std::int64_t>(body_bytes_max) + kFrameSlackBytes),
       ends_(make_ends()) {
+  if (endpoints_.several())
+    if (const auto bad = socket::bad_endpoint(*context_, endpoints_)) throw no_endpoint(*bad);
   watch(ends_);
 }
 
@@ -88,17 +96,17 @@ Link::Ends Link::make_ends() try {
   ends.monitor = socket::Monitor(*context_, ends.socket,
                                  ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
                                      ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
-  socket.connect(endpoint_);
+  socket.connect(endpoints_.current());
   return ends;
 } catch (const zmq::error_t& error) {
   if (error.num() == EMFILE || error.num() == ENFILE || error.num() == ENOMEM)
     throw std::runtime_error(std::string("cannot make a socket: ") + error.what() +
                              "; raise the limit of open files");
-  throw std::invalid_argument("\"" + printable(endpoint_) + "\" is no endpoint to connect to (" +
-                              error.what() + "); give one such as tcp://127.0.0.1:5570");
+  throw no_endpoint({endpoints_.current(), error.what()});
 }
 
 void Link::reopen() {
+  endpoints_.turn();
   Ends fresh = make_ends();
   watch(fresh);
   unwatch(ends_);

@@ -12,6 +12,7 @@
 
 #include <lanemq/blob.hpp>
 #include <lanemq/curve_keys.hpp>
+#include <lanemq/endpoints.hpp>
 
 #include "client/library/session.hpp"
 #include "common/zmq/message.hpp"
@@ -58,13 +59,14 @@ class Link {
   /// Begins to connect. Throws std::invalid_argument for an invalid endpoint, std::runtime_error where no
   /// descriptors are left. `body_bytes_max` bounds received messages. Throws std::invalid_argument for keys
   /// that are unusable, too.
-  Link(std::string endpoint, CurveKeys keys, std::size_t body_bytes_max);
+  Link(const std::string& endpoints, CurveKeys keys, std::size_t body_bytes_max);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  /// Replaces the socket by a new one. Drops what the old one had not sent. Requires: all that the old one
-  /// had received was read. Throws as the constructor does, and then keeps the old one.
+  /// Replaces the socket by a new one, at the next endpoint where there are several. Drops what the old one
+  /// had not sent. Requires: all that the old one had received was read. Throws as the constructor does, and
+  /// then keeps the old one.
   void reopen();
 
   /// Sends a message; false: there is no room, and nothing was sent.
@@ -95,7 +97,7 @@ class Link {
   void unwatch(const Ends& ends);
 
   std::shared_ptr<zmq::context_t> context_;
-  std::string endpoint_;
+  Endpoints endpoints_;
   CurveKeys keys_;
   std::int64_t frame_bytes_max_;
   Descriptors watched_;

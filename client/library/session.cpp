@@ -53,12 +53,13 @@ std::string own_ping(std::size_t batch_max) {
 
 }  // namespace
 
-Session::Session(TimePoint now, std::size_t batch_max)
+Session::Session(TimePoint now, std::size_t batch_max, bool several)
     : batch_max_(std::min(batch_max, limits::batch_items_max)),
       ping_header_(own_ping(batch_max_)),
       probe_at_(now + kProbeAfter),
       quiet_since_(now),
-      pinged_(now) {}
+      pinged_(now),
+      several_(several) {}
 
 // ---- what the caller wants ----------------------------------------------------------------------------
 
@@ -111,6 +112,7 @@ void Session::heard_nonsense() {
 
 void Session::note_life(TimePoint now) {
   quiet_since_ = now;
+  heard_here_ = true;
   counters_.heard = now;
   fruitless_ = lost_ = 0;
 }
@@ -437,7 +439,7 @@ bool Session::blame_largest_body() {
 bool Session::take_reopen(TimePoint now) {
   if (!reopen_at_ || *reopen_at_ > now) return false;
   reopen_at_.reset();
-  connected_ = false;
+  connected_ = heard_here_ = false;
   quiet_since_ = now;
   ping_due_ = probe_due_ = false;
   broker_batch_ = 0;
@@ -472,11 +474,11 @@ void Session::advance(TimePoint now) {
   if (pending_.empty() || reopen_at_) return;
   expire_streams(now);
   if (renew_at_ && now >= *renew_at_) renew_watches(now);
-  if (now >= quiet_since_ + kReopenAfter) {
+  if (now >= silent_at()) {
     reopen_at_ = now;
     return;
   }
-  if (now >= std::max(quiet_since_, pinged_) + kPingAfter) {
+  if (now >= ping_at()) {
     pinged_ = now;
     ping_due_ = true;
   }
@@ -530,9 +532,7 @@ void Session::expire(TimePoint now) {
 
 std::optional<TimePoint> Session::next_wakeup() const {
   if (pending_.empty()) return reopen_at_;
-  TimePoint next = reopen_at_
-                       ? *reopen_at_
-                       : std::min(std::max(quiet_since_, pinged_) + kPingAfter, quiet_since_ + kReopenAfter);
+  TimePoint next = reopen_at_ ? *reopen_at_ : std::min(ping_at(), silent_at());
   if (!reopen_at_) {
     next = std::min(next, probe_at_);
     if (renew_at_) next = std::min(next, *renew_at_);

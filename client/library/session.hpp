@@ -103,6 +103,8 @@ class Session {
  public:
   static constexpr std::chrono::milliseconds kPingAfter{1'000};    ///< of silence, before a ping
   static constexpr std::chrono::milliseconds kReopenAfter{2'500};  ///< of silence, before a new connection
+  /// The same where there are other endpoints, until the first word of this one.
+  static constexpr std::chrono::milliseconds kFirstPingAfter{300}, kFirstWordWithin{1'000};
   /// A living connection may lose an answer: a broker drops what a slow reader leaves unread. So the states
   /// of jobs sent that long ago are asked for, one at a time; a job that is over is sent again, which brings
   /// its answer.
@@ -129,7 +131,8 @@ class Session {
 
   /// `now`: when the first connection was begun. `batch_max` over 1: jobs that wait together go in batches of
   /// up to so many, where the connection's broker accepts them.
-  explicit Session(TimePoint now, std::size_t batch_max = 0);
+  /// `several`: a new connection goes to another endpoint.
+  explicit Session(TimePoint now, std::size_t batch_max = 0, bool several = false);
 
   void begin(Request request, TimePoint now);
 
@@ -220,6 +223,13 @@ class Session {
   void answer(Table::iterator at, Outcome outcome);
   static std::string take_id(Table::iterator at);
   void expire(TimePoint now);
+  bool awaits_first_word() const { return several_ && !heard_here_; }
+  TimePoint ping_at() const {
+    return std::max(quiet_since_, pinged_) + (awaits_first_word() ? kFirstPingAfter : kPingAfter);
+  }
+  TimePoint silent_at() const {
+    return quiet_since_ + (awaits_first_word() ? kFirstWordWithin : kReopenAfter);
+  }
   bool blame_largest_body();
   void probe(TimePoint now);
   void probed(const wire::StatusReply& reply, TimePoint now);
@@ -275,6 +285,8 @@ class Session {
 
   TimePoint quiet_since_;  ///< the last message, or since when one is expected
   TimePoint pinged_;
+  const bool several_;
+  bool heard_here_ = false;  ///< a word by this connection
   std::optional<TimePoint> reopen_at_;
   bool connected_ = false;
   int fruitless_ = 0;  ///< connections in a row that were made and lost without a message

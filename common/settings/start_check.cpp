@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <lanemq/endpoints.hpp>
 #include <lanemq/text.hpp>
 
 #include "common/settings/values.hpp"
@@ -49,6 +50,15 @@ void check_endpoint(const std::string& endpoint, Port port) {
     refuse_endpoint(endpoint, "names no port; it ends in :PORT, 1 to " + std::to_string(kPortMax) +
                                   (port == Port::any ? ", or in :* for a free one" : ""));
   }
+}
+
+void check_endpoints(const std::string& endpoints) {
+  const Endpoints list(endpoints);
+  if (list.all().size() > Endpoints::kEndpointsMax)
+    throw UsageError("there are " + std::to_string(list.all().size()) + " endpoints; at most " +
+                     std::to_string(Endpoints::kEndpointsMax) + " may be named");
+  for (const std::string& endpoint : list.all())
+    check_endpoint(endpoint, Port::named);
 }
 
 std::optional<std::string> why_not_listen(const std::string& address, std::uint16_t port) {

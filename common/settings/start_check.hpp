@@ -18,6 +18,10 @@ enum class Port : unsigned char { named, any };
 /// take the port 99999 modulo 65536.
 void check_endpoint(const std::string& endpoint, Port port);
 
+/// The same for each of several, separated by commas, of which one is connected to at a time
+/// (lanemq/endpoints.hpp). Throws UsageError for more than Endpoints::kEndpointsMax, too.
+void check_endpoints(const std::string& endpoints);
+
 /// Why no program could listen at that numeric address; none: one could. A port in use is no reason: the
 /// program that is asked about may use it.
 std::optional<std::string> why_not_listen(const std::string& address, std::uint16_t port);

@@ -164,8 +164,8 @@ struct Options {
   bool store_durable = false;  ///< what is written outlives the broker; else nothing is
   /// Another broker may go on from the store while this one does not know yet that it has to end.
   bool store_shared = false;
-  bool tells_waits = false;    ///< the outbox gets a Wait for each wait of a job with a trace
-  std::int64_t wall_ms = 0;    ///< Unix time in ms at the core's time zero, as the clock of the start has it
+  bool tells_waits = false;  ///< the outbox gets a Wait for each wait of a job with a trace
+  std::int64_t wall_ms = 0;  ///< Unix time in ms at the core's time zero, as the clock of the start has it
 
   /// Unix time in ms, by the clock of the start.
   std::int64_t unix_ms(TimePoint at) const { return wall_ms + to_ms(at.time_since_epoch()); }

@@ -191,11 +191,13 @@ class CallWatcher {
 };
 
 struct WorkerOptions {
-  std::string broker = "tcp://127.0.0.1:5571";  ///< the broker's workers endpoint
-  CurveKeys keys;                               ///< for a broker that asks for keys
-  std::string name;                             ///< for people; empty: HOST-PID
-  std::size_t capacity = 16;                    ///< jobs held at once, 1..limits::capacity_max
-  std::vector<std::string> lanes;               ///< take only jobs of these lanes; empty: of all
+  /// The broker's workers endpoint; several, separated by commas, where another broker may go on in its place
+  /// (Endpoints).
+  std::string broker = "tcp://127.0.0.1:5571";
+  CurveKeys keys;                  ///< for a broker that asks for keys
+  std::string name;                ///< for people; empty: HOST-PID
+  std::size_t capacity = 16;       ///< jobs held at once, 1..limits::capacity_max
+  std::vector<std::string> lanes;  ///< take only jobs of these lanes; empty: of all
   std::size_t body_bytes_max = limits::body_bytes_max;
   std::chrono::milliseconds drain_timeout{10'000};  ///< for running jobs after stop()
   std::chrono::milliseconds connect_timeout{0};     ///< give up if no broker has answered by then; 0: never

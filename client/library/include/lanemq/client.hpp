@@ -23,7 +23,9 @@ namespace lanemq {
 
 /// A client's settings and bounds.
 struct ClientOptions {
-  /// The broker's endpoint for clients: tcp://HOST:PORT, ipc://PATH.
+  /// The broker's endpoint for clients: tcp://HOST:PORT, ipc://PATH. Several, separated by commas, where
+  /// another broker may go on in its place: one is connected to at a time, the next when it has said nothing
+  /// for a second, or falls silent (Endpoints).
   std::string endpoint = "tcp://127.0.0.1:5570";
   /// For a broker that asks for keys. Where it refuses this one, all pending requests end with the local
   /// error `unauthorized`.

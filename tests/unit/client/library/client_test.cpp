@@ -193,8 +193,29 @@ TEST(Client, survives_a_callback_that_throws) {
   EXPECT_TRUE(get(client.submit({.service = "echo"})).has_value());
 }
 
+TEST(Client, goes_to_the_next_endpoint_where_one_says_nothing) {
+  const FakeBroker broker;
+  Client client({.endpoint = std::string(kNobody) + "," + broker.endpoint()});
+
+  EXPECT_EQ(get(client.submit({.service = "echo"}, std::string("a")))->body.bytes(), "a");
+}
+
+TEST(Client, goes_on_with_another_broker_where_its_own_is_gone) {
+  auto first = std::make_unique<FakeBroker>("tcp://127.0.0.1:*", FakeBroker::Manner::ignore);
+  const FakeBroker second;
+  Client client({.endpoint = first->endpoint() + "," + second.endpoint()});
+  std::future<Answer> answer = client.submit({.service = "echo"}, std::string("a"));
+  ASSERT_TRUE(comes_true([&] { return first->submits() >= 1; }));
+  EXPECT_EQ(second.submits(), 0u) << "one connection at a time";
+
+  first.reset();
+
+  EXPECT_EQ(get(std::move(answer))->body.bytes(), "a");
+}
+
 TEST(Client, says_that_an_endpoint_is_none) {
-  for (const char* endpoint : {"", "nonsense", "tcp://", "tcp://127.0.0.1", "http://127.0.0.1:80"}) {
+  for (const char* endpoint : {"", "nonsense", "tcp://", "tcp://127.0.0.1", "http://127.0.0.1:80",
+                               "tcp://127.0.0.1:5570,", "tcp://127.0.0.1:5570,nonsense"}) {
     try {
       Client client({.endpoint = endpoint});
       ADD_FAILURE() << endpoint;

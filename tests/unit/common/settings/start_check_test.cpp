@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <lanemq/endpoints.hpp>
+
 #include "common/settings/usage_error.hpp"
 #include "tests/unit/common/settings/surroundings.hpp"
 
@@ -22,6 +24,18 @@ std::string complaint_of(const std::string& endpoint, Port port = Port::named) {
   } catch (const UsageError& error) {
     return error.what();
   }
+}
+
+TEST(StartCheck, knows_lists_of_endpoints) {
+  EXPECT_NO_THROW(check_endpoints("tcp://a:5570"));
+  EXPECT_NO_THROW(check_endpoints("tcp://a:5570,ipc:///run/b"));
+  EXPECT_THROW(check_endpoints("tcp://a:5570,"), UsageError);
+  EXPECT_THROW(check_endpoints("tcp://a:5570, tcp://b:5570"), UsageError) << "a space";
+  std::string many = "tcp://a:1";
+  for (std::size_t i = 1; i < Endpoints::kEndpointsMax; ++i)
+    many += ",tcp://a:1";
+  EXPECT_NO_THROW(check_endpoints(many));
+  EXPECT_THROW(check_endpoints(many + ",tcp://a:1"), UsageError);
 }
 
 TEST(StartCheck, knows_endpoints) {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lanemq {
+
+/// Where a broker may be: several endpoints where another broker goes on in its place. A peer is connected to
+/// one at a time: a socket with several connections would deal its messages round to all, the dead one too.
+/// Pure; not thread-safe.
+class Endpoints {
+ public:
+  static constexpr std::size_t kEndpointsMax = 16;
+
+  /// `text`: endpoints separated by commas, as in `tcp://a:5570,tcp://b:5570`. Never empty: what is no
+  /// endpoint is found where it is connected to.
+  explicit Endpoints(std::string_view text) {
+    while (true) {
+      const std::size_t comma = text.find(',');
+      all_.emplace_back(text.substr(0, comma));
+      if (comma == std::string_view::npos) return;
+      text.remove_prefix(comma + 1);
+    }
+  }
+
+  const std::vector<std::string>& all() const { return all_; }
+  bool several() const { return all_.size() > 1; }
+  /// The one to be connected to now.
+  const std::string& current() const { return all_[at_]; }
+  /// The present one does not answer: turns to the one after it, and behind the last to the first.
+  void turn() { at_ = (at_ + 1) % all_.size(); }
+
+ private:
+  std::vector<std::string> all_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace lanemq
