@@ -23,10 +23,13 @@ void StoreWatch::tell_stalled(core::TimePoint now) {
   stalled_ = !stalled_;
   broker_.handle(core::StoreStalled{stalled_}, now);
   if (condition_ != StoreCondition::good) return;  // the condition was logged with its reason
+  const std::string why = store_.trouble();
   if (stalled_)
     log::event(log::Level::warning, "store.stands_still",
                {{"ms", static_cast<long long>(core::to_ms(stands))},
-                {"do", "look at the disk; what is not durable goes on"}});
+                {"reason", why.empty() ? "no commit has come meanwhile" : why},
+                {"do", store_.shared() ? "look at the database; what is not durable goes on"
+                                       : "look at the disk; what is not durable goes on"}});
   else
     log::event(log::Level::info, "store.goes_on", {{"store", store_.name()}});
 }

@@ -86,7 +86,8 @@ void PostgresCommits::commit_batch(std::size_t count) {
   }
   reached(Failpoint::store_after_commit);
   beat_at_ = Clock::now() + OwnerWatch::kBeat;
-  if (exchange_.is(StoreCondition::full)) exchange_.set_condition(StoreCondition::good, {});
+  if (exchange_.is(StoreCondition::full) || std::exchange(away_, false))
+    exchange_.set_condition(StoreCondition::good, {});
   writes_.fetch_add(writes, std::memory_order_relaxed);
   exchange_.committed_now(turns_, count);
 }
@@ -107,7 +108,12 @@ PostgresCommits::End PostgresCommits::send_and_wait(const NetWrites& net) {
     if (!answered) return outcome_of(answered.error());
     if (*answered) break;
     if (!may_go_on()) return fail("the database did not answer in time for the end", "look at the database");
-    if (!another_is_primary()) continue;
+    if (!another_is_primary()) {
+      say_away(
+          "the database has not answered a commit for two seconds: it is slow, hangs, or waits for a "
+          "standby");
+      continue;
+    }
     connection_.close();
     return End::lost;
   }
@@ -198,6 +204,7 @@ PostgresCommits::End PostgresCommits::reconnect() {
     if (row) return judge(*row);
     if (!row.error().lost())
       return fail(row.error().message, "look at the database's log, then start the broker again");
+    say_away("the database cannot be reached: " + row.error().message);
     std::this_thread::sleep_for(kRetryPause);
   }
   return fail("the database could not be reached in time for the end", "look at the database");
@@ -213,6 +220,12 @@ bool PostgresCommits::another_is_primary() {
 bool PostgresCommits::may_go_on() const {
   const std::int64_t end_by = end_by_;
   return end_by == 0 || Clock::now().time_since_epoch().count() < end_by;
+}
+
+/// Says what people are told of a commit that does not come.
+void PostgresCommits::say_away(const std::string& why) {
+  away_ = true;
+  exchange_.set_condition(exchange_.condition(), "the store " + place_.text + ": " + why);
 }
 
 PostgresCommits::End PostgresCommits::set_full(const std::string& why) {

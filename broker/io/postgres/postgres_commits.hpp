@@ -67,6 +67,7 @@ class PostgresCommits {
   postgres::Outcome<OwnerRow> connect();
   bool another_is_primary();
   bool may_go_on() const;
+  void say_away(const std::string& why);
   End set_full(const std::string& why);
   End fail(const std::string& why, const std::string& what_to_do);
 
@@ -79,6 +80,7 @@ class PostgresCommits {
   OwnerRow owned_;      ///< with the ticket of the last transaction that is in
   StoreExchange::Queue<core::Writes> turns_;
   Clock::time_point beat_at_{};
+  bool away_ = false;  ///< people were told so
 };
 
 }  // namespace lanemq::io
