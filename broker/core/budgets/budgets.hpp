@@ -281,11 +281,9 @@ class Budgets {
   // has gone out since the last save on disk, nothing waits.
 
   /// Whether the reservation is covered by what is on disk. If not, it will be when the next save is on disk,
-  /// and must_save() becomes true.
-  bool use_ahead(const Reservation& reservation);
-  /// For a store that another broker may go on from: the reservation counts once this turn's save is on disk,
-  /// for which must_save() becomes true. False: it takes from no limit.
-  bool use_when_saved(const Reservation& reservation);
+  /// and must_save() becomes true. `shared`: another broker may go on from the store, so nothing is debited
+  /// ahead, and all that a limit counts waits.
+  bool use_ahead(const Reservation& reservation, bool shared = false);
   /// Begins a save of all unsaved parts. True if saved() is to be called when they are on disk.
   bool saving() { return marks_.begin(); }
   void saved() { marks_.end(); }

@@ -190,9 +190,13 @@ void Budgets::end_leases() {
   }
 }
 
-bool Budgets::use_ahead(const Reservation& reservation) {
+bool Budgets::use_ahead(const Reservation& reservation, bool shared) {
   bool covered = true;
   for_parts(reservation, [&](Quota& quota, const Part& part) {
+    if (shared) {
+      covered = false;
+      return note_change(part.budget, part.account);
+    }
     if (quota.lease(marks_)) note_change(part.budget, part.account);
     covered = quota.covers(reservation.amounts(), marks_) && covered;
   });
@@ -202,16 +206,6 @@ bool Budgets::use_ahead(const Reservation& reservation) {
   }
   for_parts(reservation, [&](Quota& quota, const Part&) { quota.use_ahead(reservation.amounts(), marks_); });
   return true;
-}
-
-bool Budgets::use_when_saved(const Reservation& reservation) {
-  bool takes = false;
-  for_parts(reservation, [&](Quota&, const Part& part) {
-    note_change(part.budget, part.account);
-    takes = true;
-  });
-  must_save_ |= takes;
-  return takes;
 }
 
 std::string Budgets::account_entry(std::string_view account, std::string_view entry) {

@@ -80,11 +80,12 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
 
 /// Whether a hand-over of a job that is not durable waits for the store, because of what it debits.
 bool Handover::debit_waits(const Reservation& reservation) {
-  if (!state_.options.store_durable) return false;
-  // A broker that was deposed commits nothing, so it hands over nothing that its successor does not count.
-  if (state_.options.store_shared) return state_.budgets.use_when_saved(reservation);
-  // Else it waits only until what it debits is on disk, and not while the disk is full or stands still.
-  return !state_.store_full && !state_.store_stalled && !state_.budgets.use_ahead(reservation);
+  const Options& options = state_.options;
+  if (!options.store_durable) return false;
+  // It waits only until what it debits is on disk, and not while the disk is full or stands still. But a
+  // broker that was deposed commits nothing, and must hand over nothing that its successor does not count.
+  if (!options.store_shared && (state_.store_full || state_.store_stalled)) return false;
+  return !state_.budgets.use_ahead(reservation, options.store_shared);
 }
 
 void Handover::take_place(Job& job, Worker& worker) {
