@@ -24,6 +24,7 @@
 #include "broker/io/plugins/broker_plugin.hpp"
 #include "broker/io/server.hpp"
 #include "broker/io/store_check.hpp"
+#include "broker/io/store_copy.hpp"
 #include "broker/io/store_place.hpp"
 #include "common/http/server/caller_key.hpp"
 #include "common/http/server/listen.hpp"
@@ -274,6 +275,16 @@ void check_store(const Config& config) {
   std::cout << lanemq::io::to_text(*summary);
 }
 
+void copy_store(const Config& config, const std::string& to) {
+  const StoreOptions from = store_options(config);
+  StoreOptions target = from;
+  target.specification = to;
+  const auto copied = lanemq::io::copy_store(from, target);
+  if (!copied) refuse_store(copied.error());
+  std::cout << "copied " << copied->jobs << " jobs, " << copied->results << " results and " << copied->notes
+            << " notes\n";
+}
+
 /// Reads the secrets of the keys of HTTP, and refuses an address that strangers reach as they please.
 void settle_http(Config& config) {
   lanemq::admin::HttpOptions& http = config.http;
@@ -477,6 +488,8 @@ int main(int argc, char** argv) {
     if (asked.what == For::check) check_start(config);
     if (asked.what != For::run) return 0;
     if (asked.flags.contains("--check-store")) return check_store(config), 0;
+    if (const auto copy = asked.flags.find("--copy-store"); copy != asked.flags.end())
+      return copy_store(config, copy->second.front()), 0;
     return serve(std::move(config), [&] {
       if (const auto why_not = lanemq::settings::why_not_read_again(asked.file)) throw ConfigError(*why_not);
       Config again;

@@ -260,7 +260,10 @@ settings::ProgramText program() {
                 {"--make-http-key", "",
                  "Print an [[http_key]] for the file of --config, and its new secret to the standard error, "
                  "and end."},
-                {"--check-store", "", "Read the store from end to end, say what it holds, and exit."}},
+                {"--check-store", "", "Read the store from end to end, say what it holds, and exit."},
+                {"--copy-store", "STORE",
+                 "Copy the store to this one, sqlite:PATH or postgres:CONNINFO, which must hold nothing, and "
+                 "exit."}},
       // Those of lanemq, and of examples.
       .foreign = {"LANEMQ_BROKER", "LANEMQ_BROKER_KEY", "LANEMQ_CLIENT", "LANEMQ_CLIENT_KEY", "LANEMQ_ADMIN",
                   "LANEMQ_CONNECT_TIMEOUT", "LANEMQ_CONNECT_TIMEOUT_MS", "LANEMQ_PUBLIC_KEY"}};

@@ -16,10 +16,9 @@ namespace {
 
 constexpr std::string_view kPostgres = "postgres:";
 
-Result<std::unique_ptr<Store>> open_postgres([[maybe_unused]] const std::string& conninfo,
-                                             [[maybe_unused]] const StoreOptions& options) {
+Result<std::unique_ptr<Store>> open_postgres([[maybe_unused]] const StoreOptions& options) {
 #ifdef LANEMQ_HAS_POSTGRES
-  return PostgresStore::open(conninfo, options);
+  return PostgresStore::open(options);
 #else
   return failure(
       ErrorCode::bad_request,
@@ -47,7 +46,7 @@ bool has_owners(const StoreOptions& options) {
 Result<std::unique_ptr<Store>> open_store(const StoreOptions& options) {
   if (options.specification == "memory") return std::make_unique<MemoryStore>();
   if (const auto path = path_of_store(options)) return SqliteStore::open(*path, options);
-  if (has_owners(options)) return open_postgres(options.specification.substr(kPostgres.size()), options);
+  if (has_owners(options)) return open_postgres(options);
   return failure(ErrorCode::bad_request,
                  "store \"" + options.specification +
                      "\" is not known; write sqlite:PATH, postgres:CONNINFO, or memory "

@@ -16,13 +16,14 @@ struct StoreSummary {
     std::uint64_t count = 0, bytes = 0;
   };
   std::string path;
+  bool in_tables = false;  ///< of PostgreSQL, where a database cares for pages
   std::int64_t schema = 0;
   std::uint64_t file_bytes = 0, free_bytes = 0, log_bytes = 0;
   Rows jobs, bodies, results, notes;  ///< bodies: those in a table of their own
 };
 
-/// Reads a whole store file, and changes nothing. Requires: no broker has it open. An error says what is
-/// wrong and what to do; bad_request: there is no such file.
+/// Reads a whole store, and changes nothing. Requires: no broker has a file open; one may go on with tables.
+/// An error says what is wrong and what to do; bad_request: there is no such file.
 Result<StoreSummary> check_store(const StoreOptions& options);
 
 /// Refuses a store that open_store() would refuse for its place, kind or version. Opens and changes nothing:

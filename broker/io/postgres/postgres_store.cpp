@@ -15,13 +15,20 @@ constexpr std::chrono::milliseconds kLookPause{500};
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> PostgresStore::open(const std::string& conninfo, const StoreOptions& options) {
+Result<PostgresPlace> PostgresStore::place_of(const StoreOptions& options) {
+  const std::string conninfo = options.specification.substr(options.specification.find(':') + 1);
   if (const auto problem = postgres::problem_of(conninfo))
     return failure(ErrorCode::bad_request, "the store postgres:... is not understood: " + *problem);
-  PostgresPlace place{
+  return PostgresPlace{
       .target = {.conninfo = conninfo, .search_path = options.schema},
       .text = "postgres:" + postgres::shown(conninfo) + " (schema " + options.schema + ")",
   };
+}
+
+Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) {
+  auto where = place_of(options);
+  if (!where) return tl::unexpected(std::move(where.error()));
+  PostgresPlace place = std::move(*where);
   Candidate candidate(place, options);
   while (true) {
     auto seen = candidate.look();

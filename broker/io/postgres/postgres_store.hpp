@@ -23,9 +23,11 @@ namespace lanemq::io {
 /// and removes dead rows (PostgresReads). The constructor and all of Store belong to the loop's thread.
 class PostgresStore final : public Store {
  public:
+  /// Where the options say that the store is. An error (bad_request): libpq does not take what they say.
+  static Result<PostgresPlace> place_of(const StoreOptions& options);
   /// Waits until this process owns the store, and reads nothing before. `options.waiting` is asked twice a
   /// second whether to go on.
-  static Result<std::unique_ptr<Store>> open(const std::string& conninfo, const StoreOptions& options);
+  static Result<std::unique_ptr<Store>> open(const StoreOptions& options);
   /// Commits what was submitted, unless the store has failed or the server does not answer for kEndMax. Gives
   /// the store back.
   ~PostgresStore() override;

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "broker/io/store.hpp"
+#include "broker/io/store_copy.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/unit/broker/io/store_workload.hpp"
@@ -90,7 +91,6 @@ class AnyStore : public testing::TestWithParam<Kind> {
     return std::move(*store);
   }
 
- private:
   const std::unique_ptr<Place> place_ = GetParam().make();
 };
 
@@ -246,6 +246,41 @@ TEST_P(AnyStore, fails_for_good_when_a_job_that_is_not_there_is_changed) {
 
   EXPECT_THAT(store->trouble(), HasSubstr("nothing is committed"));
   EXPECT_EQ(store->committed(), 1u);
+}
+
+/// From each kind to each.
+TEST_P(AnyStore, is_copied_to_every_kind_of_store_and_back) {
+  test::Workload workload(3, 200);
+  StoreContent expected = workload.after.back();
+  {
+    const auto store = open();
+    for (Turn& turn : workload.turns)
+      store->submit(turn.writes());
+    Turn huge;
+    huge.insert_job(1'000'000, {"s", "r", kHuge}).insert_result(1'000'001, {"r", kHuge});
+    huge.apply(expected);
+    store->submit(huge.writes());
+    store->flush();
+  }
+  for (const Kind& kind : kinds()) {
+    const std::unique_ptr<Place> there = kind.make(), back = GetParam().make();
+
+    const auto went = io::copy_store(place_->options(), there->options());
+    const auto came = io::copy_store(there->options(), back->options());
+    const auto again = io::copy_store(place_->options(), back->options());
+
+    ASSERT_TRUE(went.has_value()) << went.error().message;
+    ASSERT_TRUE(came.has_value()) << came.error().message;
+    EXPECT_EQ(went->jobs, expected.jobs.size());
+    EXPECT_EQ(went->results, expected.results.size());
+    ASSERT_FALSE(again.has_value()) << "there is something already";
+    EXPECT_THAT(again.error().message, HasSubstr("holds something"));
+    auto store = io::open_store(back->options());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    const auto content = content_of(**store);
+    ASSERT_TRUE(content.has_value()) << content.error().message;
+    EXPECT_EQ(*content, expected);
+  }
 }
 
 /// Nothing of a turn that was refused is there later.

@@ -15,6 +15,7 @@
 #include "broker/io/postgres/net_writes.hpp"
 #include "broker/io/postgres/owner_row.hpp"
 #include "broker/io/store.hpp"
+#include "broker/io/store_check.hpp"
 #include "common/postgres/connection.hpp"
 #include "tests/support/postgres_server.hpp"
 #include "tests/support/store_driver.hpp"
@@ -305,6 +306,56 @@ TEST_F(PostgresStore, removes_the_rows_of_jobs_that_have_ended) {
   store->flush();
 
   EXPECT_LE(bytes(), grown);
+}
+
+TEST_F(PostgresStore, is_checked_while_a_broker_goes_on_with_it) {
+  const auto store = open(options());
+  submit(*store, Turn()
+                     .insert_job(1, {"s", "r", std::string(300'000, 'b')})
+                     .insert_job(2, {"s", "r", std::string(5'000, 'b')})
+                     .insert_result(3, {"r", "b"}));
+  store->flush();
+
+  const auto summary = io::check_store(options());
+
+  ASSERT_TRUE(summary.has_value()) << summary.error().message;
+  EXPECT_EQ(summary->jobs.count, 2u);
+  EXPECT_EQ(summary->bodies.bytes, 305'000u);
+  EXPECT_EQ(summary->results.count, 1u);
+  EXPECT_THAT(io::to_text(*summary), HasSubstr("Every checksum is right"));
+  submit(*store, Turn().erase_job(1));
+  store->flush();
+  EXPECT_EQ(store->condition(), StoreCondition::good) << "the check owns nothing";
+}
+
+TEST_F(PostgresStore, is_damaged_where_a_row_is_not_what_was_written) {
+  {
+    const auto store = open(options());
+    submit(*store, Turn()
+                       .insert_job(1, {"s", "r", std::string(300'000, 'b')})
+                       .insert_job(2, {"s", "r", "small"})
+                       .insert_result(3, {"r", "b"})
+                       .put_note("n", "x"));
+    store->flush();
+  }
+  const std::string whole = "SELECT 1";
+  for (const auto& [harm, mend] : std::vector<std::pair<std::string, std::string>>{
+           {"UPDATE job SET state = '\\x00' WHERE number = 2", "UPDATE job SET state = 's' WHERE number = 2"},
+           {"UPDATE job SET body = 'smell' WHERE number = 2",
+            "UPDATE job SET body = 'small' WHERE number = 2"},
+           {"UPDATE job SET number = 9 WHERE number = 2", "UPDATE job SET number = 2 WHERE number = 9"},
+           {"UPDATE result SET record = 'q'", "UPDATE result SET record = 'r'"},
+           {"UPDATE note SET record = 'y' WHERE name = 'n'", "UPDATE note SET record = 'x' WHERE name = 'n'"},
+           {"UPDATE body SET bytes = overlay(bytes placing 'c' from 9)",
+            "UPDATE body SET bytes = overlay(bytes placing 'b' from 9)"},
+           {"DELETE FROM body", whole}}) {
+    run(harm);
+    EXPECT_FALSE(io::check_store(options()).has_value()) << harm;
+    run(mend);
+    if (mend != whole) {
+      EXPECT_TRUE(io::check_store(options()).has_value()) << mend;
+    }
+  }
 }
 
 TEST_F(PostgresStore, asks_for_the_databases_own_backup) {
