@@ -41,10 +41,13 @@ bool StoreWatch::tell_condition(core::TimePoint now) {
   if (condition == StoreCondition::good) {
     log::event(log::Level::info, "store.good", {{"store", store_.name()}});
   } else {
-    const char* const event = condition == StoreCondition::full      ? "store.full"
-                              : condition == StoreCondition::deposed ? "store.deposed"
-                                                                     : "store.failed";
-    log::event(log::Level::error, event, {{"store", store_.name()}, {"reason", store_.trouble()}});
+    const std::string why = store_.trouble();
+    if (condition == StoreCondition::full)
+      log::event(log::Level::error, "store.full", {{"store", store_.name()}, {"reason", why}});
+    else if (condition == StoreCondition::deposed)
+      log::event(log::Level::error, "store.deposed", {{"store", store_.name()}, {"reason", why}});
+    else
+      log::event(log::Level::error, "store.failed", {{"store", store_.name()}, {"reason", why}});
   }
   if (is_over(condition)) return false;
   broker_.handle(core::StoreFull{condition == StoreCondition::full}, now);
