@@ -17,6 +17,9 @@
 #include <unistd.h>
 
 #include "broker/io/store.hpp"
+#ifdef LANEMQ_HAS_POSTGRES
+#include "tests/support/postgres_server.hpp"
+#endif
 
 namespace {
 
@@ -25,13 +28,22 @@ using Clock = std::chrono::steady_clock;
 using core::Write;
 using core::Writes;
 
+#ifdef LANEMQ_HAS_POSTGRES
+const std::vector<std::int64_t> kKinds{0, 1};
+#else
+const std::vector<std::int64_t> kKinds{0};
+#endif
+
 /// About what the broker writes beside the body of a job.
 constexpr std::size_t kStateBytes = 40, kRecordBytes = 120;
 
-/// A store in a file of its own, gone with it.
+/// In which the rows are.
+enum Kind : std::int64_t { in_sqlite, in_postgres };
+
+/// A store of its own, gone with it.
 class Bench {
  public:
-  Bench() { open(); }
+  explicit Bench(std::int64_t kind = in_sqlite) : kind_(static_cast<Kind>(kind)) { open(); }
   ~Bench() {
     store_.reset();
     std::filesystem::remove_all(folder_);
@@ -43,7 +55,9 @@ class Bench {
   std::string file(const std::string& name) const { return folder_ / name; }
   void close() { store_.reset(); }
   void open() {
-    auto opened = io::open_store({.specification = "sqlite:" + file("lanemq.db")});
+    auto opened =
+        io::open_store(kind_ == in_sqlite ? io::StoreOptions{.specification = "sqlite:" + file("lanemq.db")}
+                                          : options_of_postgres());
     if (!opened) throw std::runtime_error(opened.error().message);
     store_ = std::move(*opened);
   }
@@ -82,6 +96,19 @@ class Bench {
     return pattern;
   }
 
+  /// A schema for each store; one server for all, which syncs as a server for others does.
+  io::StoreOptions options_of_postgres() const {
+#ifdef LANEMQ_HAS_POSTGRES
+    static test::PostgresServer server(test::PostgresServer::Sync::yes,
+                                       std::filesystem::absolute(folder_.parent_path()));
+    return {
+        .specification = "postgres:" + server.conninfo(), .schema = folder_.filename(), .instance = "bench"};
+#else
+    throw std::runtime_error("this build has no PostgreSQL");
+#endif
+  }
+
+  const Kind kind_;
   const std::filesystem::path folder_ = make_folder();
   const std::string text_ = std::string(256, 't');
   std::unique_ptr<io::Store> store_;
@@ -109,9 +136,9 @@ BENCHMARK(bare_fsync)->Name("store/bare_fsync")->UseRealTime()->Unit(benchmark::
 
 /// One turn after the other: so many jobs come and as many of those before them go, and each is waited for.
 void turns_one_by_one(benchmark::State& state) {
-  const auto jobs = static_cast<std::size_t>(state.range(0)),
-             bytes = static_cast<std::size_t>(state.range(1));
-  Bench bench;
+  const auto jobs = static_cast<std::size_t>(state.range(1)),
+             bytes = static_cast<std::size_t>(state.range(2));
+  Bench bench(state.range(0));
   bench.insert(jobs, bytes);
   bench.wait_for(bench.submit());
   for (auto _ : state) {
@@ -121,13 +148,13 @@ void turns_one_by_one(benchmark::State& state) {
   }
   state.counters["commits"] =
       benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
-  state.counters["jobs"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)),
+  state.counters["jobs"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(1)),
                                               benchmark::Counter::kIsRate);
 }
 BENCHMARK(turns_one_by_one)
     ->Name("store/one_by_one")
-    ->ArgNames({"jobs", "bytes"})
-    ->ArgsProduct({{1, 10, 100, 1000}, {128, 4096}})
+    ->ArgNames({"postgres", "jobs", "bytes"})
+    ->ArgsProduct({kKinds, {1, 16, 256, 1000}, {200, 4096}})
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
@@ -135,9 +162,9 @@ BENCHMARK(turns_one_by_one)
 /// that queue up during an fsync are committed together.
 void turns_in_flight(benchmark::State& state) {
   constexpr std::size_t kBacklogBytes = 4u << 20;
-  const auto jobs = static_cast<std::size_t>(state.range(0)),
-             bytes = static_cast<std::size_t>(state.range(1));
-  Bench bench;
+  const auto jobs = static_cast<std::size_t>(state.range(1)),
+             bytes = static_cast<std::size_t>(state.range(2));
+  Bench bench(state.range(0));
   bench.insert(jobs, bytes);
   std::uint64_t last = bench.submit();
   for (auto _ : state) {
@@ -147,13 +174,13 @@ void turns_in_flight(benchmark::State& state) {
     if (bench.store().backlog_bytes() > kBacklogBytes) bench.wait_for(bench.store().committed() + 1);
   }
   bench.wait_for(last);
-  state.counters["jobs"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)),
+  state.counters["jobs"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(1)),
                                               benchmark::Counter::kIsRate);
 }
 BENCHMARK(turns_in_flight)
     ->Name("store/in_flight")
-    ->ArgNames({"jobs", "bytes"})
-    ->ArgsProduct({{10, 100}, {128, 4096}})
+    ->ArgNames({"postgres", "jobs", "bytes"})
+    ->ArgsProduct({kKinds, {10, 100}, {200, 4096}})
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
@@ -175,10 +202,10 @@ class Counter final : public io::StoreReader {
 /// A start over a file of so many jobs: to open it, read it and check its checksums.
 void start(benchmark::State& state) {
   constexpr std::size_t kAtOnce = 10'000;
-  const auto jobs = static_cast<std::size_t>(state.range(0));
-  Bench bench;
+  const auto jobs = static_cast<std::size_t>(state.range(1));
+  Bench bench(state.range(0));
   for (std::size_t made = 0; made < jobs; made += kAtOnce) {
-    bench.insert(kAtOnce, static_cast<std::size_t>(state.range(1)));
+    bench.insert(kAtOnce, static_cast<std::size_t>(state.range(2)));
     bench.wait_for(bench.submit());
   }
   for (auto _ : state) {
@@ -192,9 +219,9 @@ void start(benchmark::State& state) {
 }
 BENCHMARK(start)
     ->Name("store/start")
-    ->ArgNames({"jobs", "bytes"})
-    ->Args({1'000'000, 128})
-    ->Args({100'000, 4096})
+    ->ArgNames({"postgres", "jobs", "bytes"})
+    ->ArgsProduct({kKinds, {1'000'000}, {200}})
+    ->ArgsProduct({kKinds, {100'000}, {4096}})
     ->Iterations(2)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);

@@ -60,7 +60,7 @@ pid_t spawn(const std::string& program, std::initializer_list<std::string> argum
 
 }  // namespace
 
-PostgresServer::PostgresServer() {
+PostgresServer::PostgresServer(Sync sync, const std::filesystem::path& in) : sync_(sync), folder_(in) {
   const std::string data = folder_.path("data"), log = folder_.path("log");
   std::filesystem::create_directory(data);
   if (const passwd* const nobody = getpwnam("nobody"); getuid() == 0 && nobody != nullptr)
@@ -89,10 +89,11 @@ std::string PostgresServer::conninfo() const {
 
 void PostgresServer::start() {
   const std::string data = folder_.path("data");
-  process_ = spawn(programs() / "postgres",
-                   {"-D", data, "-k", data, "-c", "listen_addresses=", "-c", "fsync=off", "-c",
-                    "max_connections=40", "-c", "shared_buffers=32MB", "-c", "autovacuum=off"},
-                   folder_.path("log"));
+  process_ = spawn(
+      programs() / "postgres",
+      {"-D", data, "-k", data, "-c", "listen_addresses=", "-c", sync_ == Sync::yes ? "fsync=on" : "fsync=off",
+       "-c", "max_connections=40", "-c", "shared_buffers=32MB", "-c", "autovacuum=off"},
+      folder_.path("log"));
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!postgres::Connection::open({.conninfo = conninfo()}, postgres::Server::any)) {
     if (std::chrono::steady_clock::now() > end || waitpid(process_, nullptr, WNOHANG) == process_)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -10,13 +11,16 @@
 
 namespace lanemq::test {
 
-/// A PostgreSQL server of the tests' own, in a folder that goes with it, reached by a socket in there. It
-/// does not sync: what a test looks at is what other sessions see. Run as root it belongs to `nobody`, since
-/// PostgreSQL refuses root.
+/// A PostgreSQL server of the tests' own, in a folder that goes with it, reached by a socket in there. Run as
+/// root it belongs to `nobody`, since PostgreSQL refuses root.
 class PostgresServer {
  public:
+  /// Tests do not sync: what they look at is what other sessions see. Benchmarks do, in a folder on a disk.
+  enum class Sync : bool { no, yes };
+
   /// Starts it. Throws std::runtime_error where there are no programs of PostgreSQL.
-  PostgresServer();
+  explicit PostgresServer(Sync sync = Sync::no,
+                          const std::filesystem::path& in = std::filesystem::temp_directory_path());
   ~PostgresServer();
   PostgresServer(const PostgresServer&) = delete;
   PostgresServer& operator=(const PostgresServer&) = delete;
@@ -36,6 +40,7 @@ class PostgresServer {
   void start();
   void kill_all(int signal) const;
 
+  const Sync sync_;
   const TemporaryDirectory folder_;
   pid_t process_ = -1;  ///< leads a group of its own
 };

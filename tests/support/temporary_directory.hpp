@@ -15,8 +15,8 @@ namespace lanemq::test {
 /// A directory of its own for a test, gone with it.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "lanemq-test-XXXXXX").string();
+  explicit TemporaryDirectory(const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+    std::string name = (in / "lanemq-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a directory for the test");
     path_ = name;
   }

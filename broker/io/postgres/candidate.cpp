@@ -2,6 +2,7 @@
 #include "broker/io/postgres/candidate.hpp"
 
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "broker/io/postgres/postgres_schema.hpp"
@@ -12,6 +13,12 @@ namespace {
 using postgres::Connection;
 using postgres::Outcome;
 using postgres::Server;
+
+/// How long a candidate waits for the row's lock, before it looks who has it.
+constexpr std::chrono::milliseconds kLockMax{1000};
+constexpr const char* kLockNotAvailable = "55P03";
+/// A session that waits for what its client says next, in the middle of a transaction.
+constexpr std::string_view kWaitsForClient = "ClientRead";
 
 }  // namespace
 
@@ -31,6 +38,9 @@ Outcome<void> Candidate::connect() {
   auto made = Connection::open(place_.target, Server::writable);
   if (!made) return tl::unexpected(std::move(made.error()));
   connection_ = std::move(*made);
+  const std::string lock_timeout = "SET lock_timeout = " + std::to_string(kLockMax.count());
+  if (auto set = connection_.run_script(lock_timeout, postgres::Clock::now() + kStatementMax); !set)
+    return set;
   return make_schema(connection_, place_.target.search_path, postgres::Clock::now() + kStatementMax);
 }
 
@@ -43,9 +53,40 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
     return std::optional<OwnerRow>();
   }
   const auto taken = take_ownership(connection_, *row, instance_, postgres::Clock::now() + kStatementMax);
+  if (!taken && taken.error().state == kLockNotAvailable) return end_holder();
   if (!taken) return tl::unexpected(taken.error());
   if (*taken) return std::optional(OwnerRow{.epoch = row->epoch + 1, .ticket = 0, .instance = instance_});
   status_ = "another candidate was faster";
+  return std::optional<OwnerRow>();
+}
+
+/// The owner's transaction holds the row's lock, and does not end. Where the server waits for the owner's
+/// next word, the owner stands still or is cut off: its session is ended, which undoes the transaction. Where
+/// it waits for anything else, as a disk or a standby, the database is slow, and a new owner would wait as
+/// well.
+Outcome<std::optional<OwnerRow>> Candidate::end_holder() {
+  const auto holder = connection_.run(
+      "SELECT a.pid::bigint, coalesce(a.wait_event, '') FROM owner o "
+      "JOIN pg_catalog.pg_locks l ON l.locktype = 'transactionid' AND l.granted AND l.transactionid = o.xmax "
+      "JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid",
+      postgres::Clock::now() + kStatementMax);
+  if (!holder) return tl::unexpected(holder.error());
+  if (holder->rows() == 0) {
+    status_ = "the owner's transaction has just ended";
+    return std::optional<OwnerRow>();
+  }
+  const std::string_view waits_for = holder->bytes(0, 1);
+  status_ = "a transaction of the owner holds the row";
+  if (waits_for != kWaitsForClient) {
+    status_ += ", and waits for " + (waits_for.empty() ? "nothing" : std::string(waits_for)) +
+               ": the database is slow";
+    return std::optional<OwnerRow>();
+  }
+  status_ += ", and its owner says nothing: it was ended";
+  const auto ended = connection_.run("SELECT pg_catalog.pg_terminate_backend($1::int)",
+                                     postgres::Values().text(std::to_string(holder->integer(0, 0))),
+                                     postgres::Clock::now() + kStatementMax);
+  if (!ended) return tl::unexpected(ended.error());
   return std::optional<OwnerRow>();
 }
 

@@ -25,6 +25,7 @@ class Candidate {
  private:
   postgres::Outcome<void> connect();
   postgres::Outcome<std::optional<OwnerRow>> read_and_take();
+  postgres::Outcome<std::optional<OwnerRow>> end_holder();
 
   const PostgresPlace& place_;
   const std::string instance_;

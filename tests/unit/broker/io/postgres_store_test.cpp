@@ -147,6 +147,29 @@ TEST_F(PostgresStore, notices_without_work_that_it_was_deposed) {
   EXPECT_THAT(owner->trouble(), HasSubstr("\"c\" has taken the store"));
 }
 
+/// An owner that was stopped in the middle of a transaction holds the row's lock for as long as it stands
+/// still.
+TEST_F(PostgresStore, is_taken_from_an_owner_that_stopped_in_the_middle_of_a_transaction) {
+  { const auto made = open(options("a")); }
+  run("UPDATE owner SET instance = 'a'");
+  auto stopped = operator_session();
+  ASSERT_TRUE(
+      stopped.run_script("BEGIN; UPDATE owner SET ticket = ticket + 1", postgres::Clock::now() + 10s));
+  std::vector<std::string> reasons;
+  io::StoreOptions wanted = options("b");
+  wanted.waiting = [&](std::string_view reason) {
+    if (reasons.empty() || reasons.back() != reason) reasons.emplace_back(reason);
+    std::this_thread::sleep_for(50ms);
+    return true;
+  };
+
+  const auto store = open(wanted);
+
+  EXPECT_THAT(reasons, testing::Contains(HasSubstr("says nothing: it was ended")));
+  EXPECT_FALSE(stopped.run_script("COMMIT", postgres::Clock::now() + 10s)) << "its session is over";
+  EXPECT_EQ(number("SELECT epoch FROM owner"), 2);
+}
+
 TEST_F(PostgresStore, refuses_tables_of_a_newer_version) {
   open(options());
   run("UPDATE owner SET format = 9, readable_by = 9");
