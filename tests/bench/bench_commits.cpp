@@ -180,7 +180,7 @@ void turns_in_flight(benchmark::State& state) {
 BENCHMARK(turns_in_flight)
     ->Name("store/in_flight")
     ->ArgNames({"postgres", "jobs", "bytes"})
-    ->ArgsProduct({kKinds, {10, 100}, {200, 4096}})
+    ->ArgsProduct({kKinds, {10, 100}, {128, 4096}})
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
@@ -220,7 +220,7 @@ void start(benchmark::State& state) {
 BENCHMARK(start)
     ->Name("store/start")
     ->ArgNames({"postgres", "jobs", "bytes"})
-    ->ArgsProduct({kKinds, {1'000'000}, {200}})
+    ->ArgsProduct({kKinds, {1'000'000}, {128}})
     ->ArgsProduct({kKinds, {100'000}, {4096}})
     ->Iterations(2)
     ->UseRealTime()
