@@ -84,6 +84,9 @@ struct StoreOptions {
   std::string instance{};         ///< this broker's name; no two that are alive have one name
   bool alone = false;             ///< no other process has the instance: an owner of that name is dead
   std::chrono::milliseconds lease{5000};  ///< an owner that commits nothing for so long is taken for dead
+  /// An owner that has committed nothing for the lease and so much more ends: another one may serve
+  /// meanwhile.
+  std::chrono::milliseconds away_max{10'000};
   /// Called while another broker owns the store or the database is not reached, with the reason. It pauses,
   /// and returns whether to go on waiting. Empty: waits for as long as it takes.
   std::function<bool(std::string_view why)> waiting{};

@@ -2,6 +2,7 @@
 #include "broker/io/postgres/postgres_commits.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <thread>
 #include <utility>
 
@@ -19,8 +20,17 @@ using postgres::Fault;
 using postgres::Outcome;
 using postgres::Server;
 
+/// How often a wait for the server's answer looks up.
+constexpr auto kSlice = 250ms;
 /// A server that has not answered for so long may be a primary no more: it is looked for another one.
 constexpr auto kHangs = 2s;
+
+/// Runs through a suspend, after which another broker may own the store.
+std::chrono::nanoseconds since_boot() {
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 /// Tells one server from another, behind whatever name, address or proxy it is reached.
 Outcome<std::string> server_of(Connection& connection) {
@@ -33,6 +43,14 @@ Outcome<std::string> server_of(Connection& connection) {
 }
 
 }  // namespace
+
+PostgresCommits::PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, OwnerRow owned,
+                                 std::chrono::milliseconds patience)
+    : place_(place),
+      exchange_(exchange),
+      owned_(std::move(owned)),
+      patience_(patience),
+      good_at_(since_boot()) {}
 
 void PostgresCommits::run() {
   ask_for_time_slice(0ns);  // bulk work: the loop gets its turn first
@@ -86,43 +104,50 @@ void PostgresCommits::commit_batch(std::size_t count) {
   }
   reached(Failpoint::store_after_commit);
   beat_at_ = Clock::now() + OwnerWatch::kBeat;
-  if (exchange_.is(StoreCondition::full) || std::exchange(away_, false))
-    exchange_.set_condition(StoreCondition::good, {});
+  if (!exchange_.trouble().empty()) exchange_.set_condition(StoreCondition::good, {});
   writes_.fetch_add(writes, std::memory_order_relaxed);
   exchange_.committed_now(turns_, count);
 }
 
-/// Pauses. False: the end does not wait for room.
+/// Pauses, and shows candidates meanwhile that the owner is alive: that takes no room. False: it is over.
 bool PostgresCommits::wait_for_room() {
   std::this_thread::sleep_for(kRetryPause);
-  if (may_go_on()) return true;
-  fail("the database had no room until the end", "free some of its disk, then start the broker again");
-  return false;
+  if (!may_go_on()) return false;
+  if (Clock::now() < beat_at_ || !connection_.is_open()) return true;
+  const End end = send_and_wait({});
+  if (end == End::committed || end == End::in_by_row) ++owned_.ticket;
+  beat_at_ = Clock::now() + OwnerWatch::kBeat;
+  return end != End::over;
 }
 
 PostgresCommits::End PostgresCommits::send_and_wait(const NetWrites& net) {
+  const auto sent_at = since_boot();
   send_batch(connection_, {.epoch = owned_.epoch, .ticket = owned_.ticket + 1}, net);
+  auto look_at = Clock::now() + kHangs;
   while (true) {
-    const auto answered = connection_.answers_by(Clock::now() + kHangs);
+    const auto answered = connection_.answers_by(Clock::now() + kSlice);
     pulse_.fetch_add(2, std::memory_order_relaxed);
     if (!answered) return outcome_of(answered.error());
     if (*answered) break;
-    if (!may_go_on()) return fail("the database did not answer in time for the end", "look at the database");
-    if (!another_is_primary()) {
-      say_away(
-          "the database has not answered a commit for two seconds: it is slow, hangs, or waits for a "
-          "standby");
-      continue;
+    if (!may_go_on()) return End::over;
+    if (Clock::now() < look_at) continue;
+    if (another_is_primary()) {
+      connection_.close();
+      return End::lost;
     }
-    connection_.close();
-    return End::lost;
+    say_away(
+        "the database has not answered a commit for two seconds: it is slow, hangs, or waits for a standby");
+    look_at = Clock::now() + kHangs;
   }
   // A wait for a standby that was cancelled succeeds, with a warning alone.
   if (!connection_.take_warning().empty()) {
     connection_.close();
     return End::lost;
   }
-  if (is_committed(connection_)) return End::committed;
+  if (is_committed(connection_)) {
+    good_at_ = sent_at;
+    return End::committed;
+  }
   return fail("a transaction without an error was not committed", "look at the database's log");
 }
 
@@ -144,7 +169,7 @@ PostgresCommits::End PostgresCommits::outcome_of(const Fault& fault) {
   if (fault.state.starts_with("53")) return set_full(fault.message);
   // Rolled back for the sake of others, refused for a lock, or cancelled by an operator.
   if (fault.state.starts_with("40") || fault.state.starts_with("55") || fault.state == "57014") {
-    if (!may_go_on()) return fail(fault.message, "look at the database's log, then start the broker again");
+    if (!may_go_on()) return End::over;
     std::this_thread::sleep_for(kRetryPause);
     return End::again;
   }
@@ -207,7 +232,7 @@ PostgresCommits::End PostgresCommits::reconnect() {
     say_away("the database cannot be reached: " + row.error().message);
     std::this_thread::sleep_for(kRetryPause);
   }
-  return fail("the database could not be reached in time for the end", "look at the database");
+  return End::over;
 }
 
 bool PostgresCommits::another_is_primary() {
@@ -217,14 +242,26 @@ bool PostgresCommits::another_is_primary() {
   return server && *server != server_;
 }
 
-bool PostgresCommits::may_go_on() const {
+/// Whether to try on; else the condition says why not.
+bool PostgresCommits::may_go_on() {
   const std::int64_t end_by = end_by_;
-  return end_by == 0 || Clock::now().time_since_epoch().count() < end_by;
+  if (end_by != 0 && Clock::now().time_since_epoch().count() >= end_by) {
+    fail("the database did not commit in time for the end",
+         "look at the database, then start the broker again");
+    return false;
+  }
+  if (since_boot() - good_at_ < patience_) return true;
+  exchange_.set_condition(
+      StoreCondition::deposed,
+      "this broker has committed nothing to the store " + place_.text + " for " +
+          std::to_string(std::chrono::duration_cast<std::chrono::seconds>(since_boot() - good_at_).count()) +
+          " s, so another one may own it by now; started again, this one waits for it. " +
+          exchange_.trouble());
+  return false;
 }
 
 /// Says what people are told of a commit that does not come.
 void PostgresCommits::say_away(const std::string& why) {
-  away_ = true;
   exchange_.set_condition(exchange_.condition(), "the store " + place_.text + ": " + why);
 }
 

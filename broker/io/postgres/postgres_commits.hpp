@@ -20,7 +20,8 @@ namespace lanemq::io {
 /// Each transaction begins with the fence (OwnerRow): it commits only while this process owns the store. An
 /// owner that another one has deposed cannot commit, whatever clocks and networks do.
 ///
-/// A lost connection is made anew, for as long as it takes. The row's ticket then tells whether the last
+/// A lost connection is made anew, until `patience` is over: by then another broker may serve, whom this one
+/// cannot see. The row's ticket then tells whether the last
 /// transaction is in; if not the same one is sent again. Nothing is done twice and nothing is told that is
 /// not in: what the row says after a reconnect is told behind a commit of our own, since it may be on that
 /// server alone.
@@ -28,9 +29,9 @@ namespace lanemq::io {
 /// run() and give_back() belong to one thread; all else to any.
 class PostgresCommits {
  public:
-  /// `place` and `exchange` outlive it. `owned`: as this process has made it.
-  PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, OwnerRow owned)
-      : place_(place), exchange_(exchange), owned_(std::move(owned)) {}
+  /// `place` and `exchange` outlive it. `owned`: as this process has made it just now.
+  PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, OwnerRow owned,
+                  std::chrono::milliseconds patience);
 
   /// Commits until the exchange ends and nothing is left.
   void run();
@@ -66,7 +67,7 @@ class PostgresCommits {
   End reconnect();
   postgres::Outcome<OwnerRow> connect();
   bool another_is_primary();
-  bool may_go_on() const;
+  bool may_go_on();
   void say_away(const std::string& why);
   End set_full(const std::string& why);
   End fail(const std::string& why, const std::string& what_to_do);
@@ -80,7 +81,8 @@ class PostgresCommits {
   OwnerRow owned_;      ///< with the ticket of the last transaction that is in
   StoreExchange::Queue<core::Writes> turns_;
   Clock::time_point beat_at_{};
-  bool away_ = false;  ///< people were told so
+  const std::chrono::nanoseconds patience_;
+  std::chrono::nanoseconds good_at_;  ///< when the last commit that succeeded was sent, by since_boot()
 };
 
 }  // namespace lanemq::io

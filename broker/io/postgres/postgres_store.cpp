@@ -36,7 +36,9 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
       return failure(ErrorCode::internal,
                      "the store " + place.text + " cannot be used: " + seen.error().message +
                          "; the role must own the schema, or be allowed to make it in this database");
-    if (*seen) return std::unique_ptr<Store>(new PostgresStore(std::move(place), std::move(**seen)));
+    if (*seen)
+      return std::unique_ptr<Store>(
+          new PostgresStore(std::move(place), std::move(**seen), options.lease + options.away_max));
     if (!options.waiting)
       std::this_thread::sleep_for(kLookPause);
     else if (!options.waiting(candidate.status()))
@@ -44,9 +46,9 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
   }
 }
 
-PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned)
+PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, std::chrono::milliseconds patience)
     : place_(std::move(place)),
-      commits_(place_, exchange_, std::move(owned)),
+      commits_(place_, exchange_, std::move(owned), patience),
       reads_(place_, exchange_, [this] { return commits_.writes(); }) {}
 
 PostgresStore::~PostgresStore() {

@@ -56,7 +56,7 @@ class PostgresStore final : public Store {
   void flush() override;
 
  private:
-  PostgresStore(PostgresPlace place, OwnerRow owned);
+  PostgresStore(PostgresPlace place, OwnerRow owned, std::chrono::milliseconds patience);
   void ask(const std::vector<std::uint64_t>& numbers, bool of_result);
   void start_threads();
 

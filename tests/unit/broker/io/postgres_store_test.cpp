@@ -267,6 +267,23 @@ TEST_F(Trouble, of_a_server_that_stands_still_loses_and_doubles_nothing) {
       1);
 }
 
+/// Cut off from the database it cannot see that another broker serves; clients and workers would stay with
+/// it.
+TEST_F(PostgresStore, ends_an_owner_that_has_not_committed_for_long) {
+  io::StoreOptions wanted = options();
+  wanted.away_max = 1s;
+  const auto store = open(wanted);
+  submit(*store, Turn().put_note("n", "1"));
+  store->flush();
+  PostgresServer::shared().stop_processes();
+
+  const bool ended = wait_for(*store, StoreCondition::deposed);
+
+  PostgresServer::shared().continue_processes();
+  EXPECT_TRUE(ended);
+  EXPECT_THAT(store->trouble(), HasSubstr("has committed nothing"));
+}
+
 TEST_F(PostgresStore, fails_when_the_database_has_lost_what_it_had_committed) {
   const auto store = open(options());
   for (int i = 1; i <= 5; ++i) {
