@@ -87,21 +87,15 @@ void PostgresCommits::commit_batch(std::size_t count) {
     reducer.add(turns_.items[at]);
     writes += turns_.items[at].size();
   }
-  NetWrites net = reducer.net();
-  while (true) {
-    reached(Failpoint::store_before_write);
-    End end = connection_.is_open() ? send_and_wait(net) : End::lost;
-    if (end == End::lost) end = reconnect();
-    if (end == End::over) return;
-    if (end == End::again) continue;
-    if (end == End::full) {
-      if (wait_for_room()) continue;
-      return;
-    }
-    ++owned_.ticket;
-    if (end == End::committed) break;
-    net = NetWrites();  // it is in; a commit of our own has to follow before that is told
-  }
+  reached(Failpoint::store_before_write);
+  const NetWrites net = reducer.net();
+  End end = settle(net);
+  while (end == End::full && wait_for_room())
+    end = settle(net);
+  // It is in by the row's word; a commit of our own has to follow before that is told.
+  while (end == End::in_by_row)
+    end = settle({});
+  if (end != End::committed) return;
   reached(Failpoint::store_after_commit);
   beat_at_ = Clock::now() + OwnerWatch::kBeat;
   if (!exchange_.trouble().empty()) exchange_.set_condition(StoreCondition::good, {});
@@ -109,19 +103,30 @@ void PostgresCommits::commit_batch(std::size_t count) {
   exchange_.committed_now(turns_, count);
 }
 
+/// Sends one transaction until it is known what has become of it. Nothing else may be sent before: an earlier
+/// sending may still be under way on the server, and the row's ticket does not tell what was in it.
+PostgresCommits::End PostgresCommits::settle(const NetWrites& net) {
+  while (true) {
+    End end = connection_.is_open() ? send_and_wait(net) : End::lost;
+    if (end == End::lost) end = reconnect();
+    if (end == End::again) continue;
+    if (end == End::committed || end == End::in_by_row) ++owned_.ticket;
+    return end;
+  }
+}
+
 /// Pauses, and shows candidates meanwhile that the owner is alive: that takes no room. False: it is over.
 bool PostgresCommits::wait_for_room() {
   std::this_thread::sleep_for(kRetryPause);
   if (!may_go_on()) return false;
-  if (Clock::now() < beat_at_ || !connection_.is_open()) return true;
-  const End end = send_and_wait({});
-  if (end == End::committed || end == End::in_by_row) ++owned_.ticket;
+  if (Clock::now() < beat_at_) return true;
   beat_at_ = Clock::now() + OwnerWatch::kBeat;
-  return end != End::over;
+  return settle({}) != End::over;
 }
 
 PostgresCommits::End PostgresCommits::send_and_wait(const NetWrites& net) {
   const auto sent_at = since_boot();
+  static_cast<void>(connection_.take_warning());  // of something else
   send_batch(connection_, {.epoch = owned_.epoch, .ticket = owned_.ticket + 1}, net);
   auto look_at = Clock::now() + kHangs;
   while (true) {

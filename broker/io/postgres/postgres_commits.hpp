@@ -59,6 +59,7 @@ class PostgresCommits {
 
   void commit_next();
   void commit_batch(std::size_t count);
+  End settle(const NetWrites& net);
   bool wait_for_room();
   End send_and_wait(const NetWrites& net);
   End outcome_of(const postgres::Fault& fault);

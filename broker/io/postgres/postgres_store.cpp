@@ -49,7 +49,12 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
 PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, std::chrono::milliseconds patience)
     : place_(std::move(place)),
       commits_(place_, exchange_, std::move(owned), patience),
-      reads_(place_, exchange_, [this] { return commits_.writes(); }) {}
+      reads_(place_, exchange_, [this] { return commits_.writes(); }) {
+  // Before the first submit, too: a load may take longer than a lease.
+  const SignalsBlocked meanwhile;  // signals are for the loop's thread
+  committer_ = std::thread([this] { commits_.run(); });
+  pthread_setname_np(committer_.native_handle(), "lanemq-store");
+}
 
 PostgresStore::~PostgresStore() {
   commits_.end_within(kEndMax);
@@ -65,22 +70,20 @@ Result<void> PostgresStore::load(StoreReader& reader) {
 }
 
 std::uint64_t PostgresStore::submit(core::Writes& writes) {
-  start_threads();
+  start_reader();
   return exchange_.submit(writes);
 }
 
 void PostgresStore::ask(const std::vector<std::uint64_t>& numbers, bool of_result) {
   if (numbers.empty()) return;
-  start_threads();
+  start_reader();
   exchange_.ask(numbers, of_result);
 }
 
-void PostgresStore::start_threads() {
-  if (committer_.joinable()) return;
-  const SignalsBlocked meanwhile;  // signals are for the loop's thread
-  committer_ = std::thread([this] { commits_.run(); });
+void PostgresStore::start_reader() {
+  if (reader_.joinable()) return;
+  const SignalsBlocked meanwhile;
   reader_ = std::thread([this] { reads_.run(); });
-  pthread_setname_np(committer_.native_handle(), "lanemq-store");
   pthread_setname_np(reader_.native_handle(), "lanemq-reads");
 }
 

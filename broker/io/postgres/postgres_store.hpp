@@ -58,7 +58,7 @@ class PostgresStore final : public Store {
  private:
   PostgresStore(PostgresPlace place, OwnerRow owned, std::chrono::milliseconds patience);
   void ask(const std::vector<std::uint64_t>& numbers, bool of_result);
-  void start_threads();
+  void start_reader();
 
   const PostgresPlace place_;
   StoreExchange exchange_;

@@ -170,6 +170,22 @@ TEST_F(PostgresStore, is_taken_from_an_owner_that_stopped_in_the_middle_of_a_tra
   EXPECT_EQ(number("SELECT epoch FROM owner"), 2);
 }
 
+/// A load may take longer than a lease.
+TEST_F(PostgresStore, is_not_taken_from_an_owner_that_is_still_reading) {
+  const auto owner = open(options("a"));  // and submits nothing
+  io::StoreOptions wanted = options("b");
+  const auto end = std::chrono::steady_clock::now() + 2 * wanted.lease;
+  wanted.waiting = [&](std::string_view) {
+    std::this_thread::sleep_for(50ms);
+    return std::chrono::steady_clock::now() < end;
+  };
+
+  const auto store = io::open_store(wanted);
+
+  ASSERT_TRUE(store.has_value());
+  EXPECT_EQ(*store, nullptr);
+}
+
 TEST_F(PostgresStore, refuses_tables_of_a_newer_version) {
   open(options());
   run("UPDATE owner SET format = 9, readable_by = 9");
@@ -255,6 +271,25 @@ TEST_F(Trouble, of_statements_that_an_operator_cancels_loses_and_doubles_nothing
         run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'lanemq-broker'");
       },
       60);
+}
+
+/// No room, and meanwhile connections are cut: commits that show that the owner is alive are lost as well,
+/// and none of them is taken for the turn that waits.
+TEST_F(Trouble, of_a_full_disk_whose_connections_are_cut_loses_and_doubles_nothing) {
+  int round = 0;
+  goes_through(
+      [&] {
+        if (round == 0)
+          run("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+              "$$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$");
+        if (round % 2 == 0)
+          run("CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON note EXECUTE FUNCTION refuse()");
+        std::this_thread::sleep_for(round % 2 == 0 ? 1500ms : 50ms);  // for at least one sign of life
+        cut();
+        if (round % 2 == 1) run("DROP TRIGGER full_disk ON note");
+        ++round;
+      },
+      4);
 }
 
 TEST_F(Trouble, of_a_server_that_stands_still_loses_and_doubles_nothing) {
