@@ -68,7 +68,7 @@ Outcome<std::optional<OwnerRow>> Candidate::end_holder() {
   const auto holder = connection_.run(
       "SELECT a.pid::bigint, coalesce(a.wait_event, '') FROM owner o "
       "JOIN pg_catalog.pg_locks l ON l.locktype = 'transactionid' AND l.granted AND l.transactionid = o.xmax "
-      "JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid",
+      "JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid AND a.usename = current_user",
       postgres::Clock::now() + kStatementMax);
   if (!holder) return tl::unexpected(holder.error());
   if (holder->rows() == 0) {
