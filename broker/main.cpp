@@ -230,6 +230,7 @@ StoreOptions store_options(const Config& config) {
                        .schema = config.store_schema,
                        .instance = instance_of(config),
                        .lease = std::chrono::duration_cast<std::chrono::milliseconds>(config.store_lease)};
+  lanemq::io::ignore_environment_of_store(options);
   if (!options.specification.empty()) return options;
   const auto place = lanemq::io::default_store(lanemq::io::read_state_folders());
   if (!place) refuse_store(place.error());

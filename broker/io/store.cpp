@@ -28,6 +28,12 @@ Result<std::unique_ptr<Store>> open_postgres([[maybe_unused]] const StoreOptions
 
 }  // namespace
 
+void ignore_environment_of_store([[maybe_unused]] const StoreOptions& options) {
+#ifdef LANEMQ_HAS_POSTGRES
+  if (has_owners(options)) postgres::ignore_environment();
+#endif
+}
+
 std::optional<std::string> path_of_store(const StoreOptions& options) {
   constexpr std::string_view kSqlite = "sqlite:";
   if (!options.specification.starts_with(kSqlite) || options.specification.size() == kSqlite.size())

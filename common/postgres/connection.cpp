@@ -74,11 +74,16 @@ std::int64_t Answer::changed() const {
 std::optional<std::string> problem_of(const std::string& conninfo) {
   std::string why;
   const Options options = parse(conninfo, why);
-  if (options == nullptr) return why;
+  if (options == nullptr) {
+    // libpq's text has words of the string, which may be a password's.
+    if (conninfo.find("://") == std::string::npos && conninfo.find("password") == std::string::npos)
+      return why;
+    return "it is neither words as host=NAME dbname=NAME user=NAME nor postgresql://USER@HOST:PORT/DATABASE";
+  }
   std::optional<std::string> problem;
   for_each_option(options, [&](const PQconninfoOption& option) {
     if (!is_set(option)) return;
-    if (std::string_view(option.keyword) == "password")
+    if (std::string_view(option.keyword) == "password" || std::string_view(option.keyword) == "sslpassword")
       problem =
           "it holds a password, which logs and lists of processes would show; write passfile=PATH instead "
           "(the "

@@ -12,13 +12,35 @@ namespace {
 
 /// How often a candidate looks whether the owner is alive.
 constexpr std::chrono::milliseconds kLookPause{500};
+/// PostgreSQL cuts a longer name without an error (NAMEDATALEN), so that two stores would be one.
+constexpr std::size_t kSchemaBytesMax = 63;
+
+std::string what_to_do(const postgres::Fault& fault) {
+  if (fault.state.starts_with("XX")) return "restore the database's backup, or name another store_schema";
+  return "the role must own the schema, or be allowed to make it in this database";
+}
+
+/// What libpq reads: what stands behind our word, or the whole where it is a URI that begins with it.
+std::string conninfo_of(const std::string& specification) {
+  if (specification.starts_with("postgres://")) return specification;
+  return specification.substr(specification.find(':') + 1);
+}
 
 }  // namespace
 
 Result<PostgresPlace> PostgresStore::place_of(const StoreOptions& options) {
-  const std::string conninfo = options.specification.substr(options.specification.find(':') + 1);
+  const std::string conninfo = conninfo_of(options.specification);
   if (const auto problem = postgres::problem_of(conninfo))
     return failure(ErrorCode::bad_request, "the store postgres:... is not understood: " + *problem);
+  if (options.schema.empty() || options.schema.size() > kSchemaBytesMax)
+    return failure(ErrorCode::bad_request, "store_schema has " + std::to_string(options.schema.size()) +
+                                               " bytes, and a name in PostgreSQL has 1 to " +
+                                               std::to_string(kSchemaBytesMax) +
+                                               "; write a shorter one, as lanemq");
+  if (options.schema.starts_with("pg_") || options.schema == "$user")
+    return failure(ErrorCode::bad_request, "store_schema \"" + options.schema +
+                                               "\" is a name that PostgreSQL keeps for itself, as all that "
+                                               "begin with pg_; write another one, as lanemq");
   return PostgresPlace{
       .target = {.conninfo = conninfo, .search_path = options.schema},
       .text = "postgres:" + postgres::shown(conninfo) + " (schema " + options.schema + ")",
@@ -33,9 +55,8 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
   while (true) {
     auto seen = candidate.look();
     if (!seen)
-      return failure(ErrorCode::internal,
-                     "the store " + place.text + " cannot be used: " + seen.error().message +
-                         "; the role must own the schema, or be allowed to make it in this database");
+      return failure(ErrorCode::internal, "the store " + place.text + " cannot be used: " +
+                                              seen.error().message + "; " + what_to_do(seen.error()));
     if (*seen)
       return std::unique_ptr<Store>(
           new PostgresStore(std::move(place), std::move(**seen), options.lease + options.away_max));
