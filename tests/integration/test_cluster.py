@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several brokers that wait for one store in PostgreSQL: what docs/cluster.md says happens when the owner, its connection
+or the database ends. Under load by the clients, workers and counters of kill_broker.py."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import harness
+import kill_broker
+from postgres import Postgres
+from proxy import Proxy
+
+LEASE = 3.0
+# What a takeover may last beyond the lease, with the load of all jobs.
+TAKEOVER = LEASE + 3.0
+LARGE = 5 << 20
+# This program starts others and asks the database while its workers are silent.
+HEARTBEAT_MS = 4 * kill_broker.HEARTBEAT_MS
+
+
+def setUpModule():
+    global DATABASE
+    asked = subprocess.run([harness.program("lanemq-broker"), "--check", "--store", "postgres:host=/nowhere"],
+                           capture_output=True, text=True, timeout=harness.PATIENCE)
+    if "built without PostgreSQL" in asked.stderr:
+        raise unittest.SkipTest("this build has no PostgreSQL (LANEMQ_POSTGRES=OFF)")
+    DATABASE = Postgres()
+    unittest.addModuleCleanup(DATABASE.close)
+
+
+class Member(harness.Process):
+    """A broker that is ready when it owns the store. It has a state folder of its own, as on a machine of its own."""
+
+    def __init__(self, instance, arguments, endpoints, binary="lanemq-broker", **environment):
+        self.clients, self.workers, self.admin = endpoints["clients"], endpoints["workers"], endpoints["admin"]
+        self.instance, self.said = instance, ""
+        self.state = tempfile.TemporaryDirectory(prefix="lanemq-member-")
+        super().__init__(harness.program(binary), *arguments, "--instance", instance,
+                         *(word for name, endpoint in endpoints.items() for word in ("--" + name, endpoint)),
+                         env={**os.environ, "XDG_STATE_HOME": self.state.name, **environment})
+        os.set_blocking(self.process.stdout.fileno(), False)
+
+    def is_ready(self):
+        try:
+            self.said += os.read(self.process.stdout.fileno(), 4096).decode()
+        except BlockingIOError:
+            pass
+        if self.process.poll() is not None and not self.said:
+            raise AssertionError(f"{self.instance} ended with {self.process.returncode} before it was ready\n{self.stderr()}")
+        return self.said.startswith("ready ")
+
+    def waits(self):
+        return "store.waits" in self.stderr()
+
+    def has_ended(self):
+        return self.process.poll() is not None
+
+    def close(self):
+        super().close()
+        self.state.cleanup()
+
+
+class Book(kill_broker.Book):
+    """Finds as well who runs again what was answered."""
+
+    # A hand-over may be read after the answer that another one's outcome made, if that was at about the same time.
+    AT_THE_SAME_TIME = 2.0
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.answered_at = {}
+
+    def take_answer(self, job, op, code, body):
+        first = super().take_answer(job, op, code, body)
+        if first and job.durable:
+            self.answered_at[job.id] = time.monotonic()
+        return first
+
+    def take_lease(self, message):
+        super().take_lease(message)
+        at = self.answered_at.get(message.fields.get("id"))
+        if at is not None and time.monotonic() - at > self.AT_THE_SAME_TIME:
+            self.fault("duplicated", f"{message.fields['id']} runs again after it was answered")
+
+
+class ClusterCase(harness.Case):
+    arguments = None  # no broker but those that a test starts
+    schemas = 0
+
+    def setUp(self):
+        super().setUp()
+        ClusterCase.schemas += 1
+        self.schema = f"lanemq {self.schemas}"
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lanemq-cluster-"))
+        self.config = os.path.join(folder, "broker.toml")
+        with open(self.config, "w") as file:
+            file.write(kill_broker.CONFIG.format(heartbeat_ms=HEARTBEAT_MS))
+        self.endpoints = harness.fixed_endpoints()
+
+    def member(self, instance, conninfo=None, endpoints=None, **how):
+        arguments = ("--config", self.config, "--store", f"postgres:{conninfo or DATABASE.conninfo()}",
+                     "--set", f"store_schema={self.schema}", "--set", f"store_lease={LEASE:.0f}s")
+        return self.room.start(Member(instance, arguments, endpoints or self.endpoints, **how))
+
+    def owner(self, instance="a", **how):
+        member = self.member(instance, **how)
+        self.serves(member)
+        return member
+
+    def candidate(self, instance, **how):
+        member = self.member(instance, **how)
+        self.room.pump(member.waits, f"that {instance} waits")
+        return member
+
+    def serves(self, member, patience=harness.PATIENCE):
+        """Waits until this member serves; how long it took."""
+        began = time.monotonic()
+        self.room.pump(member.is_ready, f"that {member.instance} serves", patience)
+        self.room.broker = member
+        return time.monotonic() - began
+
+    def ends(self, member, patience=harness.PATIENCE):
+        self.room.pump(member.has_ended, f"the end of {member.instance}", patience)
+        return member.process.returncode
+
+    def row(self):
+        """The owner's: epoch, ticket, instance."""
+        epoch, ticket, instance = DATABASE.value(f'SELECT epoch, ticket, instance FROM "{self.schema}".owner').split("|")
+        return int(epoch), int(ticket), instance
+
+    # ---- load, and what came of it ----
+
+    def load(self):
+        self.book = Book(1)
+        self.submitters = [kill_broker.Submitter(self.room, self.book, number, batch=64 if number % 2 else 0)
+                           for number in range(kill_broker.CLIENTS)]
+        self.echoes = [kill_broker.Echo(self.room, self.book, batch=64 if number % 2 else 0)
+                       for number in range(kill_broker.WORKERS)]
+        for submitter in self.submitters:
+            submitter.going = True
+
+    def goes_on(self, patience=harness.PATIENCE):
+        """Waits until jobs are answered that were submitted from now on."""
+        newest = [(submitter.number, submitter.made) for submitter in self.submitters]
+
+        def answered():
+            return all((job := self.book.jobs.get(f"{number}-{made + 1}")) and job.answer for number, made in newest)
+        self.room.pump(answered, "the answers of new jobs", patience)
+
+    def finish(self):
+        """Everything is answered as it must be, once, and is kept so."""
+        book, room = self.book, self.room
+        for submitter in self.submitters:
+            submitter.going = False
+        room.pump(lambda: book.open == 0, "the answer of every job", max(30, harness.PATIENCE))
+        kill_broker.check_balance(book, room)
+        kept = kill_broker.fetch_all(book, room, self.submitters)
+        print(f"{self.id().split('.', 1)[1]}: {book.line()}", flush=True)
+
+        self.assertEqual(book.faults, [])
+        self.assertGreater(kept, 500, "too few jobs to show anything")
+
+
+class Failover(ClusterCase):
+    def test_a_candidate_leaves_the_living_alone_and_follows_who_is_killed_or_ends(self):
+        first = self.owner("a")
+        second = self.candidate("b")
+        self.load()
+        self.goes_on()
+        for submitter in self.submitters:
+            submitter.going = False
+        self.room.pump(lambda: self.book.open == 0, "the answer of every job")
+        self.room.keep_alive(LEASE + 1.0)  # what is idle is alive as well
+        self.assertEqual((self.row()[0], self.row()[2], second.said), (1, "a", ""))
+        self.assertIn('"a\\" owns the store (epoch 1)', second.stderr())
+
+        for submitter in self.submitters:
+            submitter.going = True
+        self.goes_on()
+        first.kill()
+        self.book.ended("kills")
+        after_kill = self.serves(second, TAKEOVER)
+        self.goes_on()
+
+        third = self.candidate("c")
+        second.signal(signal.SIGTERM)
+        after_end = self.serves(third, 2.0)
+        self.assertEqual(self.ends(second), 0, second.stderr())
+        self.book.ended("stops")
+        self.goes_on()
+
+        # One that is killed when it has committed and told nobody.
+        self.assertEqual(self.row()[::2], (3, "c"))
+        third.kill()
+        self.book.ended("kills")
+        failing = self.member("c", binary="lanemq-broker-failing", LANEMQ_TEST_FAILPOINT="store.after_commit:100")
+        self.serves(failing)
+        last = self.candidate("a")
+        self.assertEqual(self.ends(failing), -signal.SIGKILL)
+        self.book.ended("kills")
+        self.serves(last, TAKEOVER)
+        self.finish()
+        self.assertEqual(self.row()[::2], (5, "a"))
+        self.assertEqual(last.process.poll(), None)
+        self.assertEqual((last.signal(signal.SIGTERM), self.ends(last)), (None, 0))
+        self.assertEqual(self.row()[2], "")
+        print(f"served {after_kill:.1f} s after a kill, {after_end:.1f} s after SIGTERM", flush=True)
+
+    def test_an_owner_that_stood_still_commits_nothing_when_it_wakes(self):
+        # A stopped process keeps its ports, so the other one has the same ports of another address.
+        elsewhere = {name: endpoint.replace("127.0.0.1", "127.0.0.2") for name, endpoint in self.endpoints.items()}
+        first = self.owner("a")
+        second = self.candidate("b", endpoints=elsewhere)
+        self.load()
+        self.goes_on()
+        first.signal(signal.SIGSTOP)
+        self.addCleanup(first.signal, signal.SIGCONT)
+        self.book.ended("kills")
+        self.serves(second, TAKEOVER)
+        for peer in (*self.submitters, *self.echoes):  # as a load balancer does: the address leads to the owner
+            kind = "workers" if peer in self.echoes else "clients"
+            peer.socket.disconnect(self.endpoints[kind])
+            peer.socket.connect(elsewhere[kind])
+        self.goes_on()
+
+        before = self.row()
+        first.signal(signal.SIGCONT)
+        self.assertEqual(self.ends(first, 2.0), 75, first.stderr())
+        self.goes_on()
+
+        self.assertIn("store.deposed", first.stderr())
+        self.assertIn('"b\\" has taken the store', first.stderr().replace('\\\\"', '\\"'))
+        after = self.row()
+        self.assertEqual((before[0], before[2], after[0], after[2]), (2, "b", 2, "b"))
+        self.assertGreater(after[1], before[1])
+        self.finish()
+        self.assertNotIn("store.failed", second.stderr())
+
+    def test_an_owner_that_is_gone_in_the_middle_of_a_transaction_holds_nobody_up(self):
+        first, second = self.owner("a"), self.candidate("b")
+        # What a machine that dies leaves behind: a session that has the row, and waits for its client.
+        held = DATABASE.hold(f'UPDATE "{self.schema}".owner SET ticket = ticket')
+        self.addCleanup(held.end)
+        first.kill()
+
+        self.serves(second, TAKEOVER)
+
+        self.assertIn("ended the session of an owner that stands still", second.stderr())
+        self.assertEqual(self.row()[::2], (2, "b"))
+
+    def test_large_bodies_and_answers_survive_a_kill(self):
+        first = self.owner("a")
+        client = self.room.client(options=kill_broker.RECONNECT)
+        worker = self.room.worker(options=kill_broker.RECONNECT)
+        kept, waiting = os.urandom(LARGE), os.urandom(LARGE)
+        client.submit(id="kept", body=kept)
+        worker.echo(worker.get("job"))
+        self.assertEqual(client.get("result").body, kept)
+        worker.answered()
+        client.submit(id="waiting", service="later", body=waiting, reply="accepted")
+        self.assertTrue(client.get("accepted").fields["durable"])
+
+        first.kill()
+        worker.close()
+        self.owner("a")
+
+        self.assertEqual(client.ask("fetch", {"id": "kept", "wait_ms": 10_000}, expect="result").body, kept)
+        later = self.room.worker(services=("later",), options=kill_broker.RECONNECT)
+        job = later.get("job")
+        self.assertEqual(job.body, waiting)
+        later.echo(job)
+        self.assertEqual(client.ask("fetch", {"id": "waiting", "wait_ms": 10_000}, expect="result").body, waiting)
+
+
+class Trouble(ClusterCase):
+    """Of the database, or on the way to it: the owner goes on, and nobody takes its store."""
+
+    def setUp(self):
+        super().setUp()
+        self.member_a = self.owner("a")
+
+    def test_a_server_that_crashes_and_comes_back_loses_nothing(self):
+        waiting = self.candidate("b")
+        self.load()
+        self.goes_on()
+        DATABASE.crash()
+        self.room.keep_alive(LEASE + 0.5)
+        self.assertIn("store.stands_still", self.member_a.stderr())
+        self.member_a.signal(signal.SIGSTOP)
+        self.addCleanup(self.member_a.signal, signal.SIGCONT)
+        # Not in this thread: it starts as fast as it can while everybody asks.
+        starting = threading.Thread(target=DATABASE.start)
+        starting.start()
+        self.room.pump(lambda: not starting.is_alive(), "the start of the database", 60)
+        self.room.keep_alive(1.0)
+        # What the candidate could not see does not count, though the owner has not committed since.
+        self.assertEqual(self.row()[::2], (1, "a"))
+        self.member_a.signal(signal.SIGCONT)
+        self.goes_on()
+        self.finish()
+        self.assertEqual((self.row()[::2], self.member_a.process.poll(), waiting.said), ((1, "a"), None, ""))
+
+    def test_sessions_that_are_ended_again_and_again_lose_and_double_nothing(self):
+        self.load()
+        self.goes_on()
+        ended, until = 0, time.monotonic() + 4
+        while time.monotonic() < until:
+            ended += DATABASE.end_sessions()
+            self.room.keep_alive(0.1)
+        self.goes_on()
+        self.finish()
+        self.assertGreater(ended, 20)
+        self.assertEqual((self.row()[::2], self.member_a.process.poll()), ((1, "a"), None))
+
+    def test_an_owner_is_refused_for_its_epoch_alone(self):
+        DATABASE.psql(f'UPDATE "{self.schema}".owner SET epoch = 2, instance = \'b\'')
+        before = self.row()
+
+        self.assertEqual(self.ends(self.member_a), 75)
+
+        self.assertEqual(self.row(), before)
+
+    def test_a_database_that_has_lost_commits_ends_the_owner(self):
+        DATABASE.psql(f'UPDATE "{self.schema}".owner SET ticket = ticket - 5 WHERE epoch = 1')
+
+        self.assertEqual(self.ends(self.member_a), 74)
+
+        self.assertIn("database has lost commits", self.member_a.stderr())
+
+    def test_backups_are_the_databases(self):
+        done = self.room.run(harness.program("lanemq"), "--admin", self.member_a.admin, "backup", "/tmp/copy")
+
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("pg_basebackup", done.stderr)
+
+
+class Doubt(ClusterCase):
+    """A commit of which nobody has heard whether it is in."""
+
+    def in_wait(self, kind):
+        return int(DATABASE.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lanemq-broker' "
+                                  f"AND {kind}"))
+
+    def test_a_transaction_that_its_first_session_makes_late_is_not_made_twice(self):
+        way = Proxy(f"tcp://127.0.0.1:{DATABASE.port}")
+        self.addCleanup(way.close)
+        port = way.endpoint.rsplit(":", 1)[1]
+        owner = self.owner("a", conninfo=f"host=127.0.0.1 port={port} user=lanemq dbname=postgres")
+        client = self.room.client()
+        held = DATABASE.hold(f'LOCK TABLE "{self.schema}".job IN SHARE MODE')
+        self.addCleanup(held.end)
+        client.submit(id="once", body=b"x", reply="accepted")
+        locked = "wait_event_type = 'Lock'"
+        harness.wait_until(lambda: self.in_wait(locked) == 1, "that the commit waits for the table")
+        way.cut()  # the session does not hear of it, and has the whole transaction
+        harness.wait_until(lambda: self.in_wait(locked) == 2, "that the same commit is sent again")
+        self.assertTrue(client.silent(0.2))
+        held.end()
+
+        self.assertTrue(client.get("accepted").fields["durable"])
+        self.assertEqual(DATABASE.value(f'SELECT count(*) FROM "{self.schema}".job'), "1")
+        worker = self.room.worker()
+        worker.echo(worker.get("job"))
+        self.assertEqual(client.ask("fetch", {"id": "once", "wait_ms": 10_000}, expect="result").body, b"x")
+        worker.answered()
+        self.assertEqual((worker.inbox, owner.process.poll()), (type(worker.inbox)(), None))
+
+    def test_what_the_standby_has_not_got_is_told_to_nobody(self):
+        self.owner("a")
+        client = self.room.client()
+        self.addCleanup(DATABASE.set, "synchronous_standby_names", None)
+        DATABASE.set("synchronous_standby_names", "nobody")
+        behind = "wait_event = 'SyncRep'"
+        harness.wait_until(lambda: self.in_wait(behind) == 1, "that the owner waits for the standby")
+        client.submit(id="a", body=b"x", reply="accepted")
+        for by in ("pg_cancel_backend", "pg_terminate_backend") * 3:
+            harness.wait_until(lambda: DATABASE.end_sessions(behind, by), "a commit that waits for the standby")
+            self.assertTrue(client.silent(0.1), client.inbox)
+
+        DATABASE.set("synchronous_standby_names", None)
+
+        self.assertTrue(client.get("accepted").fields["durable"])
+
+
+class Names(ClusterCase):
+    def refused(self, *arguments, **environment):
+        done = subprocess.run([harness.program("lanemq-broker"), *arguments], capture_output=True, text=True,
+                              timeout=harness.PATIENCE, env={**os.environ, **environment})
+        return done.returncode, done.stderr
+
+    def test_check_connects_to_nothing_and_refuses_what_a_start_refuses(self):
+        store = ("--store", "postgres:" + DATABASE.conninfo())
+        self.assertEqual(self.refused("--check", *store, "--set", "store_schema=never made"), (0, ""))
+        self.assertEqual(DATABASE.value("SELECT count(*) FROM pg_namespace WHERE nspname = 'never made'"), "0")
+        for arguments, part in (
+                (("--store", "postgres:hst=a"), 'invalid connection option "hst"'),
+                (("--store", "postgres:dbname=x password=geheim"), "it holds a password"),
+                (("--store", "postgres:dbname=x sslpassword=geheim"), "it holds a password"),
+                (("--store", "postgres:password=sehr geheim dbname=x"), "it is neither words"),
+                (("--store", "postgres://x:geheim@127.0.0.1/y"), "it holds a password"),
+                (("--store", "postgres://x:geheim@[::1/y"), "it is neither words"),
+                (("--store", "postgres:postgresql://x:geheim@127.0.0.1/y?no=1"), "it is neither words"),
+                ((*store, "--set", "store_schema=" + "x" * 64), "store_schema has 64 bytes"),
+                ((*store, "--set", "store_schema=pg_x"), '"pg_x" is a name that PostgreSQL keeps'),
+                ((*store, "--set", "store_schema=$user"), '"$user" is a name that PostgreSQL keeps')):
+            for check in (("--check",), ()):
+                with self.subTest(arguments=arguments, check=check):
+                    code, said = self.refused(*check, *arguments)
+                    self.assertEqual(code, 2, said)
+                    self.assertIn(part, said)
+                    self.assertNotIn("geheim", said)
+
+    def test_variables_of_libpq_do_not_count(self):
+        user = self.member("a", conninfo=DATABASE.conninfo() + " sslmode=disable", PGOPTIONS="-c no.such=1 -x", PGSSLMODE="rubbish",
+                           PGSERVICE="nobody")
+        self.serves(user)
+        elsewhere = self.candidate("b", conninfo="user=lanemq dbname=postgres host=/nowhere", PGHOSTADDR="127.0.0.1",
+                                   PGPORT=DATABASE.port)
+        self.assertIn("/nowhere/.s.PGSQL.5432", elsewhere.stderr())
+
+    def test_tables_that_were_changed_are_an_error_and_no_other_job(self):
+        self.owner("a")
+        client = self.room.client()
+        client.submit(id="a", body=b"x", reply="accepted")
+        client.get("accepted")
+        self.room.broker.signal(signal.SIGTERM)
+        self.assertEqual(self.ends(self.room.broker), 0)
+        for damage, mended, part in (
+                ("UPDATE job SET body = 'y'", "UPDATE job SET body = 'x'", "is not what was written"),
+                ("UPDATE owner SET format = 2, readable_by = 2", "UPDATE owner SET format = 1, readable_by = 1",
+                 "start that version"),
+                ("DELETE FROM owner", "", "`owner` does not have one row; restore the database's backup")):
+            with self.subTest(damage=damage):
+                DATABASE.psql(f'SET search_path = "{self.schema}"; {damage}')
+                member = self.member("a")
+                self.assertEqual(self.ends(member), 4)
+                self.assertIn(part, member.stderr())
+                if mended:
+                    DATABASE.psql(f'SET search_path = "{self.schema}"; {mended}')
+
+
+class Waiting(ClusterCase):
+    def test_a_database_that_is_away_is_waited_for_until_the_broker_is_ended(self):
+        member = self.candidate("a", conninfo="host=/nowhere dbname=lanemq")
+        self.assertIn("the database cannot be used now", member.stderr())
+        member.signal(signal.SIGHUP)
+        self.room.keep_alive(0.2)
+        self.assertEqual(member.process.poll(), None)
+
+        member.signal(signal.SIGTERM)
+
+        self.assertEqual(self.ends(member, 1.0), 0)
+        self.assertEqual(member.said, "")
+
+    def test_a_candidate_that_is_ended_leaves_the_store_as_it_is(self):
+        owner, member = self.owner("a"), self.candidate("b")
+        before = self.row()
+
+        member.signal(signal.SIGTERM)
+
+        self.assertEqual(self.ends(member, 1.0), 0)
+        self.assertEqual((before[::2], self.row()[::2], owner.process.poll()), ((1, "a"), (1, "a"), None))
+
+
+if __name__ == "__main__":
+    unittest.main()
