@@ -251,7 +251,7 @@ class Failover(ClusterCase):
 
         self.serves(second, TAKEOVER)
 
-        self.assertIn("ended the session of an owner that stands still", second.stderr())
+        self.assertIn("its owner says nothing: it was ended", second.stderr())
         self.assertEqual(self.row()[::2], (2, "b"))
 
     def test_large_bodies_and_answers_survive_a_kill(self):

@@ -62,10 +62,10 @@ Outcome<void> check_format(Connection& connection, Clock::time_point end) {
   if (row->rows() != 1)
     return tl::unexpected(Fault{.state = "XX001", .message = "its table `owner` does not have one row"});
   if (row->integer(0, 1) <= kPostgresFormat) return {};
-  return tl::unexpected(Fault{.state = "XX000",
+  return tl::unexpected(Fault{.state = kNewerFormat,
                               .message = "a newer version of the broker has written it (format " +
                                          std::to_string(row->integer(0, 0)) + "; this version knows " +
-                                         std::to_string(kPostgresFormat) + ")"});
+                                         std::to_string(kPostgresFormat) + "): start that version"});
 }
 
 }  // namespace

@@ -26,6 +26,9 @@ inline constexpr std::size_t kLoadedBodyBytesMax = 1024;
 inline constexpr std::size_t kPartsFromBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 
+/// The state of a Fault where a newer version has written the tables.
+inline constexpr const char* kNewerFormat = "XX000";
+
 /// Makes the schema and its tables where there are none; else checks that this version may use them.
 postgres::Outcome<void> make_schema(postgres::Connection& connection, const std::string& schema,
                                     postgres::Clock::time_point end);

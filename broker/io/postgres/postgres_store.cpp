@@ -5,6 +5,7 @@
 
 #include "broker/core/base/check.hpp"
 #include "broker/io/postgres/candidate.hpp"
+#include "broker/io/postgres/postgres_schema.hpp"
 #include "common/signals/signals_blocked.hpp"
 
 namespace lanemq::io {
@@ -16,6 +17,7 @@ constexpr std::chrono::milliseconds kLookPause{500};
 constexpr std::size_t kSchemaBytesMax = 63;
 
 std::string what_to_do(const postgres::Fault& fault) {
+  if (fault.state == kNewerFormat) return "or name another store_schema";
   if (fault.state.starts_with("XX")) return "restore the database's backup, or name another store_schema";
   return "the role must own the schema, or be allowed to make it in this database";
 }
