@@ -292,19 +292,29 @@ class Trouble(ClusterCase):
         DATABASE.crash()
         self.room.keep_alive(LEASE + 0.5)
         self.assertIn("store.stands_still", self.member_a.stderr())
-        self.member_a.signal(signal.SIGSTOP)
-        self.addCleanup(self.member_a.signal, signal.SIGCONT)
         # Not in this thread: it starts as fast as it can while everybody asks.
         starting = threading.Thread(target=DATABASE.start)
         starting.start()
         self.room.pump(lambda: not starting.is_alive(), "the start of the database", 60)
-        self.room.keep_alive(1.0)
-        # What the candidate could not see does not count, though the owner has not committed since.
-        self.assertEqual(self.row()[::2], (1, "a"))
-        self.member_a.signal(signal.SIGCONT)
         self.goes_on()
         self.finish()
         self.assertEqual((self.row()[::2], self.member_a.process.poll(), waiting.said), ((1, "a"), None, ""))
+
+    def test_what_a_candidate_could_not_see_does_not_count(self):
+        waiting = self.candidate("b")
+        self.member_a.signal(signal.SIGSTOP)
+        self.addCleanup(self.member_a.signal, signal.SIGCONT)
+        self.room.keep_alive(1.2)  # the candidate sees the last of its commits
+        DATABASE.crash()
+        self.room.keep_alive(LEASE)
+        DATABASE.start()
+        self.room.keep_alive(1.0)
+
+        before = self.row()
+        self.assertEqual(before[::2], (1, "a"))
+        self.member_a.signal(signal.SIGCONT)
+        harness.wait_until(lambda: self.row()[1] > before[1], "that the owner commits again")
+        self.assertEqual((self.row()[::2], waiting.said), ((1, "a"), ""))
 
     def test_sessions_that_are_ended_again_and_again_lose_and_double_nothing(self):
         self.load()
