@@ -816,8 +816,8 @@ void WorkerDesk::on(const HeartbeatHeard& event, TimePoint now) {
 /// missing while its hand-over is younger than a worker may be silent, plus the time its bytes take.
 void WorkerDesk::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
-    // A durable job's hand-over leaves with its commit: while the store stands still, no worker can have it.
-    if (away->body_awaited || (state_.store_stalled && away->job.durable)) continue;
+    // While the store stands still, no worker can have a job whose offer waits for its commit.
+    if (away->body_awaited || (state_.store_stalled && away->offer_waited)) continue;
     const auto transfer = std::chrono::seconds((away->job.bytes() + away->lent) / kLinkBytesPerSecond);
     if (now - away->dispatched_at >= kSilentHeartbeatsMax * state_.options.heartbeat + transfer ||
         away->dispatched_at < worker.returned_at)
