@@ -271,10 +271,11 @@ void PostgresCommits::say_away(const std::string& why) {
 }
 
 PostgresCommits::End PostgresCommits::set_full(const std::string& why) {
-  exchange_.set_condition(StoreCondition::full,
-                          "the store " + place_.text + " is full: " + why +
-                              "; running jobs may finish, new ones are taken again when there is room: free "
-                              "some of the database's disk");
+  exchange_.set_condition(
+      StoreCondition::full,
+      "the store " + place_.text + " is full: " + why +
+          "; what is durable waits, and new jobs are taken again when there is room: free "
+          "some of the database's disk");
   return End::full;
 }
 
