@@ -9,7 +9,7 @@
 namespace lanemq::io {
 
 /// Keeps nothing: jobs end with the broker. When it drains clients get their queued jobs back.
-class MemoryStore final : public Store {
+class MemoryStore : public Store {
  public:
   std::string_view name() const override { return "memory"; }
   bool durable() const override { return false; }

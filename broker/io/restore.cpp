@@ -6,6 +6,7 @@
 #include <ctime>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <xxhash.h>
@@ -22,8 +23,15 @@ constexpr std::size_t kRowsPerCall = 1024;
 /// Passes the store's rows on to the core, in order.
 class Reader final : public StoreReader {
  public:
-  Reader(core::Restorer& restorer, const RestoreCalls& calls, const ClockReading& clock)
-      : restorer_(restorer), calls_(calls), time_(calls.now()), clock_(clock), stored_us_(clock.unix_us) {}
+  /// `clock`: the store's, `machine`: this machine's, both read now.
+  Reader(core::Restorer& restorer, const RestoreCalls& calls, const ClockReading& clock,
+         const ClockReading& machine)
+      : restorer_(restorer),
+        calls_(calls),
+        time_(calls.now()),
+        clock_(clock),
+        machine_(machine),
+        stored_us_(machine.unix_us) {}
 
   /// The store's clock at the time `clock` was read.
   std::int64_t stored_now() const { return stored_us_; }
@@ -40,7 +48,7 @@ class Reader final : public StoreReader {
     note.at.uptime_us = numbers.next();
     note.at.boot = numbers.next();
     stored_us_ = stored_us(note, clock_);
-    restorer_.clock(core::Duration(clock_.unix_us - stored_us_));
+    restorer_.clock(core::Duration(machine_.unix_us - stored_us_));
     return {};
   }
   Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
@@ -63,6 +71,7 @@ class Reader final : public StoreReader {
   const RestoreCalls& calls_;
   core::TimePoint time_;
   const ClockReading& clock_;
+  const ClockReading& machine_;
   std::int64_t stored_us_;
   std::size_t rows_ = 0;
 };
@@ -95,9 +104,12 @@ std::int64_t stored_us(const ClockNote& note, const ClockReading& now) {
 }
 
 Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, const RestoreCalls& calls) {
-  const ClockReading clock = read_clock();
+  const ClockReading machine = read_clock();
+  const std::optional<std::int64_t> own = store.unix_us();
+  // Another machine's uptime means nothing to its successor.
+  const ClockReading clock = own ? ClockReading{.unix_us = *own} : machine;
   core::Restorer restorer = broker.restorer();
-  Reader reader(restorer, calls, clock);
+  Reader reader(restorer, calls, clock, machine);
   if (const auto loaded = store.load(reader); !loaded) return tl::unexpected<Error>(loaded.error());
   const auto restored = restorer.finish(calls.now());
   if (!restored) return restored;

@@ -73,6 +73,11 @@ class Store {
   /// Whether another process may go on from the store while this one does not know that it has to end.
   virtual bool shared() const { return false; }
 
+  /// The store's own wall clock, in Unix time; none: it has none, and its machine's counts. Where owners on
+  /// several machines follow each other it tells how long nobody owned the store, whatever their clocks say.
+  /// Requires: before the first submit().
+  virtual std::optional<std::int64_t> unix_us() { return std::nullopt; }
+
   /// Passes everything that was committed: notes, then jobs by number, then results by number. Requires:
   /// before the first submit().
   virtual Result<void> load(StoreReader& reader) = 0;

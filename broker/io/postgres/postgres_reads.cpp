@@ -26,6 +26,15 @@ constexpr const char* kVacuumed[] = {"job", "owner", "note", "result", "body", "
 
 }  // namespace
 
+std::optional<std::int64_t> PostgresReads::unix_us() {
+  if (!connect()) return std::nullopt;
+  const auto now =
+      connection_.run("SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint",
+                      Clock::now() + kStatementMax);
+  if (!now) return std::nullopt;
+  return now->integer(0, 0);
+}
+
 Result<void> PostgresReads::load(StoreReader& reader) {
   if (const auto connected = connect(); !connected)
     return failure(ErrorCode::internal,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include <lanemq/result.hpp>
 
@@ -21,6 +22,8 @@ class PostgresReads {
   PostgresReads(const PostgresPlace& place, StoreExchange& exchange, std::function<std::uint64_t()> writes)
       : place_(place), exchange_(exchange), writes_(std::move(writes)) {}
 
+  /// The server's clock; none: it does not answer.
+  std::optional<std::int64_t> unix_us();
   /// As Store::load().
   Result<void> load(StoreReader& reader);
   /// Serves what is asked for until the exchange ends.

@@ -87,6 +87,11 @@ PostgresStore::~PostgresStore() {
   commits_.give_back();
 }
 
+std::optional<std::int64_t> PostgresStore::unix_us() {
+  LANEMQ_CHECK(!reader_.joinable());
+  return reads_.unix_us();
+}
+
 Result<void> PostgresStore::load(StoreReader& reader) {
   LANEMQ_CHECK(!reader_.joinable());
   return reads_.load(reader);

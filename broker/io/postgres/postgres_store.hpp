@@ -39,6 +39,7 @@ class PostgresStore final : public Store {
   std::string_view name() const override { return "postgres"; }
   bool durable() const override { return true; }
   bool shared() const override { return true; }
+  std::optional<std::int64_t> unix_us() override;
   Result<void> load(StoreReader& reader) override;
   std::uint64_t submit(core::Writes& writes) override;
   std::uint64_t committed() const override { return exchange_.committed(); }
