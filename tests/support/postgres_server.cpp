@@ -83,6 +83,10 @@ PostgresServer::~PostgresServer() {
   waitpid(process_, nullptr, 0);
 }
 
+std::string PostgresServer::socket() const {
+  return folder_.path("data/.s.PGSQL.5432");
+}
+
 std::string PostgresServer::conninfo() const {
   return "host=" + folder_.path("data") + " user=lanemq dbname=postgres";
 }

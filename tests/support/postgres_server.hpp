@@ -25,6 +25,8 @@ class PostgresServer {
   PostgresServer(const PostgresServer&) = delete;
   PostgresServer& operator=(const PostgresServer&) = delete;
 
+  /// Its socket file.
+  std::string socket() const;
   /// How libpq reaches it.
   std::string conninfo() const;
   /// Ends it as a crash does, and starts it again.

@@ -17,6 +17,7 @@
 #include "broker/io/store.hpp"
 #include "broker/io/store_check.hpp"
 #include "common/postgres/connection.hpp"
+#include "tests/support/answer_thief.hpp"
 #include "tests/support/postgres_server.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/unit/broker/io/store_workload.hpp"
@@ -235,24 +236,33 @@ TEST_F(PostgresStore, waits_for_a_database_that_is_not_there_yet) {
 class Trouble : public PostgresStore {
  protected:
   void goes_through(const std::function<void()>& trouble, int times) {
+    goes_through(options(), trouble, times);
+  }
+  void goes_through(const io::StoreOptions& how, const std::function<void()>& trouble, int times) {
     test::Workload workload(7, 1500);
-    auto store = open(options());
-    std::atomic<bool> ends{false};
+    auto store = open(how);
+    std::atomic<std::size_t> begun{0};
     std::thread maker([&] {
-      for (int i = 0; i < times && !ends; ++i) {
+      for (int i = 0; i < times; ++i) {
+        ++begun;
         std::this_thread::sleep_for(30ms);
         trouble();
       }
     });
     std::uint64_t told = 0;
+    const std::size_t turns_per_trouble = workload.turns.size() / static_cast<std::size_t>(times);
+    std::size_t submitted = 0;
     for (Turn& turn : workload.turns) {
+      // Some turns for each trouble, so that none of them comes when all is done.
+      while (submitted >= begun * turns_per_trouble && begun < static_cast<std::size_t>(times))
+        std::this_thread::sleep_for(1ms);
+      ++submitted;
       store->submit(turn.writes());
       if (store->committed() < told) ADD_FAILURE() << "committed() has gone back";
       told = store->committed();
       if (told % 10 == 0) std::this_thread::sleep_for(1ms);
     }
     EXPECT_TRUE(wait_for(*store, std::uint64_t{workload.turns.size()})) << store->trouble();
-    ends = true;
     maker.join();
     store.reset();
     const auto next = open(options("b"));
@@ -278,23 +288,21 @@ TEST_F(Trouble, of_statements_that_an_operator_cancels_loses_and_doubles_nothing
       60);
 }
 
-/// No room, and meanwhile connections are cut: commits that show that the owner is alive are lost as well,
-/// and none of them is taken for the turn that waits.
-TEST_F(Trouble, of_a_full_disk_whose_connections_are_cut_loses_and_doubles_nothing) {
-  int round = 0;
+/// Commits that are in, and of which nobody hears: the same is not done again, and nothing is left out.
+TEST_F(Trouble, of_answers_that_are_lost_loses_and_doubles_nothing) {
+  test::AnswerThief thief(PostgresServer::shared().socket());
+  io::StoreOptions how = options();
+  how.specification =
+      "postgres:host=127.0.0.1 port=" + std::to_string(thief.port()) + " user=lanemq dbname=postgres";
   goes_through(
+      how,
       [&] {
-        if (round == 0)
-          run("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
-              "$$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$");
-        if (round % 2 == 0)
-          run("CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON note EXECUTE FUNCTION refuse()");
-        std::this_thread::sleep_for(round % 2 == 0 ? 1500ms : 50ms);  // for at least one sign of life
-        cut();
-        if (round % 2 == 1) run("DROP TRIGGER full_disk ON note");
-        ++round;
+        thief.begin_to_steal();
+        std::this_thread::sleep_for(20ms);
+        thief.cut();
       },
-      4);
+      40);
+  EXPECT_GT(thief.stolen(), 0u);
 }
 
 TEST_F(Trouble, of_a_server_that_stands_still_loses_and_doubles_nothing) {
