@@ -2,6 +2,7 @@
 // What every durable store has to do, whatever it keeps its rows in: one list for all.
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -73,6 +74,8 @@ class PostgresPlace final : public Place {
 struct Kind {
   const char* name;
   std::function<std::unique_ptr<Place>()> make;
+
+  friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 std::vector<Kind> kinds() {
