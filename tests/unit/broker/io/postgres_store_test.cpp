@@ -244,8 +244,8 @@ class Trouble : public PostgresStore {
     std::atomic<std::size_t> begun{0};
     std::thread maker([&] {
       for (int i = 0; i < times; ++i) {
-        ++begun;
         std::this_thread::sleep_for(30ms);
+        ++begun;  // the next turns come while it lasts
         trouble();
       }
     });
