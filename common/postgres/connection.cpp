@@ -154,15 +154,16 @@ Outcome<Connection> Connection::open(const Target& target, Server server) {
       made.warning_.get());
   if (PQsetnonblocking(connection, 1) != 0) return tl::unexpected(made.fault_of_connection());
   std::string session = kSession;
-  if (!target.search_path.empty()) {
-    const std::unique_ptr<char, void (*)(void*)> quoted(
-        PQescapeIdentifier(connection, target.search_path.data(), target.search_path.size()), PQfreemem);
-    if (quoted == nullptr) return tl::unexpected(made.fault_of_connection());
-    session += std::string("; SET search_path = ") + quoted.get();
-  }
+  if (!target.search_path.empty()) session += "; SET search_path = " + made.quoted(target.search_path);
   if (auto done = made.run_script(session, Clock::now() + std::chrono::seconds(kHostSeconds)); !done)
     return tl::unexpected(std::move(done.error()));
   return made;
+}
+
+std::string Connection::quoted(const std::string& name) const {
+  const std::unique_ptr<char, void (*)(void*)> text(
+      PQescapeIdentifier(connection_.get(), name.data(), name.size()), PQfreemem);
+  return text == nullptr ? std::string() : text.get();  // then no statement with it is one
 }
 
 Fault Connection::fault_of_connection() const {
@@ -339,13 +340,6 @@ Outcome<bool> Connection::answers_by(Clock::time_point end) {
 
 std::string Connection::take_warning() {
   return std::exchange(*warning_, {});
-}
-
-std::string Connection::server() const {
-  const char* const address = PQhostaddr(connection_.get());
-  const char* const port = PQport(connection_.get());
-  return std::string(address == nullptr || *address == '\0' ? PQhost(connection_.get()) : address) + " " +
-         (port == nullptr ? "" : port);
 }
 
 }  // namespace lanemq::postgres

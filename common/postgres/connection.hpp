@@ -99,6 +99,9 @@ class Connection {
   bool is_open() const { return connection_ != nullptr; }
   void close() { connection_.reset(); }
 
+  /// A name as statements spell it; empty: it has bytes that no name may have.
+  std::string quoted(const std::string& name) const;
+
   /// Runs one statement to its end. `end` gives it up, and the connection with it: a Fault without state.
   Outcome<Answer> run(const std::string& sql, const Values& values, Clock::time_point end);
   Outcome<Answer> run(const std::string& sql, Clock::time_point end) { return run(sql, Values(), end); }
@@ -130,8 +133,6 @@ class Connection {
 
   /// The first warning since the last call; empty: none.
   std::string take_warning();
-  /// The address and port of the server, as the system says; tells one server from another.
-  std::string server() const;
 
  private:
   enum class Waited : std::uint8_t { ready, late, lost };

@@ -18,7 +18,6 @@ enum class Type : std::uint32_t {
   int8 = 20,
   text = 25,
   bytea_array = 1001,
-  text_array = 1009,
   int8_array = 1016,
 };
 
@@ -34,9 +33,6 @@ class Values {
   /// None: NULL.
   Values& bytes_array(std::span<const std::optional<std::string_view>> values) {
     return array(Type::bytea_array, Type::bytea, values);
-  }
-  Values& texts(std::span<const std::optional<std::string_view>> values) {
-    return array(Type::text_array, Type::text, values);
   }
 
   // As libpq takes them.
@@ -73,7 +69,6 @@ class Fields {
   void skip(std::size_t count);
   /// Whether every field was there, and nothing was left.
   bool whole() const { return whole_ && rest_.empty(); }
-  bool good() const { return whole_; }
 
  private:
   std::string_view take(std::size_t count);

@@ -83,8 +83,8 @@ Outcome<std::optional<OwnerRow>> Candidate::end_holder() {
     return std::optional<OwnerRow>();
   }
   status_ += ", and its owner says nothing: it was ended";
-  const auto ended = connection_.run("SELECT pg_catalog.pg_terminate_backend($1::int)",
-                                     postgres::Values().text(std::to_string(holder->integer(0, 0))),
+  const auto ended = connection_.run("SELECT pg_catalog.pg_terminate_backend($1::bigint::int)",
+                                     postgres::Values().integer(holder->integer(0, 0)),
                                      postgres::Clock::now() + kStatementMax);
   if (!ended) return tl::unexpected(ended.error());
   return std::optional<OwnerRow>();

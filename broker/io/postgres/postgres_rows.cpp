@@ -109,20 +109,10 @@ std::string_view loaded_part(std::string_view body) {
   return comes_with_load(body.size()) ? body : std::string_view();
 }
 
-std::int64_t sum_of_job(std::string_view record, std::string_view body, std::size_t body_bytes) {
-  return job_checksum(record, body, body_bytes);
-}
-
 std::int64_t sum_of_result(std::uint64_t number, std::string_view record, std::string_view body,
                            std::size_t body_bytes) {
   return result_checksum(number, record, body, body_bytes - body.size());
 }
-
-/// The columns of rows to insert, as the statements take them.
-struct Columns {
-  std::vector<std::int64_t> numbers, state_sums, sums, body_sums, body_bytes;
-  std::vector<Bytes> states, records, bodies;
-};
 
 /// Parts of large bodies.
 struct Parts {
@@ -135,6 +125,24 @@ struct Parts {
       parts.push_back(static_cast<std::int64_t>(at / kPartBytes));
       bytes.emplace_back(body.substr(at, kPartBytes));
     }
+  }
+};
+
+/// The columns that new jobs and new results have alike, as the statements take them.
+struct NewRows {
+  std::vector<std::int64_t> numbers, sums, body_sums, body_bytes;
+  std::vector<Bytes> records, bodies;
+  Parts parts;
+
+  /// `sum`: the row's checksum.
+  void add(std::uint64_t number, std::int64_t sum, std::string_view record, std::string_view body) {
+    numbers.push_back(key(number));
+    sums.push_back(sum);
+    body_sums.push_back(body_checksum(body));
+    body_bytes.push_back(static_cast<std::int64_t>(body.size()));
+    records.emplace_back(record);
+    bodies.push_back(in_row(body.size()) ? Bytes(body) : Bytes());
+    if (!in_row(body.size())) parts.add(number, body);
   }
 };
 
@@ -177,47 +185,35 @@ void send_changed_jobs(Connection& connection, const NetWrites& net) {
 
 void send_new_jobs(Connection& connection, const NetWrites& net) {
   if (net.new_jobs.empty()) return;
-  Columns rows;
-  Parts parts;
+  NewRows rows;
+  std::vector<std::int64_t> state_sums;
+  std::vector<Bytes> states;
   for (const NetWrites::NewJob& job : net.new_jobs) {
-    const std::string_view body = job.body;
-    rows.numbers.push_back(key(job.number));
-    rows.state_sums.push_back(state_checksum(job.number, job.state));
-    rows.sums.push_back(sum_of_job(job.record, loaded_part(body), body.size()));
-    rows.body_sums.push_back(body_checksum(body));
-    rows.body_bytes.push_back(static_cast<std::int64_t>(body.size()));
-    rows.states.emplace_back(job.state);
-    rows.records.emplace_back(job.record);
-    rows.bodies.push_back(in_row(body.size()) ? Bytes(body) : Bytes());
-    if (!in_row(body.size())) parts.add(job.number, body);
+    rows.add(job.number, job_checksum(job.record, loaded_part(job.body), job.body.size()), job.record,
+             job.body);
+    state_sums.push_back(state_checksum(job.number, job.state));
+    states.emplace_back(job.state);
   }
-  send_parts(connection, kInsertParts, parts);
+  send_parts(connection, kInsertParts, rows.parts);
   connection.send(kInsertJobs, Values()
                                    .integers(rows.numbers)
-                                   .integers(rows.state_sums)
+                                   .integers(state_sums)
                                    .integers(rows.sums)
                                    .integers(rows.body_sums)
                                    .integers(rows.body_bytes)
-                                   .bytes_array(rows.states)
+                                   .bytes_array(states)
                                    .bytes_array(rows.records)
                                    .bytes_array(rows.bodies));
 }
 
 void send_new_results(Connection& connection, const NetWrites& net) {
   if (net.new_results.empty()) return;
-  Columns rows;
-  Parts parts;
-  for (const NetWrites::NewResult& result : net.new_results) {
-    const std::string_view body = result.body;
-    rows.numbers.push_back(key(result.number));
-    rows.sums.push_back(sum_of_result(result.number, result.record, loaded_part(body), body.size()));
-    rows.body_sums.push_back(body_checksum(body));
-    rows.body_bytes.push_back(static_cast<std::int64_t>(body.size()));
-    rows.records.emplace_back(result.record);
-    rows.bodies.push_back(in_row(body.size()) ? Bytes(body) : Bytes());
-    if (!in_row(body.size())) parts.add(result.number, body);
-  }
-  send_parts(connection, kInsertResultParts, parts);
+  NewRows rows;
+  for (const NetWrites::NewResult& result : net.new_results)
+    rows.add(result.number,
+             sum_of_result(result.number, result.record, loaded_part(result.body), result.body.size()),
+             result.record, result.body);
+  send_parts(connection, kInsertResultParts, rows.parts);
   connection.send(kInsertResults, Values()
                                       .integers(rows.numbers)
                                       .integers(rows.sums)
@@ -274,7 +270,7 @@ Outcome<StoredBody> read_row(Connection& connection, const Answer& rows, int row
   }
   const std::string_view body = found.body->bytes();
   const std::int64_t sum = of_result ? sum_of_result(found.number, record, loaded_part(body), body_bytes)
-                                     : sum_of_job(record, loaded_part(body), body_bytes);
+                                     : job_checksum(record, loaded_part(body), body_bytes);
   if (body.size() != body_bytes || body_checksum(body) != rows.integer(row, 4) || sum != rows.integer(row, 5))
     return damaged(of_result ? "result " : "the body of job ", number);
   if (of_result) found.record = record;
@@ -386,7 +382,7 @@ Result<void> tell_rows(Connection& connection, StoreReader& reader, const std::s
     const Bytes body = row.field();
     if (!row.whole() || state_checksum(number, state) != state_sum ||
         comes_with_load(body_bytes) != body.has_value() ||
-        sum_of_job(record, body.value_or(""), body_bytes) != sum)
+        job_checksum(record, body.value_or(""), body_bytes) != sum)
       return not_believed(place, "job " + std::to_string(number));
     return reader.job(number, state, record, body, body_bytes);
   };

@@ -42,13 +42,6 @@ Outcome<bool> has_tables(Connection& connection, const std::string& schema, Cloc
   return found->rows() > 0;
 }
 
-std::string quoted(const std::string& name) {
-  std::string text = "\"";
-  for (const char character : name)
-    text += character == '"' ? std::string("\"\"") : std::string(1, character);
-  return text + "\"";
-}
-
 /// A row that nobody owns. `at` is the transaction's time.
 std::string first_row() {
   return "INSERT INTO owner (format, readable_by, epoch, ticket, instance, at) VALUES (" +
@@ -76,8 +69,9 @@ Outcome<void> make_schema(Connection& connection, const std::string& schema, Clo
   if (*there) return check_format(connection, end);
   // Another candidate may do the same at this moment: one of the two is refused, and finds what the other
   // made.
-  auto made = connection.run_script(
-      "BEGIN; CREATE SCHEMA IF NOT EXISTS " + quoted(schema) + ";" + kTables + first_row() + "COMMIT", end);
+  auto made = connection.run_script("BEGIN; CREATE SCHEMA IF NOT EXISTS " + connection.quoted(schema) + ";" +
+                                        kTables + first_row() + "COMMIT",
+                                    end);
   if (made) return {};
   static_cast<void>(connection.run_script("ROLLBACK", end));
   const auto by_another = has_tables(connection, schema, end);
