@@ -280,8 +280,7 @@ PostgresCommits::End PostgresCommits::set_full(const std::string& why) {
 }
 
 PostgresCommits::End PostgresCommits::fail(const std::string& why, const std::string& what_to_do) {
-  exchange_.set_condition(StoreCondition::failed, "the store " + place_.text + " has failed: " + why +
-                                                      "; nothing is committed any more: " + what_to_do);
+  exchange_.set_condition(StoreCondition::failed, failed_text(place_, why, what_to_do));
   return End::over;
 }
 

@@ -14,6 +14,12 @@ struct PostgresPlace {
   std::string text;  ///< for people, without secrets
 };
 
+/// What people are told of a store that commits nothing any more.
+inline std::string failed_text(const PostgresPlace& place, const std::string& why,
+                               const std::string& what_to_do) {
+  return "the store " + place.text + " has failed: " + why + "; nothing is committed any more: " + what_to_do;
+}
+
 /// What a short statement may take; then its connection is given up.
 inline constexpr std::chrono::seconds kStatementMax{10};
 /// The pause before something is tried again.

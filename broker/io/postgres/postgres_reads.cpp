@@ -85,9 +85,8 @@ void PostgresReads::read_next() {
   connection_.close();
   if (!found.error().lost()) {
     exchange_.set_condition(StoreCondition::failed,
-                            "the store " + place_.text + " has failed: " + found.error().message +
-                                "; nothing is committed any more: look at the database's log, then start the "
-                                "broker again");
+                            failed_text(place_, found.error().message,
+                                        "look at the database's log, then start the broker again"));
     return;
   }
   std::this_thread::sleep_for(kRetryPause);

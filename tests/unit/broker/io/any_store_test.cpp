@@ -88,8 +88,9 @@ std::vector<Kind> kinds() {
 
 class AnyStore : public testing::TestWithParam<Kind> {
  protected:
-  std::unique_ptr<io::Store> open() const {
-    auto store = io::open_store(place_->options());
+  std::unique_ptr<io::Store> open() const { return open(*place_); }
+  static std::unique_ptr<io::Store> open(const Place& place) {
+    auto store = io::open_store(place.options());
     if (!store) throw std::runtime_error(store.error().message);
     return std::move(*store);
   }
@@ -161,13 +162,8 @@ TEST_P(AnyStore, gives_back_what_turns_by_chance_have_left) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     const std::unique_ptr<Place> place = GetParam().make();
     test::Workload workload(seed, 120);
-    const auto opened = [&] {
-      auto store = io::open_store(place->options());
-      if (!store) throw std::runtime_error(store.error().message);
-      return std::move(*store);
-    };
     for (std::size_t done = 0; done < workload.turns.size();) {
-      const auto store = opened();
+      const auto store = open(*place);
       // Few and many at once, waited for and not.
       for (std::size_t left = 1 + (done * 7 + seed) % 40; left > 0 && done < workload.turns.size(); --left) {
         store->submit(workload.turns[done++].writes());
@@ -177,7 +173,7 @@ TEST_P(AnyStore, gives_back_what_turns_by_chance_have_left) {
       ASSERT_EQ(store->condition(), StoreCondition::good) << store->trouble();
     }
 
-    const auto store = opened();
+    const auto store = open(*place);
     const auto content = content_of(*store);
 
     ASSERT_TRUE(content.has_value()) << content.error().message;
