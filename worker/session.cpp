@@ -304,7 +304,7 @@ void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) 
   met_before_ = true;
   said_heartbeat_at_ = now;
   heard_heartbeat_at_ = TimePoint{};
-  effects.push_back(Welcomed{});
+  effects.push_back(Welcomed{{welcome.endpoints.begin(), welcome.endpoints.end()}});
   if (leaving_ && running_ == 0) part(now, effects);
 }
 
@@ -543,7 +543,8 @@ void Session::say_ready(std::size_t capacity) {
                            .resumes = true,
                            .session = stated(session_),
                            .process = stated(options_.process),
-                           .labels = {}});
+                           .labels = {},
+                           .cluster = true});
 }
 
 /// Sends the running jobs and, `with_outcomes`, the unacknowledged outcomes, as far as they fit: first those

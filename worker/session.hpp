@@ -92,8 +92,11 @@ struct ResumeJob {
   std::size_t service;
 };
 struct Reconnect {};  ///< make a new connection, then call connected()
-struct Welcomed {};   ///< the broker has accepted the worker
-struct Left {};       ///< all is done: send what is unsent, and end
+/// The broker has accepted the worker, and says where else one may go on in its place.
+struct Welcomed {
+  std::vector<std::string> endpoints{};
+};
+struct Left {};  ///< all is done: send what is unsent, and end
 /// The broker refused the worker; refusal() says why. `ever`: it would refuse the same again.
 struct Refused {
   bool ever = false;

@@ -122,7 +122,7 @@ class Worker::Loop {
     sink_->adopt_thread();
     started_at_ = Clock::now();
     if (endpoints_.several())
-      if (const auto bad = socket::bad_endpoint(context_, endpoints_)) refuse_endpoint(*bad);
+      if (const auto bad = socket::bad_endpoint(context_, endpoints_.all())) refuse_endpoint(*bad);
     open_socket();
     session_.connected(started_at_);
     flush();
@@ -367,8 +367,8 @@ class Worker::Loop {
         cancel_job(*cancel);
       else if (std::holds_alternative<worker::Reconnect>(effect))
         reconnect(now);
-      else if (std::holds_alternative<worker::Welcomed>(effect))
-        on_welcomed();
+      else if (const auto* welcomed = std::get_if<worker::Welcomed>(&effect))
+        on_welcomed(*welcomed);
       else if (const auto* refused = std::get_if<worker::Refused>(&effect))
         on_refused(refused->ever);
       else if (std::holds_alternative<worker::Left>(effect))
@@ -529,7 +529,8 @@ class Worker::Loop {
     stuck_ = false;
   }
 
-  void on_welcomed() {
+  void on_welcomed(const worker::Welcomed& welcomed) {
+    socket::learn(context_, endpoints_, welcomed.endpoints);
     LogLine(options_.log, LogLevel::info, "worker.connected")
         .field("broker", options_.broker)
         .field("session", session_.broker_session())

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <span>
 
+#include <lanemq/endpoints.hpp>
 #include <lanemq/text.hpp>
 
 #include "broker/config/settings.hpp"
 #include "broker/core/budgets/budgets.hpp"
 #include "broker/core/jobs/gone_ids.hpp"
 #include "broker/core/scheduler/workers.hpp"
+#include "common/settings/start_check.hpp"
 
 namespace lanemq {
 namespace config {
@@ -90,6 +92,22 @@ void check_webhooks(const Config& config, Place place) {
     throw ConfigError(place("webhook_lane") + "webhook_lane: there is no lane \"" + name + '"');
 }
 
+/// What peers are told of where the brokers are.
+template <class Place>
+void check_told_endpoints(const std::vector<std::string>& endpoints, const std::string& name, Place place) {
+  if (endpoints.size() > Endpoints::kEndpointsMax)
+    throw ConfigError(place(name) + name + " names " + std::to_string(endpoints.size()) +
+                      " endpoints; at most " + std::to_string(Endpoints::kEndpointsMax));
+  for (const std::string& endpoint : endpoints) {
+    check_length(endpoint, place(name) + name);
+    try {
+      settings::check_endpoint(endpoint, settings::Port::named);
+    } catch (const settings::UsageError& error) {
+      throw ConfigError(place(name) + name + ": " + error.what());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace config
 
@@ -106,6 +124,8 @@ void check_config(const Config& config) {
     throw ConfigError(place("stream_kept_bytes_max") + "stream_kept_bytes_max is " +
                       settings::show_size(config.core.stream_kept_bytes_max) + "; at least " +
                       settings::show_size(limits::stream_bytes_max) + ", the window of a stream");
+  check_told_endpoints(config.core.client_endpoints, "cluster_clients", place);
+  check_told_endpoints(config.core.worker_endpoints, "cluster_workers", place);
   check_names(lanes, "lane");
   check_names(config.core.budgets, "budget");
   check_names(config.core.clients, "client");

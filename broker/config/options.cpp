@@ -76,6 +76,14 @@ const settings::Options<Config>& option_table() {
       text("instance", "name", "This broker's name among those that wait for one store in PostgreSQL.",
            &Config::instance)
           .when_empty("the machine's name"),
+      list("cluster_clients", "endpoints",
+           "Where clients reach each broker of this store; told to those that ask, so that they find the one "
+           "that goes on.",
+           &Config::core, &core::Options::client_endpoints)
+          .when_empty("none: clients know what they were given"),
+      list("cluster_workers", "endpoints", "The same for workers.", &Config::core,
+           &core::Options::worker_endpoints)
+          .when_empty("none: workers know what they were given"),
       settings::rows::otlp(&Config::server, &io::ServerOptions::otlp),
       settings::rows::log_level(&Config::log_level),
       settings::rows::log_format(&Config::log_format),

@@ -100,6 +100,8 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const StoreFull& what) { state_.store_full = what.full; },
                  [&](const StoreBehind& what) { state_.store_behind = what.behind; },
                  [&](const StoreStalled& what) { on(what); },
+                 [&](const StoreAway& what) { state_.store_away = what.away; },
+                 [&](const StoreUnsafe& what) { state_.store_unsafe = what.unsafe; },
                  [&](const StoodStill& what) {
                    parts_->watchers.on(what);
                    on(what);

@@ -345,7 +345,7 @@ constexpr Description kBuild{"lanemq_build_info", Kind::gauge, "1, with the brok
 constexpr Description kDraining{"lanemq_draining", Kind::gauge,
                                 "1 while the broker is about to stop and takes no work."};
 constexpr Description kStoreState{"lanemq_store_state", Kind::gauge,
-                                  "1, with the store's state: good, behind, stalled, full or failed."};
+                                  "1, with the store's state: good, behind, stalled, away, full or failed."};
 constexpr Description kPauses{"lanemq_pauses", Kind::gauge, "What operators have paused, 8 at most."};
 constexpr Description kLeftOut{
     "lanemq_series_left_out", Kind::gauge,

@@ -344,6 +344,8 @@ void Intake::answer_ping(const core::Origin& from, const wire::Ping& ping, core:
   if (ping.batch > 0) pong.batch = limits::batch_items_max;
   for (const auto& lane : broker_.lanes())
     if (lane->options().is_default) pong.default_lane = lane->options().name;
+  const auto& endpoints = broker_.options().client_endpoints;
+  if (ping.cluster) pong.endpoints.assign(endpoints.begin(), endpoints.end());
   pong.ref = ping.ref;
   broker_.outbox().add(from.peer, from.address, from.envelope, pong);
 }

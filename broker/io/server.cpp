@@ -124,6 +124,7 @@ bool Server::turn() {
   // clients send.
   read_store(now_);
   store_watch_.tell_stalled(now_);
+  store_watch_.tell_away(now_);
   service_watch_.look(now_);
   const core::TimePoint began = now_;
   std::size_t read = intake_.read_workers(now_);

@@ -73,6 +73,10 @@ class Store {
   /// Whether another process may go on from the store while this one does not know that it has to end.
   virtual bool shared() const { return false; }
 
+  /// Whether nothing has been committed for so long that another process may soon own the store, or does. By
+  /// a clock that runs through a suspend.
+  virtual bool away() const { return false; }
+
   /// The store's own wall clock, in Unix time; none: it has none, and its machine's counts. Where owners on
   /// several machines follow each other it tells how long nobody owned the store, whatever their clocks say.
   /// Requires: before the first submit().

@@ -34,6 +34,20 @@ void StoreWatch::tell_stalled(core::TimePoint now) {
     log::event(log::Level::info, "store.goes_on", {{"store", store_.name()}});
 }
 
+void StoreWatch::tell_away(core::TimePoint now) {
+  if (store_.away() == away_) return;
+  away_ = !away_;
+  broker_.handle(core::StoreAway{away_}, now);
+  if (away_)
+    log::event(log::Level::warning, "store.away",
+               {{"reason", store_.trouble()},
+                {"do",
+                 "look at the database: until a commit succeeds no job is taken or handed over, since "
+                 "another broker may own the store"}});
+  else
+    log::event(log::Level::info, "store.owned", {{"store", store_.name()}});
+}
+
 bool StoreWatch::tell_condition(core::TimePoint now) {
   const StoreCondition condition = store_.condition();
   if (condition == condition_) return true;
@@ -58,6 +72,7 @@ std::string_view StoreWatch::state() const {
   if (condition_ == StoreCondition::failed) return "failed";
   if (condition_ == StoreCondition::deposed) return "deposed";
   if (condition_ == StoreCondition::full) return "full";
+  if (away_) return "away";
   if (stalled_) return "stalled";
   return behind_ ? "behind" : "good";
 }

@@ -29,11 +29,13 @@ class StoreWatch {
   void tell_behind(core::TimePoint now);
   /// Tells the core whether the disk stands still.
   void tell_stalled(core::TimePoint now);
+  /// Tells the core whether another broker may own the store. To be called before anything is decided.
+  void tell_away(core::TimePoint now);
   /// Tells the core whether the disk has room. False: the store has failed or has another owner, and the
   /// broker must end.
   bool tell_condition(core::TimePoint now);
   bool stalled() const { return stalled_; }
-  /// The store's state for the statistics: `good`, `behind`, `stalled`, `full`, `failed` or
+  /// The store's state for the statistics: `good`, `behind`, `stalled`, `away`, `full`, `failed` or
   /// `deposed`.
   std::string_view state() const;
   std::string_view kind() const { return store_.name(); }
@@ -46,8 +48,8 @@ class StoreWatch {
   const Store& store_;
   const CommitQueue& commits_;
   std::size_t backlog_bytes_max_;
-  bool behind_ = false, stalled_ = false;  ///< as the core was told
-  std::uint64_t committed_before_ = 0;     ///< when the disk last committed, or had nothing to do
+  bool behind_ = false, stalled_ = false, away_ = false;  ///< as the core was told
+  std::uint64_t committed_before_ = 0;  ///< when the disk last committed, or had nothing to do
   core::TimePoint went_on_at_{};
   StoreCondition condition_ = StoreCondition::good;
 };

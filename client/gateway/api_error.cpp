@@ -55,6 +55,7 @@ constexpr ErrorRow kRows[] = {
     {"draining", 503, "server_error", "draining", 529, "overloaded_error", Retry::yes, Fault::queue},
     {"paused", 503, "server_error", "paused", 529, "overloaded_error", Retry::yes, Fault::queue},
     {"store_full", 503, "server_error", "store_full", 529, "overloaded_error", Retry::yes, Fault::queue},
+    {"not_owner", 503, "server_error", "unavailable", 503, "api_error", Retry::yes, Fault::queue},
     {"slow_reader", 499, "server_error", "slow_reader", 499, "api_error", Retry::no, Fault::request},
     {"deadline", 503, "server_error", "queue_timeout", 504, "timeout_error", Retry::no, Fault::queue},
     // The gateway's own codes.

@@ -51,7 +51,7 @@ void Engine::process() {
     asked_ = false;
     const TimePoint now = Clock::now();
     session_.advance(now);
-    if (session_.take_reopen(now)) {
+    if (session_.reopen_is_due(now)) {
       reopen(now);
       look = true;
     }
@@ -97,6 +97,8 @@ std::size_t Engine::receive() {
     hear(received_, now);
   }
   if (heard_) tell_if_heard_again();
+  if (const std::vector<std::string> told = session_.take_told(); !told.empty())
+    session_.set_several(link_.learn(told));
   return count;
 }
 
@@ -135,6 +137,7 @@ void Engine::watch_link() {
     switch (*event) {
       case LinkEvent::connected:
         session_.connected();
+        asked_ = true;  // it has something to say
         break;
       case LinkEvent::disconnected:
         session_.disconnected(Clock::now());
@@ -175,6 +178,7 @@ void Engine::reopen(TimePoint now) {
   // Reads what the old socket has received, before it is closed.
   while (link_.receive(received_))
     hear(received_, now);
+  session_.take_reopen(now);
   try {
     link_.reopen();
     new_link_ = true;

@@ -73,7 +73,7 @@ Link::Link(const std::string& endpoints, CurveKeys keys, std::size_t body_bytes_
       frame_bytes_max_(static_cast<std::int64_t>(body_bytes_max) + kFrameSlackBytes),
       ends_(make_ends()) {
   if (endpoints_.several())
-    if (const auto bad = socket::bad_endpoint(*context_, endpoints_)) throw no_endpoint(*bad);
+    if (const auto bad = socket::bad_endpoint(*context_, endpoints_.all())) throw no_endpoint(*bad);
   watch(ends_);
 }
 
@@ -112,6 +112,11 @@ void Link::reopen() {
   unwatch(ends_);
   ends_.monitor = std::move(fresh.monitor);
   ends_.socket = std::move(fresh.socket);
+}
+
+bool Link::learn(const std::vector<std::string>& told) {
+  socket::learn(*context_, endpoints_, told);
+  return endpoints_.several();
 }
 
 void Link::watch(const Ends& ends) {

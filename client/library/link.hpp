@@ -69,6 +69,9 @@ class Link {
   /// then keeps the old one.
   void reopen();
 
+  /// Goes to `told`, too, where they can be connected to. Returns whether there are several endpoints.
+  bool learn(const std::vector<std::string>& told);
+
   /// Sends a message; false: there is no room, and nothing was sent.
   bool send(const Outgoing& outgoing);
   /// The next message; false: there is none.

@@ -47,7 +47,7 @@ ClientError local_error(ErrorCode code, std::string message, std::string id) {
 std::string own_ping(std::size_t batch_max) {
   Buffer ref, header;
   const auto batch = static_cast<std::int64_t>(batch_max > 1 ? batch_max : 0);
-  encode(wire::Ping{.ref = number_ref(kOwnRef, ref), .batch = batch}, header);
+  encode(wire::Ping{.ref = number_ref(kOwnRef, ref), .batch = batch, .cluster = true}, header);
   return std::string(header.view());
 }
 
@@ -227,7 +227,8 @@ void Session::on(const wire::JobResult& reply, const Blob& body, TimePoint) {
                      .body = body.owned()});
 }
 
-void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint) {
+void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint now) {
+  if (reply.code == name_of(ErrorCode::not_owner)) return look_for_owner(reply, now);
   if (ref_number(reply.ref) == kProbeRef) return;  // the broker refused our probe: go on waiting
   const auto at = find(reply.ref, reply.id);
   // To a message that the broker did not read, and so to all requests: the key was taken back.
@@ -287,6 +288,7 @@ void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
   const std::optional<std::uint64_t> number = ref_number(reply.ref);
   if (number == kOwnRef) {
     broker_batch_ = std::min(batch_max_, static_cast<std::size_t>(reply.batch));
+    told_.assign(reply.endpoints.begin(), reply.endpoints.end());
     return;
   }
   const auto at = find(reply.ref, {});
@@ -401,6 +403,15 @@ void Session::renew_watches(TimePoint now) {
 
 void Session::connected() {
   connected_ = true;
+  ping_due_ = broker_batch_asked_ =
+      true;  // its answer says where other brokers are, which nobody says any more once they are needed
+}
+
+/// Nothing was taken, and the owner takes it: all requests wait for another connection.
+void Session::look_for_owner(const wire::ErrorReply& reply, TimePoint now) {
+  if (reopen_at_) return;  // said of an earlier request
+  if (!reply.endpoints.empty()) told_.assign(reply.endpoints.begin(), reply.endpoints.end());
+  reopen_at_ = several_ || told_.size() > 1 ? now : now + kReopenFailedPause;
 }
 
 void Session::disconnected(TimePoint now) {
@@ -437,7 +448,7 @@ bool Session::blame_largest_body() {
 }
 
 bool Session::take_reopen(TimePoint now) {
-  if (!reopen_at_ || *reopen_at_ > now) return false;
+  if (!reopen_is_due(now)) return false;
   reopen_at_.reset();
   connected_ = heard_here_ = false;
   quiet_since_ = now;

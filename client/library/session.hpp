@@ -150,6 +150,13 @@ class Session {
   /// When advance() has work at the latest; empty: nothing is pending.
   std::optional<TimePoint> next_wakeup() const;
 
+  /// Where brokers are, as the connection's one has said since the last call; empty: it has said nothing.
+  std::vector<std::string> take_told() { return std::exchange(told_, {}); }
+  /// As in the constructor, from now on.
+  void set_several(bool several) { several_ = several; }
+
+  /// Whether the connection is to be replaced now. What the old one has received is to be heard before.
+  bool reopen_is_due(TimePoint now) const { return reopen_at_ && *reopen_at_ <= now; }
   /// True, once per decision: replace the connection now. All pending requests are then sent on it, in their
   /// order.
   bool take_reopen(TimePoint now);
@@ -230,6 +237,7 @@ class Session {
   TimePoint silent_at() const {
     return quiet_since_ + (awaits_first_word() ? kFirstWordWithin : kReopenAfter);
   }
+  void look_for_owner(const wire::ErrorReply& reply, TimePoint now);
   bool blame_largest_body();
   void probe(TimePoint now);
   void probed(const wire::StatusReply& reply, TimePoint now);
@@ -285,13 +293,14 @@ class Session {
 
   TimePoint quiet_since_;  ///< the last message, or since when one is expected
   TimePoint pinged_;
-  const bool several_;
+  bool several_;
   bool heard_here_ = false;  ///< a word by this connection
   std::optional<TimePoint> reopen_at_;
   bool connected_ = false;
   int fruitless_ = 0;  ///< connections in a row that were made and lost without a message
   int lost_ = 0;       ///< the same, with those that were never made
   ClientCounters counters_;
+  std::vector<std::string> told_;  ///< endpoints
 };
 
 }  // namespace lanemq::client

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <zmq.hpp>
 
@@ -15,8 +16,9 @@ namespace lanemq::socket {
 struct BadEndpoint {
   std::string endpoint, reason;
 };
-inline std::optional<BadEndpoint> bad_endpoint(zmq::context_t& context, const Endpoints& endpoints) {
-  for (const std::string& endpoint : endpoints.all()) {
+inline std::optional<BadEndpoint> bad_endpoint(zmq::context_t& context,
+                                               const std::vector<std::string>& endpoints) {
+  for (const std::string& endpoint : endpoints) {
     zmq::socket_t probe(context, zmq::socket_type::dealer);
     probe.set(zmq::sockopt::linger, 0);
     try {
@@ -26,6 +28,12 @@ inline std::optional<BadEndpoint> bad_endpoint(zmq::context_t& context, const En
     }
   }
   return std::nullopt;
+}
+
+/// Adds those of a broker's `told` that can be connected to: what it has wrong takes away nothing.
+inline void learn(zmq::context_t& context, Endpoints& endpoints, const std::vector<std::string>& told) {
+  for (const std::string& endpoint : told)
+    if (!bad_endpoint(context, std::vector{endpoint})) endpoints.learn(endpoint);
 }
 
 }  // namespace lanemq::socket

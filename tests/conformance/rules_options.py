@@ -17,6 +17,10 @@ name = "b"
 match = { service = "*.limited" }
 limits = { requests_per_minute = 1 }
 """
+CLUSTER = """
+cluster_clients = ["tcp://one:5570", "tcp://two:5570"]
+cluster_workers = ["tcp://one:5571", "tcp://two:5571"]
+"""
 KEYS = """
 [[budget]]
 name = "pool"
@@ -143,3 +147,20 @@ def bounds_of_the_broker_refuse_ready(room):
     answer = room.stranger().ask("ready", {"services": ["c"], "capacity": 1})
     expect_error(answer, "full", "services_max")
     expect_error(room.client().ask("submit", {"service": "c"}), "bad_request", "services_max")
+
+
+@rule("Several brokers", config=CLUSTER)
+def who_asks_is_told_where_the_brokers_are(room):
+    """pong and welcome say the endpoints of all brokers to whoever asks with cluster, and to nobody else."""
+    client = room.client()
+    expect(client.ask("ping", {"cluster": True}).fields.get("endpoints"), ["tcp://one:5570", "tcp://two:5570"], "endpoints of pong")
+    expect("endpoints" in client.ask("ping", {}).fields, False, "endpoints of pong where they were not asked for")
+    welcome = room.worker(welcome=False, cluster=True).get("welcome")
+    expect(welcome.fields.get("endpoints"), ["tcp://one:5571", "tcp://two:5571"], "endpoints of welcome")
+    expect("endpoints" in room.worker(welcome=False).get("welcome").fields, False, "endpoints of welcome where they were not asked for")
+
+
+@rule("Several brokers")
+def a_broker_that_was_told_of_none_says_none(room):
+    """endpoints is absent where the configuration names none."""
+    expect("endpoints" in room.client().ask("ping", {"cluster": True}).fields, False, "endpoints of pong")

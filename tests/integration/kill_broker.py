@@ -278,6 +278,8 @@ class Submitter(harness.Client):
         if message.op == "status":
             return self.take_status(job, what, fields)
         code = fields.get("code")
+        if code == "not_owner":
+            return None  # nothing was taken; whoever owns the store is asked again
         if code == "draining":
             if job.durable and job.acked:
                 book.lose(job, "it was acknowledged, and then handed back by a broker that stops")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PostgreSQL server of a test's own, which can be crashed and started again."""
 
+import contextlib
 import glob
 import os
 import signal
@@ -105,6 +106,19 @@ class Postgres:
             if int(words[1]) == self.process.pid:
                 found.append(int(path.split("/")[2]))
         return found
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """It keeps its connections, and says nothing."""
+        stopped = self.processes()
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in reversed(stopped):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
 
     def crash(self):
         for process in self.processes():

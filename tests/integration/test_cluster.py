@@ -103,9 +103,9 @@ class ClusterCase(harness.Case):
             file.write(kill_broker.CONFIG.format(heartbeat_ms=HEARTBEAT_MS))
         self.endpoints = harness.fixed_endpoints()
 
-    def member(self, instance, conninfo=None, endpoints=None, **how):
+    def member(self, instance, conninfo=None, endpoints=None, arguments=(), **how):
         arguments = ("--config", self.config, "--store", f"postgres:{conninfo or DATABASE.conninfo()}",
-                     "--set", f"store_schema={self.schema}", "--set", f"store_lease={LEASE:.0f}s")
+                     "--set", f"store_schema={self.schema}", "--set", f"store_lease={LEASE:.0f}s", *arguments)
         return self.room.start(Member(instance, arguments, endpoints or self.endpoints, **how))
 
     def owner(self, instance="a", **how):
@@ -455,6 +455,48 @@ class Names(ClusterCase):
                 self.assertIn(part, member.stderr())
                 if mended:
                     DATABASE.psql(f'SET search_path = "{self.schema}"; {mended}')
+
+
+class Away(ClusterCase):
+    def test_an_owner_that_cannot_commit_sends_its_clients_to_the_others_until_it_can(self):
+        told = ["tcp://one:5570", "tcp://two:5570"]
+        owner = self.owner("a", arguments=("--set", "cluster_clients=" + ",".join(told)))
+        client, worker = self.room.client(), self.room.worker(capacity=4)
+        client.submit(id="runs")
+        job = worker.get("job")
+        with DATABASE.stopped():
+            self.room.pump(lambda: "store.away" in owner.stderr(), "that the owner knows that it may be none")
+            for op, fields in (("submit", {"service": "echo"}), ("submit", {"service": "echo", "durable": False}),
+                               ("status", {"id": "runs"}), ("fetch", {"id": "runs"}), ("cancel", {"id": "runs"})):
+                answer = client.ask(op, fields)
+                self.assertEqual((answer.op, answer.fields["code"], answer.fields["endpoints"]), ("error", "not_owner", told))
+            worker.hand_in(job)  # what runs is not lost
+        self.assertEqual(client.get("result", patience=harness.PATIENCE).fields["id"], "runs")
+        self.room.pump(lambda: "store.owned" in owner.stderr(), "that the owner is sure again")
+        client.submit(id="later")
+        self.assertEqual(worker.get("job").fields["id"], "later")
+
+
+class Peers(ClusterCase):
+    def test_who_was_given_one_broker_finds_the_one_that_goes_on(self):
+        elsewhere = harness.fixed_endpoints()
+        told = [argument for kind in ("clients", "workers")
+                for argument in ("--set", f"cluster_{kind}={self.endpoints[kind]},{elsewhere[kind]}")]
+        first = self.owner("a", arguments=told)
+        second = self.candidate("b", endpoints=elsewhere, arguments=told)
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.endpoints["workers"], "--service", "late=echo:10s"))
+        asks = self.room.start(harness.Process(
+            harness.program("lanemq"), "--broker", self.endpoints["clients"], "submit", "--service", "late", "--id", "late", "words"))
+        watched = self.room.client()
+        self.room.pump(lambda: watched.status("late").get("state") == "running", "that the job runs")
+
+        first.kill()
+        self.serves(second, TAKEOVER)
+
+        self.room.pump(lambda: asks.process.poll() is not None, "the answer at the other broker", 20.0)
+        self.assertEqual((asks.process.returncode, asks.process.stdout.read()), (0, "words"))
+        self.assertEqual(worker.process.poll(), None)
 
 
 class Waiting(ClusterCase):

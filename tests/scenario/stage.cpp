@@ -204,11 +204,13 @@ void Stage::happen(Words words) {
 /// `good` ends all that may be wrong with it.
 void Stage::disk_is(const std::string& how) {
   const auto is = [&](std::string_view name) { return how == name; };
-  if (!is("full") && !is("behind") && !is("stalled") && !is("good"))
-    throw TranscriptError("a disk is full, behind, stalled or good; not \"" + how + "\"");
+  if (!is("full") && !is("behind") && !is("stalled") && !is("away") && !is("unsafe") && !is("good"))
+    throw TranscriptError("a disk is full, behind, stalled, away, unsafe or good; not \"" + how + "\"");
   if (is("full") || is("good")) broker_->handle(core::StoreFull{is("full")}, now_);
   if (is("behind") || is("good")) broker_->handle(core::StoreBehind{is("behind")}, now_);
   if (is("stalled") || is("good")) broker_->handle(core::StoreStalled{is("stalled")}, now_);
+  if (is("away") || is("good")) broker_->handle(core::StoreAway{is("away")}, now_);
+  if (is("unsafe") || is("good")) broker_->handle(core::StoreUnsafe{is("unsafe")}, now_);
 }
 
 /// The process was stopped: time went on, and no turn came.

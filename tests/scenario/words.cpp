@@ -34,6 +34,13 @@ void add(Words& words, const char* key, wire::Raw value) {
   if (value.present()) add(words, key, to_json(value.bytes));
 }
 
+std::string joined(const std::vector<std::string_view>& texts) {
+  std::string all;
+  for (const std::string_view text : texts)
+    all.append(all.empty() ? "" : ",").append(text);
+  return all;
+}
+
 /// Writes each kind of message as words.
 struct Describer {
   Names& names;
@@ -62,10 +69,7 @@ struct Describer {
     add(words, "lane", message.lane);
     if (message.durable) words.add("durable", "true");
     if (message.duplicate) words.add("duplicate", "true");
-    std::string ignored;
-    for (const std::string_view field : message.ignored)
-      ignored.append(ignored.empty() ? "" : ",").append(field);
-    add(words, "ignored", ignored);
+    add(words, "ignored", joined(message.ignored));
     add(words, "position", message.position, 0);
     add(words, "ref", message.ref);
   }
@@ -92,6 +96,7 @@ struct Describer {
     add(words, "queued_ms", message.queued_ms, 0);
     add(words, "chunks", message.chunks, 0);
     add(words, "upstream_status", message.upstream_status);
+    add(words, "endpoints", joined(message.endpoints));
     add(words, "ref", message.ref);
     add(words, "body", body);
   }
@@ -185,6 +190,7 @@ struct Describer {
     add(words, "heartbeat_ms", message.heartbeat_ms, 1000);
     add(words, "batch", message.batch, 0);
     if (message.default_lane != "normal") add(words, "default_lane", message.default_lane);
+    add(words, "endpoints", joined(message.endpoints));
   }
   void operator()(const wire::JobOffer& message) {
     op("job");
@@ -492,6 +498,7 @@ std::string worker_frame(Words words, const Names& names) {
     message.name = fields.text("name");
     message.batch = fields.number("batch").value_or(0);
     message.resumes = fields.text("resumes") == "true";
+    message.cluster = fields.text("cluster") == "true";
     message.session = fields.text("session");
     return frame(message, {}, words);
   }

@@ -160,6 +160,19 @@ struct StoreStalled {
   bool stalled;
 };
 
+/// Another broker may own the store by now, or it is sure again that none does. Meanwhile nothing is handed
+/// over and no job is taken: whoever asks is to look for the owner. What runs goes on, and its workers are
+/// kept.
+struct StoreAway {
+  bool away;
+};
+
+/// The store cannot promise now what durable jobs are told (as when nothing replicates it), or can again.
+/// Meanwhile no new one is taken.
+struct StoreUnsafe {
+  bool unsafe;
+};
+
 /// The broker's process stood still for so long, stopped or starved: silence of peers in that time does not
 /// count.
 struct StoodStill {
@@ -172,10 +185,11 @@ struct OptionsChanged {
   const Options* options;
 };
 
-using Event = std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid,
-                           SpendAsked, WatchAsked, AdminAsked, WorkerReady, ChunkReported, ProgressReported,
-                           OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard,
-                           WorkerUnreachable, WorkerDisconnected, KeyRevoked, DrainAsked, OptionsChanged,
-                           BodyRead, ResultRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
+using Event =
+    std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid, SpendAsked,
+                 WatchAsked, AdminAsked, WorkerReady, ChunkReported, ProgressReported, OutcomeReported,
+                 FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable,
+                 WorkerDisconnected, KeyRevoked, DrainAsked, OptionsChanged, BodyRead, ResultRead, StoreFull,
+                 StoreBehind, StoreStalled, StoreAway, StoreUnsafe, StoodStill>;
 
 }  // namespace lanemq::core

@@ -164,6 +164,9 @@ struct Options {
   bool store_durable = false;  ///< what is written outlives the broker; else nothing is
   /// Another broker may go on from the store while this one does not know yet that it has to end.
   bool store_shared = false;
+  /// Where clients and workers find each broker that may own the store; at most limits::endpoints_max of
+  /// each.
+  std::vector<std::string> client_endpoints{}, worker_endpoints{};
   bool tells_waits = false;  ///< the outbox gets a Wait for each wait of a job with a trace
   std::int64_t wall_ms = 0;  ///< Unix time in ms at the core's time zero, as the clock of the start has it
 

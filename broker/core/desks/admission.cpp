@@ -171,9 +171,10 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
   // What the broker owes to an end is in the end's commit, or a crash between the two would lose it. It is
   // bounded by the jobs that end.
   const bool owed = to.owed && state_.options.store_durable && fields.durable.value_or(false);
+  if (state_.store_away && !owed) return Answers::another_owns();
   if (state_.draining && !owed)
-    return Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
-                   std::chrono::seconds(1)};
+    return Refusal{state_.options.store_shared ? ErrorCode::not_owner : ErrorCode::draining,
+                   "the broker is stopping; submit again in a moment", std::chrono::seconds(1)};
   to.durable = state_.options.store_durable && fields.durable.value_or(to.lane->options().durable);
   if (to.durable && !owed && state_.store_full) {
     results_.make_room_in_store(now);
@@ -184,6 +185,12 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
         std::chrono::seconds(1), "store_reserve"};
   }
   if (to.durable && !owed && state_.store_behind) return Answers::disk_behind();
+  if (to.durable && !owed && state_.store_unsafe)
+    return Refusal{
+        ErrorCode::unavailable,
+        "nothing replicates the store (store_replication), so that it could not keep a durable job; "
+        "submit again later, or with durable false",
+        std::chrono::seconds(1), "store_replication"};
   const bool tells = !fields.service.empty() && fields.service == state_.options.webhook_service;
   if (auto why = tells ? webhooks_full(*to.client, *to.lane) : not_allowed(*to.client, *to.lane)) return why;
   std::size_t bytes = bytes_of(event);

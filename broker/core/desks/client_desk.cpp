@@ -70,7 +70,7 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
   const ReplyMode mode = Admission::reply_mode_of(fields);
   if (Record* known = fields.id.empty() ? nullptr : state_.jobs.find(fields.id)) {
     ++lane.counters.duplicates;
-    if (is_durable(*known) && answers_.refused_for_disk(event.from, fields.ref, fields.id)) return;
+    if (is_durable(*known) && answers_.refused_for_store(event.from, fields.ref, fields.id)) return;
     if (same_content(*known, event, lane)) return join(*known, event, mode, now);
     return answers_.refuse(
         event.from, fields.ref, fields.id,
@@ -179,9 +179,10 @@ void ClientDesk::on(const CancelAsked& event, TimePoint now) {
   const bool ends = record != nullptr && record->result() == nullptr;
   // On a full disk, or one that is far behind, operators are answered at once, and so is a client whose
   // cancel changes nothing.
-  const bool at_once = (state_.store_full || state_.store_behind) && (by_operator || !ends);
+  const bool at_once =
+      !state_.store_away && (state_.store_full || state_.store_behind) && (by_operator || !ends);
   const bool waits = !at_once && (record == nullptr ? state_.options.store_durable : is_durable(*record));
-  if (waits && answers_.refused_for_disk(event.from, fields.ref, fields.id)) return;
+  if (waits && answers_.refused_for_store(event.from, fields.ref, fields.id)) return;
   const Outbox::Waiting waiting(state_.outbox, waits);
   if (record == nullptr) return answers_.say_unknown(fields.id, event.from, fields.ref);
   if (ends) {
@@ -200,6 +201,7 @@ void ClientDesk::on(const CancelAsked& event, TimePoint now) {
 
 void ClientDesk::on(const StatusAsked& event, TimePoint now) {
   const wire::StatusQuery& fields = *event.fields;
+  if (state_.store_away) return answers_.refuse(event.from, fields.ref, fields.id, Answers::another_owns());
   // On a full disk, or one that is far behind, the answer does not wait for the commit: that could take as
   // long as the fault lasts.
   const Outbox::Waiting waiting(state_.outbox,
@@ -227,7 +229,7 @@ void ClientDesk::on(const FetchAsked& event, TimePoint now) {
         bad_request("field \"from_seq\" is set, but a REQ socket takes one answer; use a DEALER"));
   if (record == nullptr)
     return answers_.refuse(event.from, fields.ref, fields.id, results_.not_known(fields.id));
-  if (is_durable(*record) && answers_.refused_for_disk(event.from, fields.ref, fields.id)) return;
+  if (is_durable(*record) && answers_.refused_for_store(event.from, fields.ref, fields.id)) return;
   const Outbox::Waiting waiting(state_.outbox, is_durable(*record));
   if (const KeptResult* result = record->result())
     return answers_.tell_end(*result, fields.from_seq, event.from, fields.ref);

@@ -235,6 +235,7 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   mend(*worker);
   end_rest(*worker);
   worker->heard_at = now;
+  worker->asks_cluster = fields.cluster;
   worker->resumes = fields.resumes || !fields.session.empty();
   worker->name = fields.name;
   worker->grouping.agree(fields.batch);
@@ -303,6 +304,8 @@ void WorkerDesk::say_welcome(Worker& worker) {
   welcome.body_bytes_max = static_cast<std::int64_t>(state_.options.body_bytes_max);
   welcome.batch = static_cast<std::int64_t>(worker.grouping.max);
   welcome.default_lane = state_.default_lane->options().name;
+  if (worker.asks_cluster)
+    welcome.endpoints.assign(state_.options.worker_endpoints.begin(), state_.options.worker_endpoints.end());
   state_.tell(worker, welcome);
 }
 

@@ -50,6 +50,10 @@ void Answers::refuse(const Origin& to, wire::Raw ref, std::string_view id, const
   reply.message = why.message;
   if (why.retry_after) reply.retry_after_ms = to_ms(*why.retry_after);
   if (!why.limiter.empty()) reply.limiter = why.limiter;
+  if (why.code == ErrorCode::not_owner) {
+    const auto& endpoints = state_.options.client_endpoints;
+    reply.endpoints.assign(endpoints.begin(), endpoints.end());
+  }
   reply.ref = ref;
   state_.answer(to, reply);
 }
@@ -63,9 +67,21 @@ const Refusal& Answers::disk_behind() {
   return refusal;
 }
 
-bool Answers::refused_for_disk(const Origin& to, wire::Raw ref, std::string_view id) {
-  if (state_.store_behind) refuse(to, ref, id, disk_behind());
-  return state_.store_behind;
+const Refusal& Answers::another_owns() {
+  static const Refusal refusal{
+      ErrorCode::not_owner,
+      "this broker has committed nothing for too long to be sure that it still owns the store; ask the "
+      "other brokers, and this one again later",
+      std::chrono::seconds(1)};
+  return refusal;
+}
+
+bool Answers::refused_for_store(const Origin& to, wire::Raw ref, std::string_view id) {
+  if (state_.store_away)
+    refuse(to, ref, id, another_owns());
+  else if (state_.store_behind)
+    refuse(to, ref, id, disk_behind());
+  return state_.store_away || state_.store_behind;
 }
 
 void Answers::say_duplicate(const Record& known, const Lane& lane, std::vector<std::string_view> ignored,

@@ -41,9 +41,11 @@ class Answers {
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
   /// The refusal of a request that would have to wait for a disk that is far behind.
   static const Refusal& disk_behind();
-  /// Refuses a request whose answer would wait for the disk while more waits than may: it would come late and
-  /// use memory until then. True if refused.
-  bool refused_for_disk(const Origin& to, wire::Raw ref, std::string_view id);
+  /// The refusal while another broker may own the store.
+  static const Refusal& another_owns();
+  /// Refuses a request whose answer would wait for the store while more waits than may (it would come late
+  /// and use memory until then), or while another broker may own it. True if refused.
+  bool refused_for_store(const Origin& to, wire::Raw ref, std::string_view id);
   /// A submit of a known job was taken. `ignored`: fields of it that count for nothing.
   void say_duplicate(const Record& known, const Lane& lane, std::vector<std::string_view> ignored,
                      const Origin& to, wire::Raw ref);

@@ -49,7 +49,7 @@ void Dispatcher::limits_changed() {
 void Dispatcher::begin(TimePoint now, bool behind) {
   terms_.begin(now);
   behind_ = behind;
-  if (state_.draining) return;  // what is left waits on disk
+  if (state_.draining || state_.store_away) return;  // what is left waits on disk
   overdue_left_ = moves_left_ = kPickedInATurn;
   for (const std::size_t budget : state_.budgets.take_eased())
     parking_.ease(budget);
@@ -60,7 +60,7 @@ void Dispatcher::begin(TimePoint now, bool behind) {
 }
 
 Pick Dispatcher::next(TimePoint now) {
-  if (state_.draining) return {};
+  if (state_.draining || state_.store_away) return {};
   if (const Job* const job = std::exchange(handed_over_, nullptr)) {
     settle_level(*job, now);
     settle_turns();

@@ -111,6 +111,7 @@ struct State {
   bool bodies_held = false;      ///< lent_bytes is at its bound
   bool draining = false;
   bool store_full = false, store_behind = false, store_stalled = false;
+  bool store_away = false, store_unsafe = false;
   Stats stats;
   Outbox outbox;
   Buffer scratch;  ///< for texts that are needed until an answer is encoded

@@ -154,6 +154,7 @@ struct Worker {
   bool draining = false;          ///< it leaves, or an operator drains it
   bool awaits_inventory = false;  ///< gets no job before its heartbeat
   bool resumes = false;           ///< it comes back with its session after its connection is lost
+  bool asks_cluster = false;      ///< it wants to know where other brokers are
   bool cut = false;               ///< its connection is lost: it gets no job, and may come back
   TimePoint lost_at = kNever;     ///< cut: when it is lost; kNever: as any silent worker
   TimePoint returned_at{};        ///< when it last came back with its session

@@ -45,11 +45,11 @@ Outcome<std::string> server_of(Connection& connection) {
 }  // namespace
 
 PostgresCommits::PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, OwnerRow owned,
-                                 std::chrono::milliseconds patience)
+                                 std::chrono::milliseconds lease, std::chrono::milliseconds away_max)
     : place_(place),
       exchange_(exchange),
       owned_(std::move(owned)),
-      patience_(patience),
+      patience_{.away_after = lease * 4 / 5, .over_after = lease + away_max},
       good_at_(since_boot()) {}
 
 void PostgresCommits::run() {
@@ -247,6 +247,10 @@ bool PostgresCommits::another_is_primary() {
   return server && *server != server_;
 }
 
+bool PostgresCommits::away() const {
+  return since_boot() - good_at_.load(std::memory_order_relaxed) >= patience_.away_after;
+}
+
 /// Whether to try on; else the condition says why not.
 bool PostgresCommits::may_go_on() {
   const std::int64_t end_by = end_by_;
@@ -255,11 +259,12 @@ bool PostgresCommits::may_go_on() {
          "look at the database, then start the broker again");
     return false;
   }
-  if (since_boot() - good_at_ < patience_) return true;
+  const auto without_commit = since_boot() - good_at_.load();
+  if (without_commit < patience_.over_after) return true;
   exchange_.set_condition(
       StoreCondition::deposed,
       "this broker has committed nothing to the store " + place_.text + " for " +
-          std::to_string(std::chrono::duration_cast<std::chrono::seconds>(since_boot() - good_at_).count()) +
+          std::to_string(std::chrono::duration_cast<std::chrono::seconds>(without_commit).count()) +
           " s, so another one may own it by now; started again, this one waits for it. " +
           exchange_.trouble());
   return false;

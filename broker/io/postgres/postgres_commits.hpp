@@ -20,18 +20,18 @@ namespace lanemq::io {
 /// Each transaction begins with the fence (OwnerRow): it commits only while this process owns the store. An
 /// owner that another one has deposed cannot commit, whatever clocks and networks do.
 ///
-/// A lost connection is made anew, until `patience` is over: by then another broker may serve, whom this one
-/// cannot see. The row's ticket then tells whether the last
-/// transaction is in; if not the same one is sent again. Nothing is done twice and nothing is told that is
-/// not in: what the row says after a reconnect is told behind a commit of our own, since it may be on that
-/// server alone.
+/// A lost connection is made anew, for a lease and `away_max`: by then another broker may serve, whom this
+/// one cannot see. The row's ticket then tells whether the last transaction is in; if not the same one is
+/// sent again. Nothing is done twice and nothing is told that is not in: what the row says after a reconnect
+/// is told behind a commit of our own, since it may be on that server alone.
 ///
 /// run() and give_back() belong to one thread; all else to any.
 class PostgresCommits {
  public:
   /// `place` and `exchange` outlive it. `owned`: as this process has made it just now.
+  /// `lease`: after which a candidate takes the store over; `away_max`: how much longer to try.
   PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, OwnerRow owned,
-                  std::chrono::milliseconds patience);
+                  std::chrono::milliseconds lease, std::chrono::milliseconds away_max);
 
   /// Commits until the exchange ends and nothing is left.
   void run();
@@ -40,6 +40,8 @@ class PostgresCommits {
   /// Lets candidates know that they need not wait for the lease. Requires: run() has returned.
   void give_back();
 
+  /// As Store::away().
+  bool away() const;
   /// As Store::pulse(). A server that does not answer is no reason to end the process.
   std::uint64_t pulse() const { return pulse_.load(std::memory_order_relaxed); }
   /// Writes that were committed.
@@ -55,6 +57,11 @@ class PostgresCommits {
     full,       ///< the same; the server has no room
     lost,       ///< nobody knows: the connection is gone
     over,       ///< nothing is committed any more; the condition says why
+  };
+
+  /// Since the last commit that succeeded was sent.
+  struct Patience {
+    std::chrono::nanoseconds away_after, over_after;
   };
 
   void commit_next();
@@ -82,8 +89,9 @@ class PostgresCommits {
   OwnerRow owned_;      ///< with the ticket of the last transaction that is in
   StoreExchange::Queue<core::Writes> turns_;
   Clock::time_point beat_at_{};
-  const std::chrono::nanoseconds patience_;
-  std::chrono::nanoseconds good_at_;  ///< when the last commit that succeeded was sent, by since_boot()
+  const Patience patience_;
+  /// When the last commit that succeeded was sent, by since_boot().
+  std::atomic<std::chrono::nanoseconds> good_at_;
 };
 
 }  // namespace lanemq::io

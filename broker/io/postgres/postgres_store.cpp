@@ -59,9 +59,7 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
     if (!seen)
       return failure(ErrorCode::internal, "the store " + place.text + " cannot be used: " +
                                               seen.error().message + "; " + what_to_do(seen.error()));
-    if (*seen)
-      return std::unique_ptr<Store>(
-          new PostgresStore(std::move(place), std::move(**seen), options.lease + options.away_max));
+    if (*seen) return std::unique_ptr<Store>(new PostgresStore(std::move(place), std::move(**seen), options));
     if (!options.waiting)
       std::this_thread::sleep_for(kLookPause);
     else if (!options.waiting(candidate.status()))
@@ -69,9 +67,9 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
   }
 }
 
-PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, std::chrono::milliseconds patience)
+PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, const StoreOptions& options)
     : place_(std::move(place)),
-      commits_(place_, exchange_, std::move(owned), patience),
+      commits_(place_, exchange_, std::move(owned), options.lease, options.away_max),
       reads_(place_, exchange_, [this] { return commits_.writes(); }) {
   // Before the first submit, too: a load may take longer than a lease.
   const SignalsBlocked meanwhile;  // signals are for the loop's thread

@@ -39,6 +39,7 @@ class PostgresStore final : public Store {
   std::string_view name() const override { return "postgres"; }
   bool durable() const override { return true; }
   bool shared() const override { return true; }
+  bool away() const override { return commits_.away(); }
   std::optional<std::int64_t> unix_us() override;
   Result<void> load(StoreReader& reader) override;
   std::uint64_t submit(core::Writes& writes) override;
@@ -57,7 +58,7 @@ class PostgresStore final : public Store {
   void flush() override;
 
  private:
-  PostgresStore(PostgresPlace place, OwnerRow owned, std::chrono::milliseconds patience);
+  PostgresStore(PostgresPlace place, OwnerRow owned, const StoreOptions& options);
   void ask(const std::vector<std::uint64_t>& numbers, bool of_result);
   void start_reader();
 

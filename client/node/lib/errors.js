@@ -229,6 +229,23 @@ export class StoreFullError extends LaneMQError {
   static saysWhenToRetry = true;
 }
 
+/** Another broker may own the store by now: nothing was taken; ask that one, and this one again later. */
+export class NotOwnerError extends LaneMQError {
+  static code = "not_owner";
+  static httpStatus = 503;
+  static saysWhenToRetry = true;
+}
+
+/**
+ * The store cannot promise a durable job anything now (`limiter` says which option asks for that): nothing was taken;
+ * come again, or submit with durable false.
+ */
+export class UnavailableError extends LaneMQError {
+  static code = "unavailable";
+  static httpStatus = 503;
+  static saysWhenToRetry = true;
+}
+
 /** `timeout_ms` is over. */
 export class DeadlineError extends LaneMQError {
   static code = "deadline";
@@ -280,12 +297,16 @@ export const BY_CODE = new Map(
     DrainingError,
     PausedError,
     StoreFullError,
+    NotOwnerError,
+    UnavailableError,
     DeadlineError,
   ].map((row) => [row.code, row]),
 );
 
 /** What refuses a job for want of room, or while the broker stops: the same job may be sent again later. */
-export const REFUSALS = new Set(["lane_full", "client_full", "bytes_full", "store_full", "draining", "paused"]);
+export const REFUSALS = new Set([
+  "lane_full", "client_full", "bytes_full", "store_full", "draining", "paused", "not_owner", "unavailable",
+]);
 
 /**
  * The error of a code.

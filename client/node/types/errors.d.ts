@@ -139,6 +139,15 @@ export class PausedError extends LaneMQError {
  */
 export class StoreFullError extends LaneMQError {
 }
+/** Another broker may own the store by now: nothing was taken; ask that one, and this one again later. */
+export class NotOwnerError extends LaneMQError {
+}
+/**
+ * The store cannot promise a durable job anything now (`limiter` says which option asks for that): nothing was taken;
+ * come again, or submit with durable false.
+ */
+export class UnavailableError extends LaneMQError {
+}
 /** `timeout_ms` is over. */
 export class DeadlineError extends LaneMQError {
 }

@@ -19,8 +19,8 @@ from .client import Client, Stream, Watch
 from .errors import (
     BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError,
     DrainingError, ForbiddenError, GoneError, InternalError, LaneFullError, LaneMQError, LimitedError,
-    NotFoundError, NotOverError, PausedError, SlowReaderError, StoreFullError, TooLargeError, UnauthorizedError,
-    UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, StalledError, WorkerLostError)
+    NotFoundError, NotOverError, NotOwnerError, PausedError, SlowReaderError, StoreFullError, TooLargeError,
+    UnauthorizedError, UnavailableError, UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, StalledError, WorkerLostError)
 from .failures import (Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry)
 from .types import Accepted, Answer, Body, Cost, Duration, Event, Explanation, Job, JobOptions, Pong, Status
 from .worker import JobCall, Result, Service, Worker, WorkerRefusedError, worker
@@ -30,9 +30,9 @@ __all__ = [
     "CancelledError", "Client", "ClientFullError", "ConflictError", "Cost", "DeadlineError", "DrainingError",
     "Duration", "Event", "Explanation", "Failure", "ForbiddenError", "GoneError", "InternalError", "Job", "JobCall",
     "JobCancelled", "JobOptions", "LaneFullError", "LaneMQError", "Limited", "LimitedError", "NotFoundError",
-    "NotOverError", "OutOfTime", "Overloaded", "PausedError", "Permanent", "Pong", "Quota", "Released",
+    "NotOverError", "NotOwnerError", "OutOfTime", "Overloaded", "PausedError", "Permanent", "Pong", "Quota", "Released",
     "Result", "Retry", "Service", "SlowReaderError", "StalledError", "Status", "StoreFullError", "Stream", "TooLargeError",
-    "UnauthorizedError", "UnsatisfiableError", "UpstreamFailedError", "UpstreamQuotaError",
+    "UnauthorizedError", "UnavailableError", "UnsatisfiableError", "UpstreamFailedError", "UpstreamQuotaError",
     "UpstreamRejectedError", "Watch", "Worker", "WorkerLostError", "WorkerRefusedError", "worker",
 ]
 __version__ = "0.1.0"

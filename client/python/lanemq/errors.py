@@ -239,6 +239,23 @@ class StoreFullError(LaneMQError):
     says_when_to_retry = True
 
 
+class NotOwnerError(LaneMQError):
+    """Another broker may own the store by now: nothing was taken; ask that one, and this one again later."""
+
+    code = "not_owner"
+    http_status = 503
+    says_when_to_retry = True
+
+
+class UnavailableError(LaneMQError):
+    """The store cannot promise a durable job anything now (`limiter` says which option asks for that): nothing was taken;
+    come again, or submit with durable false."""
+
+    code = "unavailable"
+    http_status = 503
+    says_when_to_retry = True
+
+
 class DeadlineError(LaneMQError, TimeoutError):
     """`timeout_ms` is over."""
 
@@ -284,11 +301,14 @@ BY_CODE: dict[str, type[LaneMQError]] = {
         DrainingError,
         PausedError,
         StoreFullError,
+        NotOwnerError,
+        UnavailableError,
         DeadlineError,
 )}
 
 #: What refuses a job for want of room, or while the broker stops: the same job may be sent again later.
-REFUSALS = frozenset(("lane_full", "client_full", "bytes_full", "store_full", "draining", "paused"))
+REFUSALS = frozenset(("lane_full", "client_full", "bytes_full", "store_full", "draining", "paused", "not_owner",
+                      "unavailable"))
 
 
 def error_of(code: str, message: str = "", **fields: Any) -> LaneMQError:

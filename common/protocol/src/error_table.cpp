@@ -50,6 +50,8 @@ bool is_refusal(ErrorCode code) {
     case ErrorCode::store_full:
     case ErrorCode::draining:
     case ErrorCode::paused:
+    case ErrorCode::not_owner:
+    case ErrorCode::unavailable:
       return true;
     default:
       return false;

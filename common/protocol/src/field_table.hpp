@@ -359,7 +359,8 @@ LANEMQ_OP(Fetch, "fetch", false, false, field<&Fetch::id>("id", kIdRequired),
 LANEMQ_OP(Seen, "seen", false, false, field<&Seen::id>("id", kId), field<&Seen::seq>("seq", kRequired),
           ref_field<&Seen::ref>())
 LANEMQ_OP(StatsQuery, "stats", false, false, field<&StatsQuery::from>("from"), ref_field<&StatsQuery::ref>())
-LANEMQ_OP(Ping, "ping", false, false, field<&Ping::batch>("batch"), ref_field<&Ping::ref>())
+LANEMQ_OP(Ping, "ping", false, false, field<&Ping::batch>("batch"), field<&Ping::cluster>("cluster"),
+          ref_field<&Ping::ref>())
 LANEMQ_OP(Spend, "spend", false, false, field<&Spend::key>("key", kNameRequired),
           field<&Spend::session>("session", kNameRequired),
           field<&Spend::requests_per_minute>("requests_per_minute", kShare),
@@ -408,7 +409,7 @@ LANEMQ_OP(ErrorReply, "error", false, false, field<&ErrorReply::id>("id", kId),
           field<&ErrorReply::attempts>("attempts", {.max = kAttemptMax, .fallback = 1}),
           field<&ErrorReply::queued_ms>("queued_ms"), field<&ErrorReply::limiter>("limiter", kText),
           field<&ErrorReply::chunks>("chunks"), field<&ErrorReply::upstream_status>("upstream_status"),
-          ref_field<&ErrorReply::ref>())
+          field<&ErrorReply::endpoints>("endpoints", kList), ref_field<&ErrorReply::ref>())
 LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId),
           field<&StatusReply::state>("state", kName), field<&StatusReply::lane>("lane", kName),
           field<&StatusReply::attempts>("attempts", {.max = kAttemptMax, .fallback = -1}),
@@ -421,7 +422,7 @@ LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId
 LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
           field<&Pong::batch>("batch"), field<&Pong::default_lane>("default_lane", kName),
-          ref_field<&Pong::ref>())
+          field<&Pong::endpoints>("endpoints", kList), ref_field<&Pong::ref>())
 LANEMQ_OP(Spent, "spent", false, false, field<&Spent::key>("key", kNameRequired),
           field<&Spent::requests>("requests"), field<&Spent::tokens>("tokens"),
           field<&Spent::places>("places"), field<&Spent::requests_left>("requests_left"),
@@ -454,7 +455,8 @@ LANEMQ_OP(Ready, "ready", false, false,
           field<&Ready::lanes>("lanes", kList), field<&Ready::name>("name", kName),
           field<&Ready::version>("version", kName), field<&Ready::batch>("batch"),
           field<&Ready::resumes>("resumes"), field<&Ready::session>("session", kName),
-          field<&Ready::process>("process", kName), field<&Ready::labels>("labels"))
+          field<&Ready::process>("process", kName), field<&Ready::labels>("labels"),
+          field<&Ready::cluster>("cluster"))
 LANEMQ_OP(Chunk, "chunk", false, false, field<&Chunk::job>("job", kRequired),
           field<&Chunk::attempt>("attempt", kFirst),
           field<&Chunk::seq>("seq", {.required = true, .fallback = -1}))
@@ -476,7 +478,8 @@ LANEMQ_OP_WITHOUT_FIELDS(Bye, "bye")
 LANEMQ_OP(Welcome, "welcome", false, false, field<&Welcome::session>("session", kName),
           field<&Welcome::heartbeat_ms>("heartbeat_ms", {.min = 1, .fallback = -1}),
           field<&Welcome::body_bytes_max>("body_bytes_max", {.fallback = -1}),
-          field<&Welcome::batch>("batch"), field<&Welcome::default_lane>("default_lane", kName))
+          field<&Welcome::batch>("batch"), field<&Welcome::default_lane>("default_lane", kName),
+          field<&Welcome::endpoints>("endpoints", kList))
 LANEMQ_OP(JobOffer, "job", true, false, field<&JobOffer::job>("job", {.required = true}),
           field<&JobOffer::attempt>("attempt", kFirstSaid), field<&JobOffer::id>("id", kId),
           field<&JobOffer::service>("service", kName), field<&JobOffer::lane>("lane", kName),

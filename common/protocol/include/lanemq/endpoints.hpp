@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -24,6 +25,14 @@ class Endpoints {
       if (comma == std::string_view::npos) return;
       text.remove_prefix(comma + 1);
     }
+  }
+
+  /// Adds one that a broker has told of, behind the others. False: it is known, or there is no room.
+  bool learn(std::string_view endpoint) {
+    if (all_.size() >= kEndpointsMax || std::find(all_.begin(), all_.end(), endpoint) != all_.end())
+      return false;
+    all_.emplace_back(endpoint);
+    return true;
   }
 
   const std::vector<std::string>& all() const { return all_; }

@@ -33,6 +33,8 @@ namespace lanemq {
   X(draining, 503, true, "the broker is stopping and takes no work")                                    \
   X(paused, 503, true, "an operator paused this work")                                                  \
   X(store_full, 503, true, "the disk is full")                                                          \
+  X(not_owner, 503, true, "another broker may own the store: nothing was taken, ask that one")          \
+  X(unavailable, 503, true, "the store cannot keep its promise: nothing was taken, come again")         \
   X(deadline, 504, false, "timeout_ms is over")
 
 /// Why a request or a job failed, as the client is told.

@@ -111,6 +111,7 @@ struct StatsQuery {
 struct Ping {
   Raw ref;
   std::int64_t batch = 0;  ///< above 0: the answer is to say how large batches the broker accepts
+  bool cluster = false;    ///< the answer is to say where the brokers are
 };
 
 /// A gateway's request for a share of what a key may use: see docs/protocol.md. Totals count since the
@@ -169,6 +170,7 @@ struct ErrorReply {
   std::int64_t chunks = 0;
   std::optional<std::int64_t> upstream_status;  ///< the HTTP status, where the upstream sent one
   Raw ref;
+  std::vector<std::string_view> endpoints{};  ///< not_owner: where to ask
 };
 
 struct StatusReply {
@@ -228,7 +230,8 @@ struct Pong {
   Raw ref;
   std::int64_t batch =
       0;  ///< where the request asked for it: the most maps that the broker accepts in a batch
-  std::string_view default_lane{};  ///< the lane of messages that name none
+  std::string_view default_lane{};            ///< the lane of messages that name none
+  std::vector<std::string_view> endpoints{};  ///< where asked for: of each broker that may own the store
 };
 
 /// What a gateway may use of a key, as totals in the sense of its request.
@@ -270,6 +273,7 @@ struct Ready {
   std::string_view session{};  ///< of the last welcome
   std::string_view process{};  ///< the worker's process, see lanemq/process_name.hpp
   Raw labels;
+  bool cluster = false;  ///< the answer is to say where the brokers are
 };
 
 struct Chunk {
@@ -316,8 +320,9 @@ struct Welcome {
   std::string_view session;
   std::int64_t heartbeat_ms = 1000;
   std::int64_t body_bytes_max = 0;
-  std::int64_t batch = 0;           ///< maps of one batch, in either direction; 0: no batches
-  std::string_view default_lane{};  ///< the lane of messages that name none
+  std::int64_t batch = 0;                     ///< maps of one batch, in either direction; 0: no batches
+  std::string_view default_lane{};            ///< the lane of messages that name none
+  std::vector<std::string_view> endpoints{};  ///< where asked for: of each broker that may own the store
 };
 
 struct JobOffer {

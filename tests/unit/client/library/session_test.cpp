@@ -127,6 +127,12 @@ class SessionTest : public testing::Test {
     hear(wire::Pong{.ref = number_ref(0, ref_bytes)});
   }
 
+  void hear_not_owner(std::uint64_t ref, std::vector<std::string_view> endpoints = {}) {
+    Buffer ref_bytes;
+    wire::ErrorReply reply{.code = "not_owner", .ref = number_ref(ref, ref_bytes)};
+    reply.endpoints = std::move(endpoints);
+    hear(reply);
+  }
   void hear_state(const std::string& id, const std::string& state) {
     Buffer ref_bytes;
     hear(wire::StatusReply{.id = id, .state = state, .ref = number_ref(~std::uint64_t{0}, ref_bytes)});
@@ -597,6 +603,48 @@ TEST_F(SessionTest, a_lost_connection_is_replaced_when_nothing_is_pending_too) {
   session_.disconnected(now_);
   EXPECT_EQ(session_.next_wakeup(), now_);
   EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen"));
+}
+
+TEST_F(SessionTest, asks_on_each_connection_where_other_brokers_are) {
+  session_.connected();
+  submit(1);
+  EXPECT_THAT(drain(), ElementsAre("ping", "submit 1"));
+  EXPECT_THAT(session_.take_told(), IsEmpty());
+
+  Buffer ref_bytes;
+  wire::Pong pong{.ref = number_ref(0, ref_bytes)};
+  pong.endpoints = {"tcp://a:5570", "tcp://b:5570"};
+  hear(pong);
+
+  EXPECT_THAT(session_.take_told(), ElementsAre("tcp://a:5570", "tcp://b:5570"));
+  EXPECT_THAT(session_.take_told(), IsEmpty());
+  session_.disconnected(now_);
+  ASSERT_TRUE(session_.take_reopen(now_));
+  session_.connected();
+  EXPECT_THAT(drain(), ElementsAre("ping", "submit 1"));
+}
+
+TEST_F(SessionTest, who_is_told_that_another_broker_owns_the_store_asks_again_and_hears_no_error) {
+  submit(1);
+  submit(2);
+  drain();
+  hear_not_owner(1);
+  hear_not_owner(2);
+
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(pass(milliseconds(990)), IsEmpty()) << "there is no other: not at once";
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1", "submit 2"));
+
+  session_.set_several(true);
+  hear_not_owner(1);
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1", "submit 2"));
+
+  session_.set_several(false);
+  hear_not_owner(1, {"tcp://a:5570", "tcp://b:5570"});
+  EXPECT_THAT(session_.take_told(), ElementsAre("tcp://a:5570", "tcp://b:5570"));
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1", "submit 2"));
+  hear_result(1, "a");
+  EXPECT_THAT(told(), ElementsAre("1: a"));
 }
 
 TEST_F(SessionTest, what_could_not_be_sent_before_the_loss_is_sent_once_after_it) {
