@@ -48,9 +48,8 @@ PostgresCommits::PostgresCommits(const PostgresPlace& place, StoreExchange& exch
                                  std::chrono::milliseconds lease, std::chrono::milliseconds away_max)
     : place_(place),
       exchange_(exchange),
-      owned_(std::move(owned)),
-      patience_{.away_after = lease * 4 / 5, .over_after = lease + away_max},
-      good_at_(since_boot()) {}
+      fence_(std::move(owned), lease, away_max, since_boot()),
+      good_at_(fence_.good_at()) {}
 
 void PostgresCommits::run() {
   ask_for_time_slice(0ns);  // bulk work: the loop gets its turn first
@@ -88,14 +87,7 @@ void PostgresCommits::commit_batch(std::size_t count) {
     writes += turns_.items[at].size();
   }
   reached(Failpoint::store_before_write);
-  const NetWrites net = reducer.net();
-  End end = settle(net);
-  while (end == End::full && wait_for_room())
-    end = settle(net);
-  // It is in by the row's word; a commit of our own has to follow before that is told.
-  while (end == End::in_by_row)
-    end = settle({});
-  if (end != End::committed) return;
+  if (!settle(reducer.net(), count > 0)) return;
   reached(Failpoint::store_after_commit);
   beat_at_ = Clock::now() + OwnerWatch::kBeat;
   if (!exchange_.trouble().empty()) exchange_.set_condition(StoreCondition::good, {});
@@ -103,111 +95,124 @@ void PostgresCommits::commit_batch(std::size_t count) {
   exchange_.committed_now(turns_, count);
 }
 
-/// Sends one transaction until it is known what has become of it. Nothing else may be sent before: an earlier
-/// sending may still be under way on the server, and the row's ticket does not tell what was in it.
-PostgresCommits::End PostgresCommits::settle(const NetWrites& net) {
-  while (true) {
-    End end = connection_.is_open() ? send_and_wait(net) : End::lost;
-    if (end == End::lost) end = reconnect();
-    if (end == End::again) continue;
-    if (end == End::committed || end == End::in_by_row) ++owned_.ticket;
-    return end;
+/// Sends one transaction until it is in for good. False: nothing is committed any more; the condition says
+/// why.
+bool PostgresCommits::settle(const NetWrites& net, bool has_changes) {
+  static const NetWrites kNothing;
+  bool goes_on = true;
+  fence_.begin(has_changes);
+  while (goes_on && fence_.step() != CommitFence::Step::done) {
+    switch (fence_.step()) {
+      case CommitFence::Step::send:
+        goes_on = connection_.is_open() ? send_and_wait(fence_.sends_changes() ? net : kNothing) : lose();
+        break;
+      case CommitFence::Step::read_row:
+        goes_on = read_row();
+        break;
+      case CommitFence::Step::wait_for_room:
+        goes_on = wait_for_room();
+        break;
+      case CommitFence::Step::done:
+      case CommitFence::Step::deposed:
+      case CommitFence::Step::commits_lost:
+        goes_on = false;
+        break;
+    }
   }
+  return goes_on;
 }
 
-/// Pauses, and shows candidates meanwhile that the owner is alive: that takes no room. False: it is over.
+/// Pauses, and shows candidates now and then that the owner is alive.
 bool PostgresCommits::wait_for_room() {
   std::this_thread::sleep_for(kRetryPause);
   if (!may_go_on()) return false;
-  if (Clock::now() < beat_at_) return true;
-  beat_at_ = Clock::now() + OwnerWatch::kBeat;
-  return settle({}) != End::over;
+  const bool beats = Clock::now() >= beat_at_;
+  if (beats) beat_at_ = Clock::now() + OwnerWatch::kBeat;
+  fence_.waited(beats);
+  return true;
 }
 
-PostgresCommits::End PostgresCommits::send_and_wait(const NetWrites& net) {
-  const auto sent_at = since_boot();
+/// The connection is of no use any more.
+bool PostgresCommits::lose() {
+  connection_.close();
+  fence_.lost();
+  return true;
+}
+
+bool PostgresCommits::send_and_wait(const NetWrites& net) {
+  fence_.sent(since_boot());
   static_cast<void>(connection_.take_warning());  // of something else
-  send_batch(connection_, {.epoch = owned_.epoch, .ticket = owned_.ticket + 1}, net);
+  send_batch(connection_, {.epoch = fence_.epoch(), .ticket = fence_.next_ticket()}, net);
   auto look_at = Clock::now() + kHangs;
   while (true) {
     const auto answered = connection_.answers_by(Clock::now() + kSlice);
     pulse_.fetch_add(2, std::memory_order_relaxed);
-    if (!answered) return outcome_of(answered.error());
+    if (!answered) return take_fault(answered.error());
     if (*answered) break;
-    if (!may_go_on()) return End::over;
+    if (!may_go_on()) return false;
     if (Clock::now() < look_at) continue;
-    if (another_is_primary()) {
-      connection_.close();
-      return End::lost;
-    }
+    if (another_is_primary()) return lose();
     say_away(
         "the database has not answered a commit for two seconds: it is slow, hangs, or waits for a standby");
     look_at = Clock::now() + kHangs;
   }
-  // A wait for a standby that was cancelled succeeds, with a warning alone.
-  if (!connection_.take_warning().empty()) {
-    connection_.close();
-    return End::lost;
-  }
-  if (is_committed(connection_)) {
-    good_at_ = sent_at;
-    return End::committed;
-  }
-  return fail("a transaction without an error was not committed", "look at the database's log");
+  const bool warned = !connection_.take_warning().empty();
+  if (warned) connection_.close();
+  if (!warned && !is_committed(connection_))
+    return fail("a transaction without an error was not committed", "look at the database's log");
+  fence_.committed(warned);
+  good_at_ = fence_.good_at();
+  return true;
 }
 
 /// What a statement's refusal means.
-PostgresCommits::End PostgresCommits::outcome_of(const Fault& fault) {
+bool PostgresCommits::take_fault(const Fault& fault) {
   const std::size_t place = connection_.refused();
-  if (fault.lost()) {
-    connection_.close();
-    return End::lost;
+  if (fault.lost()) return lose();
+  if (const auto undone = undo(connection_, Clock::now() + kStatementMax); !undone || !*undone) return lose();
+  if (fault.state == kDivisionByZero && place == kFencePlace) {
+    fence_.refused(CommitFence::Refusal::fence);
+    return true;
   }
-  if (const auto undone = undo(connection_, Clock::now() + kStatementMax); !undone || !*undone) {
-    connection_.close();
-    return End::lost;
-  }
-  if (fault.state == kDivisionByZero && place == kFencePlace) return read_row_again();
   if (fault.state == kDivisionByZero)
     return fail("a row that was to be changed is not there", "restore the database's backup");
   // No room on the disk, in memory, for connections: there may be later.
-  if (fault.state.starts_with("53")) return set_full(fault.message);
+  if (fault.state.starts_with("53")) {
+    fence_.refused(CommitFence::Refusal::room);
+    say_full(fault.message);
+    return true;
+  }
   // Rolled back for the sake of others, refused for a lock, or cancelled by an operator.
   if (fault.state.starts_with("40") || fault.state.starts_with("55") || fault.state == "57014") {
-    if (!may_go_on()) return End::over;
+    fence_.refused(CommitFence::Refusal::passing);
     std::this_thread::sleep_for(kRetryPause);
-    return End::again;
+    return may_go_on();
   }
   return fail(fault.message, "look at the database's log, then start the broker again");
 }
 
-/// The fence has refused: either another one owns the store, or an earlier sending of this transaction is in.
-PostgresCommits::End PostgresCommits::read_row_again() {
-  if (!connection_.end_pipeline()) {
-    connection_.close();
-    return End::lost;
+/// By the connection that stands, or a new one.
+bool PostgresCommits::read_row() {
+  if (connection_.is_open() && connection_.end_pipeline()) {
+    const auto row = read_owner(connection_, Clock::now() + kStatementMax);
+    if (row && connection_.begin_pipeline()) return take_row(*row);
   }
-  const auto row = read_owner(connection_, Clock::now() + kStatementMax);
-  if (!row || !connection_.begin_pipeline()) {
-    connection_.close();
-    return End::lost;
-  }
-  return judge(*row);
+  connection_.close();
+  return reconnect();
 }
 
-/// What the row says of the transaction that comes after `owned_`.
-PostgresCommits::End PostgresCommits::judge(const OwnerRow& row) {
-  if (row.epoch != owned_.epoch) {
+bool PostgresCommits::take_row(const OwnerRow& row) {
+  fence_.row_read(row);
+  if (fence_.step() == CommitFence::Step::deposed) {
     exchange_.set_condition(StoreCondition::deposed,
                             "\"" + row.instance + "\" has taken the store " + place_.text + " over (epoch " +
-                                std::to_string(row.epoch) + " after " + std::to_string(owned_.epoch) +
+                                std::to_string(row.epoch) + " after " + std::to_string(fence_.epoch()) +
                                 "); started again, this broker waits for it");
-    return End::over;
+    return false;
   }
-  if (row.ticket == owned_.ticket + 1) return End::in_by_row;
-  if (row.ticket == owned_.ticket) return End::again;
+  if (fence_.step() != CommitFence::Step::commits_lost) return true;
   return fail("the database has lost commits: it knows of " + std::to_string(row.ticket) +
-                  " by this owner, who has made " + std::to_string(owned_.ticket),
+                  " by this owner, who has made " + std::to_string(fence_.ticket()),
               "it was restored, or a standby was promoted that had not received them: find the database that "
               "has them, or start again and go on with what is there");
 }
@@ -227,17 +232,17 @@ Outcome<OwnerRow> PostgresCommits::connect() {
   return row;
 }
 
-PostgresCommits::End PostgresCommits::reconnect() {
+bool PostgresCommits::reconnect() {
   while (may_go_on()) {
     pulse_.fetch_add(2, std::memory_order_relaxed);
     const auto row = connect();
-    if (row) return judge(*row);
+    if (row) return take_row(*row);
     if (!row.error().lost())
       return fail(row.error().message, "look at the database's log, then start the broker again");
     say_away("the database cannot be reached: " + row.error().message);
     std::this_thread::sleep_for(kRetryPause);
   }
-  return End::over;
+  return false;
 }
 
 bool PostgresCommits::another_is_primary() {
@@ -248,7 +253,7 @@ bool PostgresCommits::another_is_primary() {
 }
 
 bool PostgresCommits::away() const {
-  return since_boot() - good_at_.load(std::memory_order_relaxed) >= patience_.away_after;
+  return since_boot() - good_at_.load(std::memory_order_relaxed) >= fence_.away_after();
 }
 
 /// Whether to try on; else the condition says why not.
@@ -259,12 +264,12 @@ bool PostgresCommits::may_go_on() {
          "look at the database, then start the broker again");
     return false;
   }
-  const auto without_commit = since_boot() - good_at_.load();
-  if (without_commit < patience_.over_after) return true;
+  const auto now = since_boot();
+  if (fence_.is_patient(now)) return true;
   exchange_.set_condition(
       StoreCondition::deposed,
       "this broker has committed nothing to the store " + place_.text + " for " +
-          std::to_string(std::chrono::duration_cast<std::chrono::seconds>(without_commit).count()) +
+          std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now - fence_.good_at()).count()) +
           " s, so another one may own it by now; started again, this one waits for it. " +
           exchange_.trouble());
   return false;
@@ -275,18 +280,17 @@ void PostgresCommits::say_away(const std::string& why) {
   exchange_.set_condition(exchange_.condition(), "the store " + place_.text + ": " + why);
 }
 
-PostgresCommits::End PostgresCommits::set_full(const std::string& why) {
+void PostgresCommits::say_full(const std::string& why) {
   exchange_.set_condition(
       StoreCondition::full,
       "the store " + place_.text + " is full: " + why +
           "; what is durable waits, and new jobs are taken again when there is room: free "
           "some of the database's disk");
-  return End::full;
 }
 
-PostgresCommits::End PostgresCommits::fail(const std::string& why, const std::string& what_to_do) {
+bool PostgresCommits::fail(const std::string& why, const std::string& what_to_do) {
   exchange_.set_condition(StoreCondition::failed, failed_text(place_, why, what_to_do));
-  return End::over;
+  return false;
 }
 
 void PostgresCommits::end_within(std::chrono::milliseconds time) {
@@ -297,7 +301,7 @@ void PostgresCommits::give_back() {
   if (exchange_.over() || (!connection_.is_open() && !connect())) return;
   // An error leaves the row as it is: a candidate then waits for the lease.
   static_cast<void>(connection_.end_pipeline());
-  static_cast<void>(io::give_back(connection_, owned_.epoch, Clock::now() + 1s));
+  static_cast<void>(io::give_back(connection_, fence_.epoch(), Clock::now() + 1s));
 }
 
 }  // namespace lanemq::io

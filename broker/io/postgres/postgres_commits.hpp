@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "broker/io/postgres/commit_fence.hpp"
 #include "broker/io/postgres/net_writes.hpp"
 #include "broker/io/postgres/owner_row.hpp"
 #include "broker/io/postgres/postgres_place.hpp"
@@ -21,9 +22,8 @@ namespace lanemq::io {
 /// owner that another one has deposed cannot commit, whatever clocks and networks do.
 ///
 /// A lost connection is made anew, for a lease and `away_max`: by then another broker may serve, whom this
-/// one cannot see. The row's ticket then tells whether the last transaction is in; if not the same one is
-/// sent again. Nothing is done twice and nothing is told that is not in: what the row says after a reconnect
-/// is told behind a commit of our own, since it may be on that server alone.
+/// one cannot see. CommitFence decides what is sent again and what may be told: nothing is done twice, and
+/// nothing is told that is not in.
 ///
 /// run() and give_back() belong to one thread; all else to any.
 class PostgresCommits {
@@ -49,36 +49,24 @@ class PostgresCommits {
 
  private:
   using Clock = postgres::Clock;
-  /// What has become of a transaction.
-  enum class End : std::uint8_t {
-    committed,
-    in_by_row,  ///< the row says so, which may be that server's word alone
-    again,      ///< it is not in, and is to be sent again
-    full,       ///< the same; the server has no room
-    lost,       ///< nobody knows: the connection is gone
-    over,       ///< nothing is committed any more; the condition says why
-  };
-
-  /// Since the last commit that succeeded was sent.
-  struct Patience {
-    std::chrono::nanoseconds away_after, over_after;
-  };
-
   void commit_next();
   void commit_batch(std::size_t count);
-  End settle(const NetWrites& net);
+  // False: nothing is committed any more; the condition says why.
+  bool settle(const NetWrites& net, bool has_changes);
   bool wait_for_room();
-  End send_and_wait(const NetWrites& net);
-  End outcome_of(const postgres::Fault& fault);
-  End read_row_again();
-  End judge(const OwnerRow& row);
-  End reconnect();
+  bool send_and_wait(const NetWrites& net);
+  bool take_fault(const postgres::Fault& fault);
+  bool lose();
+  bool read_row();
+  bool take_row(const OwnerRow& row);
+  bool reconnect();
+  bool may_go_on();
+  bool fail(const std::string& why, const std::string& what_to_do);
+
   postgres::Outcome<OwnerRow> connect();
   bool another_is_primary();
-  bool may_go_on();
   void say_away(const std::string& why);
-  End set_full(const std::string& why);
-  End fail(const std::string& why, const std::string& what_to_do);
+  void say_full(const std::string& why);
 
   const PostgresPlace& place_;
   StoreExchange& exchange_;
@@ -86,12 +74,10 @@ class PostgresCommits {
   std::atomic<std::int64_t> end_by_{0};  ///< of Clock's counts; 0: never
   postgres::Connection connection_;
   std::string server_;  ///< which one the connection has reached
-  OwnerRow owned_;      ///< with the ticket of the last transaction that is in
+  CommitFence fence_;
   StoreExchange::Queue<core::Writes> turns_;
   Clock::time_point beat_at_{};
-  const Patience patience_;
-  /// When the last commit that succeeded was sent, by since_boot().
-  std::atomic<std::chrono::nanoseconds> good_at_;
+  std::atomic<CommitFence::Time> good_at_;  ///< fence_'s, for all threads
 };
 
 }  // namespace lanemq::io

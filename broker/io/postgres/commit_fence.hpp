@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "broker/io/postgres/owner_row.hpp"
+
+namespace lanemq::io {
+
+/// Decides what the owner of a store in PostgreSQL does with its transactions, one at a time: each is settled
+/// before another begins, since an earlier sending of it may still be under way on the server, and the row's
+/// ticket does not tell what was in it.
+///
+/// Whoever drives it calls begin(), does what step() says, and tells what came of that, until step() is
+/// `done` or the store is lost. What the row says after a loss may be known to that server alone: it is
+/// `done` only behind a commit of the owner's own. Pure; not thread-safe.
+class CommitFence {
+ public:
+  /// By a clock that runs through a suspend, after which another broker may own the store.
+  using Time = std::chrono::nanoseconds;
+
+  enum class Step : std::uint8_t {
+    send,           ///< a transaction of epoch() and next_ticket(), with the changes if sends_changes()
+    read_row,       ///< of a connection that is made anew where none stands; then row_read()
+    wait_for_room,  ///< a pause, then waited()
+    done,           ///< the transaction is in for good, and may be told
+    deposed,        ///< another broker owns the store
+    commits_lost,   ///< the database knows less than was committed
+  };
+  enum class Refusal : std::uint8_t {
+    fence,    ///< epoch or ticket are not what the transaction says
+    room,     ///< the server has no room for it
+    passing,  ///< rolled back for the sake of others: it may be sent again
+  };
+
+  /// `owned`: as this process has made it at `now`. `lease`: after so long without a commit a candidate takes
+  /// the store over. `away_max`: how much longer to try, since this process cannot see the other one.
+  CommitFence(OwnerRow owned, Time lease, Time away_max, Time now)
+      : owned_(std::move(owned)), away_after_(lease * 4 / 5), patience_(lease + away_max), good_at_(now) {}
+
+  /// A transaction is to be settled; without changes it is a sign of life. Requires: no other one is.
+  void begin(bool has_changes) {
+    has_changes_ = sends_changes_ = has_changes;
+    step_ = Step::send;
+  }
+
+  Step step() const { return step_; }
+  bool sends_changes() const { return sends_changes_; }
+  std::int64_t epoch() const { return owned_.epoch; }
+  /// Of the last transaction that is in.
+  std::int64_t ticket() const { return owned_.ticket; }
+  std::int64_t next_ticket() const { return owned_.ticket + 1; }
+  /// When the last commit that succeeded was sent.
+  Time good_at() const { return good_at_; }
+  /// How long after good_at() another broker may soon own the store. Any thread may ask.
+  Time away_after() const { return away_after_; }
+  bool is_patient(Time now) const { return now - good_at_ < patience_; }
+
+  // ---- step() is `send` ----
+
+  void sent(Time now) { sent_at_ = now; }
+  /// COMMIT has answered. `warned`: with a warning, which alone says that a wait for a standby was cancelled:
+  /// others see the transaction, and the standby may not have it.
+  void committed(bool warned) {
+    if (warned) return lost();
+    good_at_ = sent_at_;
+    settled(true);
+  }
+  /// It was refused, and is undone.
+  void refused(Refusal refusal) {
+    if (refusal == Refusal::fence) step_ = Step::read_row;
+    if (refusal == Refusal::room) step_ = Step::wait_for_room;
+  }
+  /// Nobody knows what has become of it; the connection is not used any more.
+  void lost() { step_ = Step::read_row; }
+
+  // ---- `read_row` ----
+
+  void row_read(const OwnerRow& row) {
+    if (row.epoch != owned_.epoch)
+      step_ = Step::deposed;
+    else if (row.ticket == next_ticket())
+      settled(false);
+    else
+      step_ = row.ticket == owned_.ticket ? Step::send : Step::commits_lost;
+  }
+
+  // ---- `wait_for_room` ----
+
+  /// `beats`: candidates have not seen for long that the owner is alive. A sign of life takes no room.
+  void waited(bool beats) {
+    sends_changes_ = has_changes_ && !beats;
+    step_ = Step::send;
+  }
+
+ private:
+  /// What was sent last is in. `told`: its commit said so, and not the row.
+  void settled(bool told) {
+    ++owned_.ticket;
+    const bool was_beat = has_changes_ && !sends_changes_;
+    step_ = told && !was_beat ? Step::done : Step::send;
+    has_changes_ = sends_changes_ = was_beat;
+  }
+
+  OwnerRow owned_;
+  const Time away_after_, patience_;
+  Time good_at_, sent_at_{};
+  Step step_ = Step::done;
+  bool has_changes_ = false;    ///< that are not in
+  bool sends_changes_ = false;  ///< with what is sent now
+};
+
+}  // namespace lanemq::io
