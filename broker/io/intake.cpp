@@ -54,17 +54,17 @@ DecodeError not_understood(std::string why) {
 
 }  // namespace
 
-Intake::Intake(core::Broker& broker, Sockets& sockets, CommitQueue& commits, StoreWatch& store_watch,
-               LoopDesks desks, TransportStats& stats, core::OptionEditor edit, core::TimePoint started)
+Intake::Intake(core::Broker& broker, Sockets& sockets, Store& store, StoreWatch& store_watch, LoopDesks desks,
+               TransportStats& stats, core::OptionEditor edit, core::TimePoint started)
     : broker_(broker),
       sockets_(sockets),
-      commits_(commits),
       store_watch_(store_watch),
       desks_(desks),
       stats_(stats),
       edit_(std::move(edit)),
       started_(started),
-      decoder_(broker.options().body_bytes_max) {}
+      decoder_(broker.options().body_bytes_max),
+      held_(store) {}
 
 std::size_t Intake::read_workers(core::TimePoint now) {
   std::size_t read = 0;
@@ -158,6 +158,9 @@ void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const B
   if (!belongs(request, peer)) return answer_forbidden(peer, request);
   if (peer == core::Peer::client)
     if (const auto why = sockets_.authorizer.admit(request)) return answer_refused(request, *why);
+  if (peer == core::Peer::client && !requests_.is_batch() && !incoming_.is_put_back() &&
+      hold_back(request, body))
+    return;
   if (auto* const submit = std::get_if<wire::Submit>(&request); submit != nullptr && !desks_.plugins.empty())
     if (const auto why = desks_.plugins.judge(*submit, body.bytes(), sockets_.authorizer.sender()))
       return answer_refused(request, *why);
@@ -189,6 +192,44 @@ void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const B
     return broker_.handle(core::SpendAsked{from, spend}, now);
   if (const auto* query = std::get_if<wire::AdminQuery>(&request)) return take_admin_query(from, *query, now);
   broker_.handle(core::SeenSaid{from, &std::get<wire::Seen>(request)}, now);
+}
+
+/// Whether a submit makes a new job that outlives the broker, as far as the store's state, the lane and the
+/// id tell. The core may refuse it all the same.
+bool Intake::may_be_kept(const wire::Submit& submit) const {
+  if (store_watch_.state() != "good" || (!submit.id.empty() && broker_.jobs().find(submit.id) != nullptr))
+    return false;
+  const auto is_its = [&](const std::unique_ptr<core::Lane>& lane) {
+    return submit.lane.empty() ? lane->options().is_default : lane->options().name == submit.lane;
+  };
+  const auto lane = std::find_if(broker_.lanes().begin(), broker_.lanes().end(), is_its);
+  return lane != broker_.lanes().end() && submit.durable.value_or((*lane)->options().durable);
+}
+
+/// Holds a submit whose body the store wants ahead of its turn, and what is about a job of such a one: later
+/// it is heard as if it came then. False: it is neither, or there is no room.
+bool Intake::hold_back(const wire::ClientRequest& request, const Blob& body) {
+  const auto* const submit = std::get_if<wire::Submit>(&request);
+  std::string_view id;
+  if (submit != nullptr) id = submit->id;
+  if (const auto* const cancel = std::get_if<wire::Cancel>(&request)) id = cancel->id;
+  if (const auto* const status = std::get_if<wire::StatusQuery>(&request)) id = status->id;
+  if (const auto* const fetch = std::get_if<wire::Fetch>(&request)) id = fetch->id;
+  if (held_.holds(id)) return held_.wait(incoming_, body, id);
+  if (submit == nullptr || !held_.wants(body) || !may_be_kept(*submit)) return false;
+  held_.put(incoming_, body, id);
+  return true;
+}
+
+void Intake::take_put(core::TimePoint now) {
+  for (HeldSubmits::Released& released : held_.release()) {
+    const std::size_t before = broker_.outbox().writes.size();
+    for (Incoming& message : released.messages) {
+      incoming_ = std::move(message);
+      take_client_message(core::Peer::client, now);
+    }
+    held_.heard(released.body, broker_.outbox().writes, before);
+  }
 }
 
 /// Whether a query changes what no notice of the core tells of.
@@ -362,7 +403,7 @@ void Intake::refuse_worker(const DecodeError& error, core::TimePoint now) {
 
 void Intake::answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now) {
   Buffer document;
-  stats_.store_backlog_bytes = commits_.backlog_bytes();
+  stats_.store_backlog_bytes = store_watch_.backlog_bytes();
   stats_.lent_bytes = broker_.lent_bytes();
   const Surroundings around{.store = store_watch_.kind(),
                             .store_state = store_watch_.state(),

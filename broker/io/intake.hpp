@@ -10,13 +10,14 @@
 
 #include "broker/core/broker.hpp"
 #include "broker/io/backup_desk.hpp"
-#include "broker/io/commit_queue.hpp"
 #include "broker/io/config_desk.hpp"
+#include "broker/io/held_submits.hpp"
 #include "broker/io/operator_log.hpp"
 #include "broker/io/plugins/plugin_desk.hpp"
 #include "broker/io/reload_desk.hpp"
 #include "broker/io/sockets.hpp"
 #include "broker/io/stats_document.hpp"
+#include "broker/io/store.hpp"
 #include "broker/io/store_watch.hpp"
 
 namespace lanemq::io {
@@ -39,18 +40,22 @@ class Intake {
 
   /// All but `edit` outlive it. `edit`: applies an operator's change of an option. `started`: the core's time
   /// now.
-  Intake(core::Broker& broker, Sockets& sockets, CommitQueue& commits, StoreWatch& store_watch,
-         LoopDesks desks, TransportStats& stats, core::OptionEditor edit, core::TimePoint started);
+  Intake(core::Broker& broker, Sockets& sockets, Store& store, StoreWatch& store_watch, LoopDesks desks,
+         TransportStats& stats, core::OptionEditor edit, core::TimePoint started);
 
   /// Each returns how many messages it took.
   std::size_t read_workers(core::TimePoint now);
   std::size_t read_admin(core::TimePoint now);
   std::size_t read_clients(core::TimePoint now);
+  /// Tells the core of submits that waited until the store had their bodies.
+  void take_put(core::TimePoint now);
 
  private:
   std::size_t take_client_message(core::Peer peer, core::TimePoint now);
   std::size_t take_worker_message(core::TimePoint now);
   void take_request(core::Peer peer, wire::ClientRequest& request, const Blob& body, core::TimePoint now);
+  bool may_be_kept(const wire::Submit& submit) const;
+  bool hold_back(const wire::ClientRequest& request, const Blob& body);
   void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
   void note_sender(const Router& router, Connections& connections) {
     connections.heard(incoming_.descriptor(), incoming_.wire_bytes(router.is_encrypted()));
@@ -72,7 +77,6 @@ class Intake {
 
   core::Broker& broker_;
   Sockets& sockets_;
-  CommitQueue& commits_;
   StoreWatch& store_watch_;
   LoopDesks desks_;
   TransportStats& stats_;
@@ -81,6 +85,7 @@ class Intake {
   Decoder decoder_;
   OperatorLog operator_log_;
   Incoming incoming_;  ///< the message being handled
+  HeldSubmits held_;
   Items<wire::ClientRequest> requests_;
   Items<wire::WorkerReport> reports_;
 };

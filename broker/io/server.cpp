@@ -58,7 +58,7 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       reloads_(broker_, keys_, service_watch_, std::move(configuration.reload)),
       plugins_(options_.plugins),
       config_desk_(broker_, std::move(configuration.show)),
-      intake_(broker_, sockets_, commits_, store_watch_, {backups_, reloads_, plugins_, config_desk_}, stats_,
+      intake_(broker_, sockets_, *store_, store_watch_, {backups_, reloads_, plugins_, config_desk_}, stats_,
               std::move(configuration.edit), core::TimePoint(kTimeAtStart)),
       signals_(signals),
       started_(Clock::now()) {
@@ -125,6 +125,7 @@ bool Server::turn() {
   read_store(now_);
   store_watch_.tell_stalled(now_);
   store_watch_.tell_away(now_);
+  intake_.take_put(now_);
   service_watch_.look(now_);
   const core::TimePoint began = now_;
   std::size_t read = intake_.read_workers(now_);

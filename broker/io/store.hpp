@@ -94,6 +94,21 @@ class Store {
   /// Bytes that were submitted and are not committed.
   virtual std::size_t backlog_bytes() const = 0;
 
+  /// Whether a job's body of this size is to be put ahead of the submit() that needs it, since it would hold
+  /// up what is committed with it.
+  virtual bool wants_ahead(std::size_t) const { return false; }
+  /// Puts a job's body that owns its bytes, and keeps it until take_put() has told that it is in. A submit()
+  /// with that very Blob then refers to it. Requires: wants_ahead().
+  virtual void put_ahead(const Blob&) {}
+  /// Appends those that are in by now, in the order of the calls. One that the store refused is among them,
+  /// and goes with its submit() as any other.
+  virtual void take_put(std::vector<Blob>&) {}
+  /// A body that take_put() has told of goes into no submit().
+  virtual void drop_put(const Blob&) {}
+  /// Bytes of bodies that are in, and whose submit() is not committed: backlog_bytes() may count them, though
+  /// they hold nothing up.
+  virtual std::size_t put_bytes() const { return 0; }
+
   /// Asks for bodies of jobs as they are after the submits so far.
   virtual void read(const std::vector<std::uint64_t>& numbers) = 0;
   /// Asks for results in the same way.

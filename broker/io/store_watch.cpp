@@ -6,7 +6,8 @@
 namespace lanemq::io {
 
 void StoreWatch::tell_behind(core::TimePoint now) {
-  const bool behind = commits_.backlog_bytes() + broker_.outbox().writes.bytes() > backlog_bytes_max_;
+  const bool behind =
+      commits_.backlog_bytes() + broker_.outbox().writes.bytes() > backlog_bytes_max_ + store_.put_bytes();
   if (behind == behind_) return;
   behind_ = behind;
   broker_.handle(core::StoreBehind{behind}, now);

@@ -38,6 +38,8 @@ class StoreWatch {
   /// The store's state for the statistics: `good`, `behind`, `stalled`, `away`, `full`, `failed` or
   /// `deposed`.
   std::string_view state() const;
+  /// Bytes that wait for the disk.
+  std::size_t backlog_bytes() const { return commits_.backlog_bytes(); }
   std::string_view kind() const { return store_.name(); }
   std::optional<StoreRoom> room() const { return store_.disk_room(); }
   /// The process stood still, and so did the store's thread.

@@ -40,6 +40,7 @@ zmq::message_t lend(const Blob& body, std::shared_ptr<Outstanding> outstanding) 
 }
 
 Blob Message::take_body(std::string_view inside, std::size_t borrow_max) {
+  if (is_put_back()) return apart_;
   const std::string_view bytes = has_body_ ? view_of(body_) : inside;
   if (bytes.size() <= borrow_max) return Blob::borrow(bytes);
   return adopt(std::move(has_body_ ? body_ : header_), bytes);
@@ -62,6 +63,7 @@ bool Message::receive(zmq::socket_ref socket) {
 
 void Message::begin() {
   has_header_ = has_body_ = false;
+  apart_ = Blob();
   wire_.clear();
   envelope_frames_ = 0;
   fault_ = nullptr;

@@ -48,7 +48,8 @@ class Message {
   std::string_view header() const { return view_of(header_); }
   /// The frame behind the header, if there is one.
   std::optional<std::string_view> body_frame() const {
-    return has_body_ ? std::optional(view_of(body_)) : std::nullopt;
+    if (!has_body_) return std::nullopt;
+    return apart_.empty() ? view_of(body_) : apart_.bytes();
   }
   /// Why this is no message: it has no header, or too many frames; then header() is empty. Null: it is one.
   const char* fault() const { return fault_; }
@@ -64,6 +65,9 @@ class Message {
   /// The body to keep: the body frame, or `inside`, the body that the decoder found in the header. Up to
   /// `borrow_max` bytes are borrowed; a larger body takes its frame along.
   Blob take_body(std::string_view inside, std::size_t borrow_max);
+  /// Gives it the body frame back that was taken out of it. Requires: `body` owns its bytes.
+  void put_back(Blob body) { apart_ = std::move(body); }
+  bool is_put_back() const { return !apart_.empty(); }
   /// The body frame to keep, copied up to limits::inline_bytes_max. Requires: there is one.
   Blob take_body_frame();
 
@@ -109,6 +113,7 @@ class Message {
   void end();
 
   zmq::message_t header_, body_;
+  Blob apart_;  ///< the body frame, where it is not in body_
   WireSize wire_;
   bool has_header_ = false, has_body_ = false;
   std::size_t envelope_frames_ = 0;

@@ -63,7 +63,9 @@ class Bench {
   }
 
   void insert(std::size_t jobs, std::size_t body_bytes) {
-    const Blob body = Blob::copy(std::string(body_bytes, 'b'));
+    insert(jobs, Blob::copy(std::string(body_bytes, 'b')));
+  }
+  void insert(std::size_t jobs, const Blob& body) {
     for (std::size_t i = 0; i < jobs; ++i) {
       writes_.add(Write::Kind::insert_job, ++newest_);
       writes_.buffer().write(text_.data(), kStateBytes);
@@ -198,6 +200,53 @@ class Counter final : public io::StoreReader {
   }
   std::size_t jobs = 0;
 };
+
+/// What a job's body of 64 MiB costs those who commit one small job after the other meanwhile: in its turn,
+/// or put ahead of it.
+void beside_a_large_body(benchmark::State& state) {
+  constexpr std::size_t kLarge = std::size_t{64} << 20, kSmall = 200;
+  Bench bench(state.range(0));
+  io::Store& store = bench.store();
+  const bool ahead = store.wants_ahead(kLarge) && state.range(1) == 1;
+  const Blob body = Blob::copy(std::string(kLarge, 'b'));
+  Clock::duration longest{};
+  std::size_t commits = 0;
+  for (auto _ : state) {
+    std::vector<Blob> put;
+    std::uint64_t large = 0;
+    if (ahead) {
+      store.put_ahead(body);
+    } else {
+      bench.insert(1, body);
+      large = bench.submit();
+    }
+    while (large == 0 || store.committed() < large) {
+      if (large == 0) store.take_put(put);
+      if (large == 0 && !put.empty()) {
+        bench.insert(1, body);
+        large = bench.submit();
+      }
+      bench.insert(1, kSmall);
+      const auto began = Clock::now();
+      bench.wait_for(bench.submit());
+      longest = std::max(longest, Clock::now() - began);
+      ++commits;
+    }
+  }
+  state.counters["longest_ms"] = std::chrono::duration<double, std::milli>(longest).count();
+  state.counters["commits"] = static_cast<double>(commits);
+}
+BENCHMARK(beside_a_large_body)
+    ->Name("store/beside_a_large_body")
+    ->ArgNames({"postgres", "ahead"})
+    ->Args({in_sqlite, 0})
+#ifdef LANEMQ_HAS_POSTGRES
+    ->Args({in_postgres, 0})
+    ->Args({in_postgres, 1})
+#endif
+    ->Iterations(3)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 /// A start over a file of so many jobs: to open it, read it and check its checksums.
 void start(benchmark::State& state) {

@@ -457,6 +457,39 @@ class Names(ClusterCase):
                     DATABASE.psql(f'SET search_path = "{self.schema}"; {mended}')
 
 
+class Ahead(ClusterCase):
+    """A large body goes to the database ahead of its turn: nobody waits for it but those who ask for that job."""
+
+    def test_a_large_body_holds_nobody_up_and_nobody_overtakes_it(self):
+        owner = self.owner("a")
+        large, other, worker = self.room.client(), self.room.client(), self.room.worker(capacity=4)
+        body = os.urandom(1 << 20) * 40
+        large.submit(id="large", body=body, reply="accepted", service="later")
+        large.submit(id="large", body=body, reply="accepted", service="later", ref="again")
+        large.send("fetch", {"id": "large", "ref": "asks"})
+        other.submit(id="small", reply="accepted")
+        self.assertEqual(other.get("accepted").fields["id"], "small")
+        self.assertFalse(large.inbox, "the large one was first")
+
+        answers = [large.get() for _ in range(3)]
+        self.assertEqual([(answer.op, answer.fields.get("ref")) for answer in answers],
+                         [("accepted", None), ("accepted", "again"), ("status", "asks")])
+        self.assertEqual([answer.fields.get("duplicate", False) for answer in answers[:2]], [False, True])
+        self.assertEqual(int(DATABASE.value(f'SELECT count(*) FROM "{self.schema}".body WHERE number < 0')), 40)
+        large.submit(id="gone", body=body, reply="accepted", service="later")
+        cancelled = large.ask("cancel", {"id": "gone", "ref": "cancels"})
+        self.assertEqual((cancelled.op, cancelled.fields["id"]), ("accepted", "gone"))
+        self.assertEqual(large.get("status").fields["state"], "cancelled")
+
+        owner.kill()
+        self.owner("a")
+        doer = self.room.worker(services=("later",))
+        job = doer.get("job", patience=harness.PATIENCE)
+        self.assertEqual((job.fields["id"], job.body == body), ("large", True))
+        worker.hand_in(worker.get("job"))
+        doer.hand_in(job)
+
+
 class Away(ClusterCase):
     def test_an_owner_that_cannot_commit_sends_its_clients_to_the_others_until_it_can(self):
         told = ["tcp://one:5570", "tcp://two:5570"]

@@ -18,6 +18,7 @@ struct NetWrites {
   struct NewJob {
     std::uint64_t number = 0;
     std::string_view state, record, body;
+    std::int64_t parts = 0;  ///< below zero: the key of the body's parts, which are there already
   };
   struct ChangedJob {
     std::uint64_t number = 0;   ///< of the row before

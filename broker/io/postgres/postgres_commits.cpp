@@ -44,10 +44,12 @@ Outcome<std::string> server_of(Connection& connection) {
 
 }  // namespace
 
-PostgresCommits::PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, OwnerRow owned,
-                                 std::chrono::milliseconds lease, std::chrono::milliseconds away_max)
+PostgresCommits::PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, PostgresBodies& bodies,
+                                 OwnerRow owned, std::chrono::milliseconds lease,
+                                 std::chrono::milliseconds away_max)
     : place_(place),
       exchange_(exchange),
+      bodies_(bodies),
       fence_(std::move(owned), lease, away_max, since_boot()),
       good_at_(fence_.good_at()) {}
 
@@ -87,11 +89,15 @@ void PostgresCommits::commit_batch(std::size_t count) {
     writes += turns_.items[at].size();
   }
   reached(Failpoint::store_before_write);
-  if (!settle(reducer.net(), count > 0)) return;
+  NetWrites net = reducer.net();
+  bodies_.name_parts(net);
+  if (!settle(net, count > 0)) return;
   reached(Failpoint::store_after_commit);
   beat_at_ = Clock::now() + OwnerWatch::kBeat;
   if (!exchange_.trouble().empty()) exchange_.set_condition(StoreCondition::good, {});
   writes_.fetch_add(writes, std::memory_order_relaxed);
+  for (std::size_t at = turns_.next; at < turns_.next + count; ++at)
+    bodies_.forget(turns_.items[at]);
   exchange_.committed_now(turns_, count);
 }
 

@@ -10,6 +10,7 @@
 #include "broker/io/postgres/commit_fence.hpp"
 #include "broker/io/postgres/net_writes.hpp"
 #include "broker/io/postgres/owner_row.hpp"
+#include "broker/io/postgres/postgres_bodies.hpp"
 #include "broker/io/postgres/postgres_place.hpp"
 #include "broker/io/store_exchange.hpp"
 #include "common/postgres/connection.hpp"
@@ -28,9 +29,9 @@ namespace lanemq::io {
 /// run() and give_back() belong to one thread; all else to any.
 class PostgresCommits {
  public:
-  /// `place` and `exchange` outlive it. `owned`: as this process has made it just now.
+  /// The first three outlive it. `owned`: as this process has made it just now.
   /// `lease`: after which a candidate takes the store over; `away_max`: how much longer to try.
-  PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, OwnerRow owned,
+  PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, PostgresBodies& bodies, OwnerRow owned,
                   std::chrono::milliseconds lease, std::chrono::milliseconds away_max);
 
   /// Commits until the exchange ends and nothing is left.
@@ -70,6 +71,7 @@ class PostgresCommits {
 
   const PostgresPlace& place_;
   StoreExchange& exchange_;
+  PostgresBodies& bodies_;
   std::atomic<std::uint64_t> pulse_{0}, writes_{0};
   std::atomic<std::int64_t> end_by_{0};  ///< of Clock's counts; 0: never
   postgres::Connection connection_;

@@ -40,6 +40,7 @@ constexpr const char* kEraseResults = "erase_results";
 constexpr const char* kEraseNotes = "erase_notes";
 constexpr const char* kChangeJobs = "change_jobs";
 constexpr const char* kInsertJobs = "insert_jobs";
+constexpr const char* kCheckParts = "check_parts";
 constexpr const char* kInsertParts = "insert_parts";
 constexpr const char* kInsertResults = "insert_results";
 constexpr const char* kInsertResultParts = "insert_result_parts";
@@ -69,9 +70,10 @@ constexpr Prepared kPrepared[] = {
      "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM changed"},
     {kInsertJobs,
      "INSERT INTO job (number, state_checksum, checksum, body_checksum, body_bytes, parts_of, state, record, "
-     "body) SELECT n, sc, c, bc, bb, CASE WHEN b IS NULL THEN n END, s, r, b "
-     "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], "
-     "$7::bytea[], $8::bytea[]) AS a (n, sc, c, bc, bb, s, r, b)"},
+     "body) SELECT n, sc, c, bc, bb, NULLIF(p, 0), s, r, b "
+     "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], "
+     "$7::bytea[], $8::bytea[], $9::bytea[]) AS a (n, sc, c, bc, bb, p, s, r, b)"},
+    {kCheckParts, "SELECT 1 / (count(*) = $2::bigint)::int FROM body WHERE number = $1::bigint"},
     {kInsertParts,
      "INSERT INTO body (number, part, bytes) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])"},
     {kInsertResults,
@@ -104,6 +106,10 @@ bool in_row(std::size_t body_bytes) {
   return body_bytes <= kPartsFromBytes;
 }
 
+std::int64_t parts_in(std::size_t body_bytes) {
+  return static_cast<std::int64_t>((body_bytes + kPartBytes - 1) / kPartBytes);
+}
+
 /// What the checksum of a row covers of its body: a load does not read more.
 std::string_view loaded_part(std::string_view body) {
   return comes_with_load(body.size()) ? body : std::string_view();
@@ -134,15 +140,16 @@ struct NewRows {
   std::vector<Bytes> records, bodies;
   Parts parts;
 
-  /// `sum`: the row's checksum.
-  void add(std::uint64_t number, std::int64_t sum, std::string_view record, std::string_view body) {
+  /// `sum`: the row's checksum. `put`: the body's parts are there already.
+  void add(std::uint64_t number, std::int64_t sum, std::string_view record, std::string_view body,
+           bool put = false) {
     numbers.push_back(key(number));
     sums.push_back(sum);
     body_sums.push_back(body_checksum(body));
     body_bytes.push_back(static_cast<std::int64_t>(body.size()));
     records.emplace_back(record);
     bodies.push_back(in_row(body.size()) ? Bytes(body) : Bytes());
-    if (!in_row(body.size())) parts.add(number, body);
+    if (!in_row(body.size()) && !put) parts.add(number, body);
   }
 };
 
@@ -186,11 +193,15 @@ void send_changed_jobs(Connection& connection, const NetWrites& net) {
 void send_new_jobs(Connection& connection, const NetWrites& net) {
   if (net.new_jobs.empty()) return;
   NewRows rows;
-  std::vector<std::int64_t> state_sums;
+  std::vector<std::int64_t> state_sums, parts_of;
   std::vector<Bytes> states;
   for (const NetWrites::NewJob& job : net.new_jobs) {
+    const bool put = job.parts < 0;
     rows.add(job.number, job_checksum(job.record, loaded_part(job.body), job.body.size()), job.record,
-             job.body);
+             job.body, put);
+    parts_of.push_back(put ? job.parts : in_row(job.body.size()) ? 0 : key(job.number));
+    // A server that has lost commits may have lost these alone.
+    if (put) connection.send(kCheckParts, Values().integer(job.parts).integer(parts_in(job.body.size())));
     state_sums.push_back(state_checksum(job.number, job.state));
     states.emplace_back(job.state);
   }
@@ -201,6 +212,7 @@ void send_new_jobs(Connection& connection, const NetWrites& net) {
                                    .integers(rows.sums)
                                    .integers(rows.body_sums)
                                    .integers(rows.body_bytes)
+                                   .integers(parts_of)
                                    .bytes_array(states)
                                    .bytes_array(rows.records)
                                    .bytes_array(rows.bodies));

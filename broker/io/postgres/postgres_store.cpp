@@ -69,7 +69,8 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
 
 PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, const StoreOptions& options)
     : place_(std::move(place)),
-      commits_(place_, exchange_, std::move(owned), options.lease, options.away_max),
+      bodies_(place_, exchange_, owned.epoch),
+      commits_(place_, exchange_, bodies_, std::move(owned), options.lease, options.away_max),
       reads_(place_, exchange_, [this] { return commits_.writes(); }) {
   // Before the first submit, too: a load may take longer than a lease.
   const SignalsBlocked meanwhile;  // signals are for the loop's thread
@@ -82,6 +83,7 @@ PostgresStore::~PostgresStore() {
   exchange_.end();
   if (committer_.joinable()) committer_.join();
   if (reader_.joinable()) reader_.join();
+  if (putter_.joinable()) putter_.join();
   commits_.give_back();
 }
 
@@ -96,21 +98,28 @@ Result<void> PostgresStore::load(StoreReader& reader) {
 }
 
 std::uint64_t PostgresStore::submit(core::Writes& writes) {
-  start_reader();
+  start_threads();
   return exchange_.submit(writes);
 }
 
 void PostgresStore::ask(const std::vector<std::uint64_t>& numbers, bool of_result) {
   if (numbers.empty()) return;
-  start_reader();
+  start_threads();
   exchange_.ask(numbers, of_result);
 }
 
-void PostgresStore::start_reader() {
+void PostgresStore::put_ahead(const Blob& body) {
+  start_threads();
+  bodies_.put(body);
+}
+
+void PostgresStore::start_threads() {
   if (reader_.joinable()) return;
   const SignalsBlocked meanwhile;
   reader_ = std::thread([this] { reads_.run(); });
   pthread_setname_np(reader_.native_handle(), "lanemq-reads");
+  putter_ = std::thread([this] { bodies_.run(); });
+  pthread_setname_np(putter_.native_handle(), "lanemq-bodies");
 }
 
 void PostgresStore::flush() {

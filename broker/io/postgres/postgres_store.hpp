@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "broker/io/postgres/owner_row.hpp"
+#include "broker/io/postgres/postgres_bodies.hpp"
 #include "broker/io/postgres/postgres_commits.hpp"
 #include "broker/io/postgres/postgres_place.hpp"
 #include "broker/io/postgres/postgres_reads.hpp"
+#include "broker/io/postgres/postgres_schema.hpp"
 #include "broker/io/store.hpp"
 #include "broker/io/store_exchange.hpp"
 
@@ -20,7 +22,8 @@ namespace lanemq::io {
 
 /// Keeps jobs in tables of PostgreSQL, which several brokers may wait for and one owns. One thread commits in
 /// one transaction what was submitted during the last commit (PostgresCommits); another one reads bodies back
-/// and removes dead rows (PostgresReads). The constructor and all of Store belong to the loop's thread.
+/// and removes dead rows (PostgresReads), and a third puts large bodies in
+/// ahead of their turns (PostgresBodies). The constructor and all of Store belong to the loop's thread.
 class PostgresStore final : public Store {
  public:
   /// Where the options say that the store is. An error (bad_request): libpq does not take what they say.
@@ -48,6 +51,11 @@ class PostgresStore final : public Store {
   void read(const std::vector<std::uint64_t>& numbers) override { ask(numbers, false); }
   void read_results(const std::vector<std::uint64_t>& numbers) override { ask(numbers, true); }
   void take_bodies(std::vector<StoredBody>& bodies) override { exchange_.take_bodies(bodies); }
+  bool wants_ahead(std::size_t body_bytes) const override { return body_bytes > kPartsFromBytes; }
+  void put_ahead(const Blob& body) override;
+  void take_put(std::vector<Blob>& bodies) override { bodies_.take_put(bodies); }
+  void drop_put(const Blob& body) override { bodies_.drop(body); }
+  std::size_t put_bytes() const override { return bodies_.put_bytes(); }
   std::uint64_t pulse() const override { return commits_.pulse(); }
   StoreCondition condition() const override { return exchange_.condition(); }
   std::string trouble() const override { return exchange_.trouble(); }
@@ -60,13 +68,14 @@ class PostgresStore final : public Store {
  private:
   PostgresStore(PostgresPlace place, OwnerRow owned, const StoreOptions& options);
   void ask(const std::vector<std::uint64_t>& numbers, bool of_result);
-  void start_reader();
+  void start_threads();
 
   const PostgresPlace place_;
   StoreExchange exchange_;
+  PostgresBodies bodies_;
   PostgresCommits commits_;
   PostgresReads reads_;
-  std::thread committer_, reader_;
+  std::thread committer_, reader_, putter_;
 };
 
 }  // namespace lanemq::io

@@ -364,6 +364,136 @@ TEST_F(PostgresStore, counts_a_transaction_once_that_is_in_by_an_earlier_sending
   EXPECT_EQ(store->condition(), StoreCondition::good);
 }
 
+// ---- large bodies -------------------------------------------------------------------------------------
+
+class LargeBody : public PostgresStore {
+ protected:
+  static Blob body_of(std::size_t bytes) {
+    std::string text(bytes, 'x');
+    for (std::size_t i = 0; i < bytes; i += 1000)
+      text[i] = static_cast<char>('a' + i / 1000 % 26);
+    return Blob::copy(text);
+  }
+  /// Waits until the store has told of so many.
+  static std::vector<Blob> take(io::Store& store, std::size_t count) {
+    std::vector<Blob> put;
+    store.take_put(put);
+    while (put.size() < count && test::wait_for_signal(store))
+      store.take_put(put);
+    return put;
+  }
+  static void put(io::Store& store, const Blob& body) {
+    store.put_ahead(body);
+    ASSERT_EQ(take(store, 1).size(), 1u);
+  }
+  /// A turn as the core makes it: it shares the body.
+  static core::Writes with_job(std::uint64_t number, const Blob& body) {
+    core::Writes writes;
+    writes.add(core::Write::Kind::insert_job, number);
+    writes.buffer().write("state", 5);
+    writes.end_of_state();
+    writes.buffer().write("record", 6);
+    writes.end_of_record();
+    writes.set_body(body);
+    return writes;
+  }
+  static void commit(io::Store& store, core::Writes writes) {
+    ASSERT_TRUE(test::wait_for(store, store.submit(writes))) << store.trouble();
+  }
+  bool comes_true(const std::string& query, std::int64_t wanted) const {
+    for (const auto end = postgres::Clock::now() + 20s; postgres::Clock::now() < end;) {
+      if (number(query) == wanted) return true;
+      std::this_thread::sleep_for(20ms);
+    }
+    return false;
+  }
+};
+
+TEST_F(LargeBody, is_put_before_its_turn_which_refers_to_it) {
+  const Blob body = body_of((3u << 20) + 5);
+  auto store = open(options("a"));
+  ASSERT_TRUE(store->wants_ahead(body.size()));
+  put(*store, body);
+  EXPECT_EQ(number("SELECT count(*) FROM body"), 4);
+  EXPECT_EQ(store->put_bytes(), body.size());
+
+  commit(*store, with_job(7, body));
+
+  EXPECT_EQ(store->put_bytes(), 0u);
+  EXPECT_EQ(number("SELECT count(*) FROM body"), 4) << "not a second time";
+  EXPECT_LT(number("SELECT parts_of FROM job"), 0);
+  commit(*store, std::move(Turn().rename_job(7, 9, "renamed").writes()));
+  store.reset();
+  store = open(options("b"));
+  EXPECT_EQ(content_of(*store)->jobs.at(9).body, body.bytes());
+  commit(*store, std::move(Turn().erase_job(9).writes()));
+  EXPECT_EQ(number("SELECT count(*) FROM body"), 0);
+}
+
+TEST_F(LargeBody, that_goes_into_no_turn_is_removed) {
+  const Blob refused = body_of(1u << 20), ended = body_of(2u << 20);
+  const auto store = open(options("a"));
+  put(*store, refused);
+  put(*store, ended);
+  store->drop_put(refused);
+  EXPECT_TRUE(comes_true("SELECT count(*) FROM body", 2));
+
+  core::Writes both = with_job(1, ended);
+  both.add(core::Write::Kind::erase_job, 1);
+  commit(*store, std::move(both));
+
+  EXPECT_TRUE(comes_true("SELECT count(*) FROM body", 0));
+  EXPECT_EQ(store->put_bytes(), 0u);
+}
+
+TEST_F(LargeBody, of_an_owner_that_is_gone_is_removed_where_no_job_has_it) {
+  const Blob used = body_of(1u << 20), left = body_of(1u << 20);
+  auto store = open(options("a"));
+  put(*store, used);
+  put(*store, left);
+  commit(*store, with_job(1, used));
+  store.reset();
+  EXPECT_EQ(number("SELECT count(*) FROM body"), 2);
+
+  store = open(options("b"));
+  commit(*store, with_job(2, Blob()));
+
+  EXPECT_TRUE(comes_true("SELECT count(*) FROM body", 1));
+  const auto found = test::read_bodies(*store, {1});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].body->bytes(), used.bytes());
+}
+
+TEST_F(LargeBody, that_the_database_has_lost_fails_the_turn) {
+  const Blob body = body_of(1u << 20);
+  const auto store = open(options("a"));
+  put(*store, body);
+  run("DELETE FROM body");
+
+  core::Writes writes = with_job(1, body);
+  store->submit(writes);
+
+  EXPECT_TRUE(wait_for(*store, StoreCondition::failed));
+  EXPECT_EQ(number("SELECT count(*) FROM job"), 0);
+}
+
+TEST_F(LargeBody, is_put_whole_however_often_its_connection_is_lost) {
+  const Blob body = body_of(32u << 20);
+  const auto store = open(options("a"));
+  store->put_ahead(body);
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(30ms);
+    cut();
+  }
+  ASSERT_EQ(take(*store, 1).size(), 1u);
+  commit(*store, with_job(1, body));
+
+  EXPECT_TRUE(comes_true("SELECT count(*) FROM body", 32)) << "what was begun is removed";
+  EXPECT_EQ(test::read_bodies(*store, {1})[0].body->bytes(), body.bytes());
+}
+
+// ---- rows ---------------------------------------------------------------------------------------------
+
 TEST_F(PostgresStore, removes_the_rows_of_jobs_that_have_ended) {
   const auto store = open(options());
   std::uint64_t next = 0;

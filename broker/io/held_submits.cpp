@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/held_submits.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lanemq::io {
+
+bool HeldSubmits::holds(std::string_view id) const {
+  return !id.empty() &&
+         std::any_of(held_.begin(), held_.end(), [id](const Held& held) { return held.id == id; });
+}
+
+bool HeldSubmits::wants(const Blob& body) const {
+  return store_.wants_ahead(body.size()) && body.owns() && has_room(body.size());
+}
+
+void HeldSubmits::put(Incoming& message, const Blob& body, std::string_view id) {
+  hold(message, body, id, true);
+  store_.put_ahead(body);
+}
+
+bool HeldSubmits::wait(Incoming& message, const Blob& body, std::string_view id) {
+  // The body of a small message may lie in its header, and be taken out with it.
+  if (message.header().empty() || !has_room(message.header().size() + body.size())) return false;
+  hold(message, body, id, false);
+  return true;
+}
+
+void HeldSubmits::hold(Incoming& message, const Blob& body, std::string_view id, bool puts) {
+  Held& held = held_.emplace_back();
+  held.id = id;  // may be a view of the message
+  held.body = puts ? body.bytes().data() : nullptr;
+  held.bytes = message.header().size() + body.size();
+  bytes_ += held.bytes;
+  held.message = std::exchange(message, Incoming());
+  if (!body.empty() && body.owner() != nullptr) held.message.put_back(body);
+}
+
+std::vector<HeldSubmits::Released> HeldSubmits::release() {
+  std::vector<Blob> bodies;
+  store_.take_put(bodies);
+  std::vector<Released> all;
+  for (Blob& body : bodies) {
+    const auto first = std::find_if(held_.begin(), held_.end(),
+                                    [&](const Held& held) { return held.body == body.bytes().data(); });
+    const std::string id = first->id;
+    Released released{.body = std::move(body), .messages = {}};
+    take(static_cast<std::size_t>(first - held_.begin()), released.messages);
+    for (std::size_t i = 0; !id.empty() && i < held_.size();)
+      if (held_[i].id == id)
+        take(i, released.messages);
+      else
+        ++i;
+    all.push_back(std::move(released));
+  }
+  return all;
+}
+
+void HeldSubmits::take(std::size_t at, std::vector<Incoming>& messages) {
+  bytes_ -= held_[at].bytes;
+  messages.push_back(std::move(held_[at].message));
+  held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+void HeldSubmits::heard(const Blob& body, const core::Writes& writes, std::size_t first) {
+  for (std::size_t i = first; i < writes.size(); ++i)
+    if (writes[i].body.bytes().data() == body.bytes().data()) return;
+  store_.drop_put(body);
+}
+
+}  // namespace lanemq::io

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/postgres/postgres_bodies.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "broker/io/postgres/postgres_schema.hpp"
+
+namespace lanemq::io {
+namespace {
+
+using postgres::Clock;
+using postgres::Connection;
+using postgres::Outcome;
+using postgres::Server;
+using postgres::Values;
+
+/// A part that is not in by then is put again by another connection.
+constexpr std::chrono::seconds kPartMax{30};
+constexpr std::chrono::minutes kRemoveMax{10};
+
+constexpr const char* kRemove = "DELETE FROM body WHERE number = $1::bigint";
+/// An owner before this one puts no job's row in any more, so what no row names will never be named.
+constexpr const char* kRemoveOfOthers =
+    "DELETE FROM body WHERE number < 0 AND number > $1::bigint "
+    "AND NOT EXISTS (SELECT 1 FROM job WHERE job.parts_of = body.number)";
+
+}  // namespace
+
+void PostgresBodies::put(const Blob& body) {
+  const StoreExchange::Lock lock = exchange_.lock();
+  bodies_[body.bytes().data()] = {.body = body};
+  to_put_.push_back(body.bytes().data());
+  exchange_.wake();
+}
+
+void PostgresBodies::take_put(std::vector<Blob>& bodies) {
+  const StoreExchange::Lock lock = exchange_.lock();
+  std::move(put_.begin(), put_.end(), std::back_inserter(bodies));
+  put_.clear();
+}
+
+void PostgresBodies::drop(const Blob& body) {
+  const StoreExchange::Lock lock = exchange_.lock();
+  const auto at = bodies_.find(body.bytes().data());
+  if (at == bodies_.end()) return;
+  to_remove_.push_back(at->second.key);
+  put_bytes_ -= body.size();
+  bodies_.erase(at);
+  exchange_.wake();
+}
+
+void PostgresBodies::name_parts(NetWrites& net) {
+  const StoreExchange::Lock lock = exchange_.lock();
+  if (bodies_.empty()) return;
+  for (NetWrites::NewJob& job : net.new_jobs) {
+    const auto at = bodies_.find(job.body.data());
+    if (at == bodies_.end()) continue;
+    job.parts = at->second.key;
+    at->second.named = true;
+  }
+}
+
+void PostgresBodies::forget(const core::Writes& writes) {
+  const StoreExchange::Lock lock = exchange_.lock();
+  if (bodies_.empty()) return;
+  for (const core::Write& write : writes) {
+    const auto at =
+        write.kind == core::Write::Kind::insert_job ? bodies_.find(writes.body(write).data()) : bodies_.end();
+    if (at == bodies_.end()) continue;
+    if (!at->second.named) to_remove_.push_back(at->second.key);  // the job has ended in the same transaction
+    put_bytes_ -= at->second.body.size();
+    bodies_.erase(at);
+  }
+}
+
+void PostgresBodies::run() {
+  remove_of_others();
+  StoreExchange::Lock lock = exchange_.lock();
+  while (true) {
+    exchange_.wait(lock, [&] {
+      return exchange_.ends(lock) || (!exchange_.over() && (!to_put_.empty() || !to_remove_.empty()));
+    });
+    if (exchange_.ends(lock)) return;
+    if (!to_put_.empty()) {
+      put_next(lock);
+      continue;
+    }
+    const std::vector<std::int64_t> keys = std::exchange(to_remove_, {});
+    lock.unlock();
+    for (const std::int64_t key : keys)
+      remove(key);
+    lock.lock();
+  }
+}
+
+/// Puts the next body, however long the database is away.
+void PostgresBodies::put_next(StoreExchange::Lock& lock) {
+  const char* const at = to_put_.front();
+  to_put_.pop_front();
+  const Blob body = bodies_.at(at).body;
+  while (!exchange_.ends(lock) && !exchange_.over()) {
+    const std::int64_t key = --last_key_;
+    lock.unlock();
+    const auto in = connect().and_then([&] { return put_parts(key, body.bytes()); });
+    if (!in) {
+      connection_.close();
+      if (in.error().lost()) std::this_thread::sleep_for(kRetryPause);
+    }
+    lock.lock();
+    if (!in) to_remove_.push_back(key);
+    if (!in && in.error().lost()) continue;
+    if (in) {
+      bodies_.at(at).key = key;
+      put_bytes_ += body.size();
+    } else {
+      bodies_.erase(at);
+    }
+    put_.push_back(body);
+    return exchange_.signal();
+  }
+}
+
+Outcome<void> PostgresBodies::put_parts(std::int64_t key, std::string_view body) {
+  for (std::size_t begin = 0; begin < body.size(); begin += kPartBytes) {
+    const auto put =
+        connection_.run("INSERT INTO body (number, part, bytes) VALUES ($1::bigint, $2::bigint, $3::bytea)",
+                        Values()
+                            .integer(key)
+                            .integer(static_cast<std::int64_t>(begin / kPartBytes))
+                            .bytes(body.substr(begin, kPartBytes)),
+                        Clock::now() + kPartMax);
+    if (!put) return tl::unexpected(put.error());
+    // A wait for a standby that was cancelled succeeds, with a warning alone.
+    if (std::string warning = connection_.take_warning(); !warning.empty())
+      return tl::unexpected(postgres::Fault{.state = {}, .message = std::move(warning)});
+  }
+  return {};
+}
+
+/// What is not removed now is removed by a later owner.
+void PostgresBodies::remove(std::int64_t key) {
+  if (connect() && !connection_.run(kRemove, Values().integer(key), Clock::now() + kRemoveMax))
+    connection_.close();
+}
+
+void PostgresBodies::remove_of_others() {
+  if (!connect()) return;
+  static_cast<void>(connection_.run(kRemoveOfOthers, Values().integer(last_key_), Clock::now() + kRemoveMax));
+  connection_.close();  // it is seldom needed
+}
+
+Outcome<void> PostgresBodies::connect() {
+  if (connection_.is_open()) return {};
+  auto made = Connection::open(place_.target, Server::writable);
+  if (!made) return tl::unexpected(std::move(made.error()));
+  connection_ = std::move(*made);
+  return {};
+}
+
+}  // namespace lanemq::io

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include <lanemq/blob.hpp>
+
+#include "broker/core/base/writes.hpp"
+#include "broker/io/postgres/net_writes.hpp"
+#include "broker/io/postgres/postgres_place.hpp"
+#include "broker/io/store_exchange.hpp"
+#include "common/postgres/connection.hpp"
+
+namespace lanemq::io {
+
+/// Puts large bodies into the database before the turns that need them, part by part by a connection of its
+/// own: in a turn's transaction one of 64 MiB holds all others up for a second.
+///
+/// Each attempt has a key of its own, which no other one ever has: below zero, and by epochs of owners. So
+/// what is in doubt is put again, and what nobody refers to harms nobody: a later owner removes it. A body
+/// that the database refuses goes with its turn.
+///
+/// run() belongs to one thread, name_parts() and forget() to the one that commits, all else to the loop's.
+class PostgresBodies {
+ public:
+  /// Both outlive it. `epoch`: of the owner.
+  PostgresBodies(const PostgresPlace& place, StoreExchange& exchange, std::int64_t epoch)
+      : place_(place), exchange_(exchange), last_key_(-(epoch << kKeyBits)) {}
+
+  /// As Store::put_ahead(), take_put() and drop_put().
+  void put(const Blob& body);
+  void take_put(std::vector<Blob>& bodies);
+  void drop(const Blob& body);
+  /// Bytes of bodies that are in and whose turn is not. Any thread may ask.
+  std::size_t put_bytes() const { return put_bytes_.load(std::memory_order_relaxed); }
+
+  /// Says of new jobs where the parts of their bodies are, if they were put.
+  void name_parts(NetWrites& net);
+  /// A transaction with these writes, of which name_parts() was told, is in.
+  void forget(const core::Writes& writes);
+
+  /// Puts what it is given until the exchange ends, and removes what earlier owners and drop() have left.
+  void run();
+
+ private:
+  /// Keys of one owner: that many bodies.
+  static constexpr int kKeyBits = 32;
+
+  struct Body {
+    Blob body;
+    std::int64_t key = 0;  ///< below zero: it is in
+    bool named = false;    ///< by a job's row
+  };
+
+  void remove_of_others();
+  postgres::Outcome<void> connect();
+  postgres::Outcome<void> put_parts(std::int64_t key, std::string_view body);
+  void put_next(StoreExchange::Lock& lock);
+  void remove(std::int64_t key);
+
+  const PostgresPlace& place_;
+  StoreExchange& exchange_;
+  std::int64_t last_key_;
+  postgres::Connection connection_;
+  // Under the exchange's lock, bodies by where their bytes are: a body that is kept stays where it is.
+  absl::flat_hash_map<const char*, Body> bodies_;
+  std::deque<const char*> to_put_;  ///< in order
+  std::vector<Blob> put_;           ///< not taken
+  std::vector<std::int64_t> to_remove_;
+  std::atomic<std::size_t> put_bytes_{0};
+};
+
+}  // namespace lanemq::io
