@@ -1,53 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between a worker and its broker, and fails."""
+"""What stands between two programs, and fails."""
 
 import socket
 import threading
+import time
 
 
 class Proxy:
-    """Passes bytes between a worker and the broker until it is told to cut all connections."""
+    """Passes bytes to `endpoint` and back until it is told to do worse: to cut connections, to refuse them, to be late, or to
+    let nothing through. A direction is "up", towards the endpoint, or "down"."""
 
     def __init__(self, endpoint):
         host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
-        self.target, self.open = (host, int(port)), []
+        self.target, self.pairs = (host, int(port)), []
+        self.gates = {"up": threading.Event(), "down": threading.Event()}
+        self.delay = 0.0  # seconds by which each piece is late
+        self.up_bytes_left = None  # what still goes up before its gate closes; None: it stays open
+        self.refuses = False
+        self.heal()
         self.server = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"tcp://127.0.0.1:{self.server.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def port(self):
+        return self.endpoint.rsplit(":", 1)[1]
 
     def accept(self):
         while True:
             try:
                 near = self.server.accept()[0]
+            except OSError:
+                return  # closed
+            try:
+                if self.refuses:
+                    raise ConnectionRefusedError
                 far = socket.create_connection(self.target)
             except OSError:
-                return
+                near.close()  # as from a host on which nothing listens
+                continue
             for one in (near, far):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.open.append((near, far))
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self.pump, args=(source, sink), daemon=True).start()
+            pair = Pair(near, far)
+            self.pairs = [*(other for other in self.pairs if other.pumps), pair]
+            for way, source, sink in (("up", near, far), ("down", far, near)):
+                threading.Thread(target=self.pump, args=(pair, way, source, sink), daemon=True).start()
 
-    @staticmethod
-    def pump(source, sink):
+    def pump(self, pair, way, source, sink):
         try:
             while data := source.recv(65536):
+                if self.delay:
+                    time.sleep(self.delay)
+                if way == "up" and (left := self.up_bytes_left) is not None and left < len(data):
+                    self.gates["up"].clear()
+                    sink.sendall(data[:left])
+                    self.up_bytes_left, data = None, data[left:]
+                elif way == "up" and left is not None:
+                    self.up_bytes_left = left - len(data)
+                self.gates[way].wait()
                 sink.sendall(data)
         except OSError:
             pass
-        for one in (source, sink):
-            one.close()
+        pair.end()
+
+    def swallow(self, *ways):
+        """Nothing goes on in these directions, as where a network drops each packet: nobody hears of it, and what was on its way
+        comes after heal(), even where its sender has ended."""
+        for way in ways:
+            self.gates[way].clear()
+
+    def hold_after(self, count):
+        """So many bytes go up, then none until heal()."""
+        self.up_bytes_left = count
+
+    def refuse(self):
+        """All connections are cut, and those that are made, until heal()."""
+        self.refuses = True
+        self.cut()
+
+    def heal(self):
+        self.refuses, self.up_bytes_left = False, None
+        for gate in self.gates.values():
+            gate.set()
 
     def cut(self):
         """Both ends of all connections hear that they are over."""
-        for pair in self.open:
-            for one in pair:
-                try:
-                    one.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
-        self.open.clear()
+        for pair in self.pairs:
+            pair.shut()
 
     def close(self):
-        self.cut()
         self.server.close()
+        self.refuse()
+        self.heal()
+
+
+class Pair:
+    """The two sockets of one connection. They are closed when nobody reads from either."""
+
+    def __init__(self, near, far):
+        self.sockets, self.pumps, self.lock = (near, far), 2, threading.Lock()
+
+    def shut(self):
+        for one in self.sockets:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def end(self):
+        """One direction is over, and so is the other one."""
+        self.shut()
+        with self.lock:
+            self.pumps -= 1
+            if self.pumps == 0:
+                for one in self.sockets:
+                    one.close()
