@@ -120,6 +120,20 @@ Outcome<Connection> Connection::open(const Target& target, Server server) {
   std::string why;
   const Options options = parse(target.conninfo, why);
   if (options == nullptr) return tl::unexpected(Fault{.state = {}, .message = why});
+  Words words;
+  for_each_option(options, [&](const PQconninfoOption& option) {
+    if (is_set(option)) words[option.keyword] = option.val;
+  });
+  std::string reasons;
+  for (const Words& host : each_host(words)) {
+    auto made = open_host(host, target, server);
+    if (made || !made.error().lost()) return made;
+    reasons += (reasons.empty() ? "" : "; ") + made.error().message;
+  }
+  return tl::unexpected(Fault{.state = {}, .message = std::move(reasons)});
+}
+
+Outcome<Connection> Connection::open_host(const Words& words, const Target& target, Server server) {
   std::vector<const char*> keywords, values;
   const auto set = [&](const char* keyword, const char* value) {
     keywords.push_back(keyword);
@@ -129,9 +143,8 @@ Outcome<Connection> Connection::open(const Target& target, Server server) {
   const std::string host_seconds = std::to_string(kHostSeconds);
   set("connect_timeout", host_seconds.c_str());
   set("application_name", target.application.c_str());
-  for_each_option(options, [&](const PQconninfoOption& option) {
-    if (is_set(option)) set(option.keyword, option.val);
-  });
+  for (const auto& [keyword, value] : words)
+    set(keyword.c_str(), value.c_str());
   set("client_encoding", "UTF8");
   if (server == Server::writable) set("target_session_attrs", "read-write");
   set(nullptr, nullptr);

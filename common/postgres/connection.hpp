@@ -14,6 +14,7 @@
 #include <libpq-fe.h>
 #include <tl/expected.hpp>
 
+#include "common/postgres/hosts.hpp"
 #include "common/postgres/values.hpp"
 
 /// libpq with owners, deadlines and results. Independent of the project.
@@ -92,7 +93,8 @@ std::string shown(const std::string& conninfo);
 class Connection {
  public:
   Connection() = default;
-  /// Tries each host and address for `connect_timeout` of the connection string, else kHostSeconds.
+  /// Tries each host and address for `connect_timeout` of the connection string, else kHostSeconds. The first
+  /// one that is a `server` of the kind is taken.
   static Outcome<Connection> open(const Target& target, Server server);
   static constexpr int kHostSeconds = 2;
 
@@ -140,6 +142,7 @@ class Connection {
     void operator()(PGconn* connection) const { PQfinish(connection); }
   };
 
+  static Outcome<Connection> open_host(const Words& words, const Target& target, Server server);
   Waited wait(Clock::time_point end);
   Fault fault_of_connection() const;
   static Fault fault_of(const PGresult* result);

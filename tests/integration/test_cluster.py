@@ -533,6 +533,14 @@ class Peers(ClusterCase):
 
 
 class Waiting(ClusterCase):
+    def test_a_host_that_closes_what_it_accepts_is_passed_over(self):
+        """As a load balancer or a tunnel before a server that is gone: libpq would not go on to the next host."""
+        gone = Proxy(f"tcp://127.0.0.1:{DATABASE.port}")
+        self.addCleanup(gone.close)
+        gone.refuse()
+
+        self.owner("a", conninfo=f"host=127.0.0.1,127.0.0.1 port={gone.port},{DATABASE.port} user=lanemq dbname=postgres")
+
     def test_a_database_that_is_away_is_waited_for_until_the_broker_is_ended(self):
         member = self.candidate("a", conninfo="host=/nowhere dbname=lanemq")
         self.assertIn("the database cannot be used now", member.stderr())
