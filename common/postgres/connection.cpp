@@ -13,6 +13,9 @@
 namespace lanemq::postgres {
 namespace {
 
+/// How often a wait asks whether it is over.
+constexpr int kOverMs = 100;
+
 struct FreeOptions {
   void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
 };
@@ -208,13 +211,13 @@ Connection::Waited Connection::wait(Clock::time_point end) {
     const int left = PQflush(connection_.get());
     if (left < 0) return Waited::lost;
     const auto now = Clock::now();
-    if (now >= end) return Waited::late;
+    if (now >= end || (over_ && over_())) return Waited::late;
     pollfd ready{.fd = PQsocket(connection_.get()),
                  .events = static_cast<short>(POLLIN | (left > 0 ? POLLOUT : 0)),
                  .revents = 0};
     // One millisecond more: poll() would wake before the time and be called again without a pause.
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(end - now).count() + 1;
-    const int found = poll(&ready, 1, static_cast<int>(std::min<long long>(ms, 60'000)));
+    const int found = poll(&ready, 1, static_cast<int>(std::min<long long>(ms, over_ ? kOverMs : 60'000)));
     if (found < 0 && errno != EINTR) return Waited::lost;
     if (found <= 0) continue;
     if ((ready.revents & ~POLLOUT) == 0) continue;

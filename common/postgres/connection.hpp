@@ -100,6 +100,9 @@ class Connection {
 
   bool is_open() const { return connection_ != nullptr; }
   void close() { connection_.reset(); }
+  /// Asked several times a second while an answer is waited for: true gives that up, as its end would. Not
+  /// asked while a connection is made. Empty: never.
+  void give_up_when(std::function<bool()> over) { over_ = std::move(over); }
 
   /// A name as statements spell it; empty: it has bytes that no name may have.
   std::string quoted(const std::string& name) const;
@@ -155,6 +158,7 @@ class Connection {
   std::size_t refused_ = 0;
   std::optional<Fault> refusal_;  ///< of the statements since the last sync
   bool send_failed_ = false;
+  std::function<bool()> over_;
 };
 
 }  // namespace lanemq::postgres

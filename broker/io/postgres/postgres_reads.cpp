@@ -43,6 +43,8 @@ Result<void> PostgresReads::load(StoreReader& reader) {
 }
 
 void PostgresReads::run() {
+  runs_ = true;
+  connection_.give_up_when([this] { return is_over(); });
   StoreExchange::Lock lock = exchange_.lock();
   vacuum_at_ = Clock::now() + kVacuumPause;
   while (!exchange_.ends(lock)) {
@@ -55,6 +57,12 @@ void PostgresReads::run() {
     if (Clock::now() >= vacuum_at_) vacuum();
     lock.lock();
   }
+}
+
+/// Whether nobody needs an answer any more.
+bool PostgresReads::is_over() const {
+  const auto lock = exchange_.lock();
+  return exchange_.over() || exchange_.ends(lock);
 }
 
 /// Whether something can be read now.
@@ -97,6 +105,7 @@ Outcome<void> PostgresReads::connect() {
   auto made = Connection::open(place_.target, Server::writable);
   if (!made) return tl::unexpected(std::move(made.error()));
   connection_ = std::move(*made);
+  if (runs_) connection_.give_up_when([this] { return is_over(); });
   return connection_.run_script("SET vacuum_cost_delay = 0", Clock::now() + kStatementMax);
 }
 

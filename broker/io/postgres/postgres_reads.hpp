@@ -26,12 +26,14 @@ class PostgresReads {
   std::optional<std::int64_t> unix_us();
   /// As Store::load().
   Result<void> load(StoreReader& reader);
-  /// Serves what is asked for until the exchange ends.
+  /// Serves what is asked for until the exchange ends. What the server does not answer by then is given up: a
+  /// broker that ends, or that another one has deposed, waits for no server.
   void run();
 
  private:
   using Clock = postgres::Clock;
 
+  bool is_over() const;
   bool can_serve(const StoreExchange::Lock& lock) const;
   void read_next();
   void vacuum();
@@ -44,6 +46,7 @@ class PostgresReads {
   StoreExchange::Queue<StoreExchange::Asked> asks_;
   Clock::time_point vacuum_at_{};
   std::uint64_t vacuumed_ = 0;  ///< writes at the last vacuum
+  bool runs_ = false;           ///< in run(), and no load is under way
 };
 
 }  // namespace lanemq::io

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -524,6 +525,28 @@ TEST_F(PostgresStore, removes_the_rows_of_jobs_that_have_ended) {
   store->flush();
 
   EXPECT_LE(bytes(), grown);
+}
+
+/// Nor for a server that is cut off: what reads and vacuums gives up as what commits does.
+TEST_F(PostgresStore, waits_for_no_vacuum_when_it_ends) {
+  auto store = open(options());
+  auto other = operator_session();
+  ASSERT_TRUE(
+      other.run_script("BEGIN; LOCK TABLE job IN SHARE UPDATE EXCLUSIVE MODE", postgres::Clock::now() + 10s));
+  Turn many;
+  for (std::uint64_t job = 1; job <= 1000; ++job)
+    many.insert_job(job, {"waits", "", ""});
+  submit(*store, std::move(many));
+  store->flush();
+  while (number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
+                "'VACUUM%'") == 0)
+    std::this_thread::sleep_for(10ms);
+
+  auto end = std::async(std::launch::async, [&] { store.reset(); });
+  const auto ended = end.wait_for(3s);
+
+  other.close();  // where it waits it now goes on
+  EXPECT_EQ(ended, std::future_status::ready);
 }
 
 TEST_F(PostgresStore, is_checked_while_a_broker_goes_on_with_it) {
