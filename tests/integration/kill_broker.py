@@ -70,6 +70,7 @@ FAILPOINT_PATIENCE = 5.0
 LIFE_MAX = 0.5
 # Of all clients together, new jobs a second: what is kept of them has to be looked at in the end.
 JOBS_PER_SECOND = 1500
+CLIENTS, WORKERS = 4, 3
 WINDOW = 100  # jobs of one client that are not over
 
 
@@ -201,9 +202,9 @@ def show(answer):
 class Submitter(harness.Client):
     """Submits new jobs up to its window, and asks again for those that it has heard nothing of."""
 
-    def __init__(self, room, book, number, batch):
+    def __init__(self, room, book, number, batch, jobs_per_second=JOBS_PER_SECOND / CLIENTS):
         super().__init__(room, zmq.DEALER, room.broker.clients, RECONNECT)
-        self.book, self.number, self.batch = book, number, batch
+        self.book, self.number, self.batch, self.jobs_per_second = book, number, batch, jobs_per_second
         self.going = False
         self.made = 0
         self.refs = 0
@@ -215,7 +216,7 @@ class Submitter(harness.Client):
     def on_idle(self, now):
         rng = self.book.random
         while self.going and self.mine < WINDOW and now >= self.next_new:
-            self.next_new = max(self.next_new, now - 0.05) + rng.expovariate(JOBS_PER_SECOND / CLIENTS)
+            self.next_new = max(self.next_new, now - 0.05) + rng.expovariate(self.jobs_per_second)
             self.submit_new(now)
         while self.due and self.due[0][0] <= now:
             at, name = heapq.heappop(self.due)
@@ -375,7 +376,6 @@ class Echo(harness.Worker):
         return min(wake, self.waiting[0][0]) if self.waiting else wake
 
 
-CLIENTS, WORKERS = 4, 3
 HEARTBEAT_MS = 150 if harness.PATIENCE <= 20 else 600
 RECONNECT = ((zmq.RECONNECT_IVL, 10),)
 

@@ -28,6 +28,8 @@ class Postgres:
     Without fsync: what a test kills are processes, and what those have written the system keeps. Only a machine's own end
     loses it, which no test here can bring about."""
 
+    settings = ("autovacuum=off",)
+
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="lanemq-postgres-")
         self.programs = programs()
@@ -40,11 +42,18 @@ class Postgres:
                 os.chmod(path, 0o700)
                 subprocess.run(["chown", "nobody:nogroup", path], check=True)
         self.log = open(os.path.join(self.folder.name, "log"), "ab")
-        made = self.spawn("initdb", "-D", self.data, "-U", "lanemq", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync",
-                          "--no-instructions")
-        if made.wait() != 0:
-            raise RuntimeError(f"initdb has failed: {self.said()}")
+        self.make()
         self.start()
+
+    def make(self):
+        """What lies in the data folder before the first start."""
+        self.do("initdb", "-D", self.data, "-U", "lanemq", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync",
+                "--no-instructions")
+
+    def do(self, program, *arguments):
+        """Runs one of PostgreSQL's programs to its end."""
+        if self.spawn(program, *arguments).wait() != 0:
+            raise RuntimeError(f"{program} has failed: {self.said()}")
 
     def spawn(self, program, *arguments):
         return subprocess.Popen([os.path.join(self.programs, program), *arguments], stdin=subprocess.DEVNULL, stdout=self.log,
@@ -58,9 +67,9 @@ class Postgres:
         return f"host={self.data} port={self.port} user={user} dbname={database}"
 
     def start(self):
-        self.process = self.spawn(
-            "postgres", "-D", self.data, "-k", self.data, "-p", self.port, "-c", "listen_addresses=127.0.0.1", "-c",
-            "fsync=off", "-c", "max_connections=40", "-c", "shared_buffers=32MB", "-c", "autovacuum=off")
+        settings = ("listen_addresses=127.0.0.1", "fsync=off", "max_connections=40", "shared_buffers=32MB", *self.settings)
+        self.process = self.spawn("postgres", "-D", self.data, "-k", self.data, "-p", self.port,
+                                  *(word for setting in settings for word in ("-c", setting)))
 
         def answers():
             if self.process.poll() is not None:

@@ -24,12 +24,16 @@ LARGE = 5 << 20
 HEARTBEAT_MS = 4 * kill_broker.HEARTBEAT_MS
 
 
-def setUpModule():
-    global DATABASE
+def skip_without_postgres():
     asked = subprocess.run([harness.program("lanemq-broker"), "--check", "--store", "postgres:host=/nowhere"],
                            capture_output=True, text=True, timeout=harness.PATIENCE)
     if "built without PostgreSQL" in asked.stderr:
         raise unittest.SkipTest("this build has no PostgreSQL (LANEMQ_POSTGRES=OFF)")
+
+
+def setUpModule():
+    global DATABASE
+    skip_without_postgres()
     DATABASE = Postgres()
     unittest.addModuleCleanup(DATABASE.close)
 
