@@ -6,7 +6,7 @@ import re
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 FENCE = re.compile(r"^( *)(```+|~~~+)(.*)$")
-MARK = re.compile(r"^ *<!-- (stays|file|not run|ctrl-c): (.*?) -->$")
+MARK = re.compile(r"^ *<!-- (stays|file|not run|ctrl-c|on|off): (.*?) -->$")
 
 
 def pages():
