@@ -325,8 +325,8 @@ class Trouble(ClusterCase):
     def test_sessions_that_are_ended_again_and_again_lose_and_double_nothing(self):
         self.load()
         self.goes_on()
-        ended, until = 0, time.monotonic() + 4
-        while time.monotonic() < until:
+        ended, began = 0, time.monotonic()
+        while time.monotonic() < began + (4 if ended > 20 else harness.PATIENCE):  # longer where the machine is busy
             ended += DATABASE.end_sessions()
             self.room.keep_alive(0.1)
         self.goes_on()
