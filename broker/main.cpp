@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include <limits.h>
-#include <poll.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -20,12 +19,14 @@
 #include "broker/config.hpp"
 #include "broker/config/key_files.hpp"
 #include "broker/http/admin_http.hpp"
+#include "broker/http/candidate_http.hpp"
 #include "broker/io/instance_lock.hpp"
 #include "broker/io/plugins/broker_plugin.hpp"
 #include "broker/io/server.hpp"
 #include "broker/io/store_check.hpp"
 #include "broker/io/store_copy.hpp"
 #include "broker/io/store_place.hpp"
+#include "broker/io/store_wait.hpp"
 #include "common/http/server/caller_key.hpp"
 #include "common/http/server/listen.hpp"
 #include "common/log/log.hpp"
@@ -44,11 +45,15 @@ namespace {
 using lanemq::Config;
 using lanemq::ConfigError;
 using lanemq::admin::AdminHttp;
+using lanemq::admin::Candidacy;
+using lanemq::admin::CandidateHttp;
+using lanemq::admin::HttpChange;
 using lanemq::io::BindError;
 using lanemq::io::OptionChange;
 using lanemq::io::Reloaded;
 using lanemq::io::ReloadMode;
 using lanemq::io::StoreOptions;
+using lanemq::io::StoreWaiting;
 using lanemq::settings::check_endpoint;
 using lanemq::settings::process_environment;
 using lanemq::settings::without_secrets;
@@ -141,11 +146,11 @@ void log_change(const OptionChange& change) {
 
 /// Who may ask over HTTP, and its certificate, read anew. Throws ConfigError with what is wrong with its
 /// files.
-lanemq::admin::HttpChange http_now(const Config& config) try {
+HttpChange http_now(const Config& config) try {
   const auto file = [](const std::string& named) {
     return lanemq::http::file_of(named, process_environment);
   };
-  lanemq::admin::HttpChange now{.keys = config.http.keys};
+  HttpChange now{.keys = config.http.keys};
   if (!config.http.tls_certificate.empty())
     now.identity =
         lanemq::http::TlsIdentity::read(file(config.http.tls_certificate), file(config.http.tls_key));
@@ -166,9 +171,10 @@ std::vector<OptionChange> changes_of(const Config& running, const Config& counts
 }
 
 /// Applies what needs no restart of a configuration that was read again. `options`: the core's, in which
-/// operators may have changed lanes and limits.
+/// operators may have changed lanes and limits. `change_http` is told what counts there from now on.
 lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& read,
-                                const lanemq::core::Options& options, ReloadMode mode, AdminHttp* http) {
+                                const lanemq::core::Options& options, ReloadMode mode,
+                                const std::function<void(HttpChange)>& change_http) {
   try {
     const Config wanted = read();
     // A file that is cut, or not complete yet, has none.
@@ -186,7 +192,7 @@ lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& 
       throw ConfigError(
           "keys_folder " + wanted.keys_folder +
           " has no key any more, and nobody could connect; to take all keys back, restart the broker");
-    lanemq::admin::HttpChange http_change = http_now(wanted);
+    HttpChange http_change = http_now(wanted);
     Config config = lanemq::reloaded(running, wanted);
     Config changed_by_operators = running;
     changed_by_operators.core.lanes = options.lanes;
@@ -194,7 +200,7 @@ lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& 
     Reloaded reloaded{config.core, config.server.keys, changes_of(changed_by_operators, config, wanted)};
     if (mode == ReloadMode::try_only) return reloaded;
     lanemq::log::set_level(config.log_level);
-    if (http != nullptr) http->change(std::move(http_change));
+    change_http(std::move(http_change));
     running = std::move(config);
     const std::size_t logged = std::min(reloaded.changes.size(), lanemq::io::kChangesTold);
     std::for_each_n(reloaded.changes.begin(), logged, log_change);
@@ -237,32 +243,6 @@ StoreOptions store_options(const Config& config) {
   options.specification = *place;
   return options;
 }
-
-/// What the broker does while another one owns its store: says why, and ends when it is told to.
-class StoreWait {
- public:
-  StoreWait(int signals, lanemq::service::Notifier& notifier) : signals_(signals), notifier_(notifier) {}
-
-  /// Pauses. False: a signal has said to end.
-  bool go_on(std::string_view why) {
-    constexpr int kPauseMs = 500;
-    if (why != why_) {
-      why_ = why;
-      lanemq::log::event(lanemq::log::Level::info, "store.waits", {{"reason", why_}});
-    }
-    // A candidate starts for as long as the owner lives.
-    notifier_.extend(kOpeningMax, "waits for its store: " + why_);
-    pollfd ready{.fd = signals_, .events = POLLIN, .revents = 0};
-    if (poll(&ready, 1, kPauseMs) <= 0) return true;
-    signalfd_siginfo signal{};
-    return read(signals_, &signal, sizeof signal) != sizeof signal || signal.ssi_signo == SIGHUP;
-  }
-
- private:
-  const int signals_;
-  lanemq::service::Notifier& notifier_;
-  std::string why_;
-};
 
 void make_store_folder(const Config& config, const StoreOptions& options) {
   if (!config.store.empty()) return;
@@ -405,28 +385,81 @@ void check_start(Config config) {
     throw BindError("http " + lanemq::http::listen_of(http), *reason);
 }
 
-/// Ends the HTTP thread.
+/// The broker's HTTP: of a broker that waits for its store, then of the one that serves; or none. One at a
+/// time has the address.
+class Http {
+ public:
+  /// Says until serve() how the broker waits, where several may wait for its store.
+  void wait(Config& config, const StoreOptions& store) try {
+    if (!config.http.is_on || !lanemq::io::has_owners(store)) return;
+    instance_ = store.instance;
+    waiting_ = std::make_unique<CandidateHttp>(
+        config.http, http_now(config),
+        Candidacy{.why = "it looks for its store's owner", .instance = instance_});
+    // A port that the system has chosen stays.
+    config.http.server.port = waiting_->port();
+  } catch (const std::runtime_error& error) {
+    throw BindError("http " + lanemq::http::listen_of(config.http.server), error.what());
+  }
+  void tell(const StoreWaiting& seen) {
+    if (waiting_)
+      waiting_->tell({.why = seen.why,
+                      .instance = instance_,
+                      .owner = seen.owner,
+                      .epoch = seen.epoch,
+                      .since_commit = seen.stands});
+  }
+  /// The broker owns its store.
+  void load() {
+    if (waiting_)
+      waiting_->tell({.owns = true, .why = "it owns the store, and loads its jobs", .instance = instance_});
+  }
+  void serve(const Config& config, lanemq::io::Server& server) {
+    if (!config.http.is_on) return;
+    HttpChange now = http_now(config);
+    waiting_.reset();
+    try {
+      serving_ = std::make_unique<AdminHttp>(config.http, std::move(now), server.context(),
+                                             lanemq::io::kOwnOperators);
+    } catch (const std::runtime_error& error) {
+      throw BindError("http " + lanemq::http::listen_of(config.http.server), error.what());
+    }
+  }
+  /// Its thread speaks to the server, and must end before that.
+  void end() { serving_.reset(); }
+  void change(HttpChange change) {
+    if (serving_)
+      serving_->change(std::move(change));
+    else if (waiting_)
+      waiting_->change(std::move(change));
+  }
+  /// Empty: it does not serve.
+  std::string url() const { return serving_ ? serving_->url() : ""; }
+
+ private:
+  std::string instance_;
+  std::unique_ptr<CandidateHttp> waiting_;
+  std::unique_ptr<AdminHttp> serving_;
+};
+
+/// Ends the HTTP thread before what is declared earlier.
 class HttpEnd {
  public:
-  explicit HttpEnd(std::unique_ptr<AdminHttp>& http) : http_(http) {}
-  ~HttpEnd() { http_.reset(); }
+  explicit HttpEnd(Http& http) : http_(http) {}
+  ~HttpEnd() { http_.end(); }
   HttpEnd(const HttpEnd&) = delete;
   HttpEnd& operator=(const HttpEnd&) = delete;
 
  private:
-  std::unique_ptr<AdminHttp>& http_;
+  Http& http_;
 };
 
-/// Null: HTTP is not wanted.
-std::unique_ptr<AdminHttp> start_http(const Config& config, lanemq::io::Server& server) {
-  if (!config.http.is_on) return nullptr;
-  lanemq::admin::HttpChange now = http_now(config);
-  try {
-    return std::make_unique<AdminHttp>(config.http, std::move(now), server.context(),
-                                       lanemq::io::kOwnOperators);
-  } catch (const std::runtime_error& error) {
-    throw BindError("http " + lanemq::http::listen_of(config.http.server), error.what());
-  }
+void say_ready(const lanemq::io::Server& server, const std::string& http) {
+  const std::string admin = server.admin_endpoint();
+  std::printf("ready clients=%s workers=%s%s%s%s%s\n", server.clients_endpoint().c_str(),
+              server.workers_endpoint().c_str(), admin.empty() ? "" : " admin=", admin.c_str(),
+              http.empty() ? "" : " http=", http.c_str());
+  std::fflush(stdout);
 }
 
 int serve(Config config, const std::function<Config()>& read_again) {
@@ -438,14 +471,23 @@ int serve(Config config, const std::function<Config()>& read_again) {
   options.alone = lock->has_value();
   const int signals = loop_signals();
   lanemq::service::Notifier notifier(process_environment);
-  StoreWait wait(signals, notifier);
-  options.waiting = [&wait](std::string_view why) { return wait.go_on(why); };
+  Http http;
+  http.wait(config, options);
+  const auto reload_now = [&](const lanemq::core::Options& now, ReloadMode mode) {
+    return reload(config, read_again, now, mode,
+                  [&http](HttpChange change) { http.change(std::move(change)); });
+  };
+  lanemq::io::StoreWait wait(
+      signals, notifier, [&http](const StoreWaiting& seen) { http.tell(seen); },
+      [&] { static_cast<void>(reload_now(config.core, ReloadMode::apply)); });
+  options.waiting = [&wait](const StoreWaiting& seen) { return wait.go_on(seen); };
   // A log that a crash has left is written to the store when that is opened.
   notifier.extend(kOpeningMax, "opens the store");
   make_store_folder(config, options);
   auto store = lanemq::io::open_store(options);
   if (!store) refuse_store(store.error());
   if (*store == nullptr) return 0;  // told to end before it owned the store
+  http.load();
   raise_descriptor_limit();
   // libzmq makes routing ids with rand(): they must not be guessable.
   std::srand(static_cast<unsigned>(entropy()));
@@ -454,21 +496,15 @@ int serve(Config config, const std::function<Config()>& read_again) {
   core.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                      std::chrono::system_clock::now().time_since_epoch())
                      .count();
-  std::unique_ptr<AdminHttp> http;
   lanemq::io::Server server(
       config.server, core, std::move(*store), signals,
-      {.reload = [&](const lanemq::core::Options& now,
-                     ReloadMode mode) { return reload(config, read_again, now, mode, http.get()); },
+      {.reload = reload_now,
        .edit = lanemq::edited,
        .show = [&](const lanemq::core::Options& now) { return lanemq::shown_config(config, now); }},
       entropy(), notifier);
-  const HttpEnd http_ends_first(http);  // its thread speaks to the server
-  http = start_http(config, server);
-  const std::string admin = server.admin_endpoint();
-  std::printf("ready clients=%s workers=%s%s%s%s%s\n", server.clients_endpoint().c_str(),
-              server.workers_endpoint().c_str(), admin.empty() ? "" : " admin=", admin.c_str(),
-              http ? " http=" : "", http ? http->url().c_str() : "");
-  std::fflush(stdout);
+  const HttpEnd http_ends_first(http);
+  http.serve(config, server);
+  say_ready(server, http.url());
   return server.run();
 }
 

@@ -26,6 +26,23 @@ void add_remarks(const Json& stats, std::string& text) {
       text += "paused: " + printable(one.get<std::string>()) + "\n";
 }
 
+std::string role_lines(std::string_view role, const std::string& instance) {
+  return "role: " + std::string(role) + "\ninstance: " + printable(instance) + "\n";
+}
+
+std::string epoch_lines(std::int64_t epoch, std::int64_t since_commit_ms) {
+  return "epoch: " + std::to_string(epoch) + "\nsince_commit_ms: " + std::to_string(since_commit_ms) + "\n";
+}
+
+/// Of the owner of a store that several brokers share; nothing of any other.
+void add_role(const Json& stats, std::string& text) {
+  const auto store = stats.find("store");
+  if (store == stats.end() || !store->contains("role")) return;
+  text +=
+      role_lines(store->value("role", std::string()), store->value("instance", std::string())) +
+      epoch_lines(store->value("epoch", std::int64_t{0}), store->value("since_commit_ms", std::int64_t{0}));
+}
+
 }  // namespace
 
 Verdict health(std::chrono::milliseconds age) {
@@ -47,6 +64,15 @@ Verdict readiness(const Json* stats, std::chrono::milliseconds age) {
   }
   if (verdict.good) verdict.text = "ready\n";
   add_remarks(*stats, verdict.text);
+  add_role(*stats, verdict.text);
+  return verdict;
+}
+
+Verdict readiness(const Candidacy& candidacy) {
+  Verdict verdict{false, (candidacy.owns ? "starts: " : "waits: ") + printable(candidacy.why) + "\n" +
+                             role_lines(candidacy.owns ? "owner" : "candidate", candidacy.instance)};
+  if (!candidacy.owner.empty()) verdict.text += "owner: " + printable(candidacy.owner) + "\n";
+  if (candidacy.epoch > 0) verdict.text += epoch_lines(candidacy.epoch, candidacy.since_commit.count());
   return verdict;
 }
 

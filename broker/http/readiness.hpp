@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "broker/http/operator_link.hpp"
@@ -14,6 +15,16 @@ struct Verdict {
   std::string text;
 };
 
+/// What a broker knows that waits for its store, or has just become its owner.
+struct Candidacy {
+  bool owns = false;                          ///< it is the owner, and loads its jobs
+  std::string why{};                          ///< it serves nobody
+  std::string instance{};                     ///< its own name
+  std::string owner{};                        ///< the owner's; empty: nobody knows
+  std::int64_t epoch = 0;                     ///< of the store; 0: nobody knows
+  std::chrono::milliseconds since_commit{0};  ///< of the owner, as far as this broker has seen
+};
+
 /// A loop that has not answered for so long does not go on.
 inline constexpr std::chrono::milliseconds kSilenceMax{5'000};
 
@@ -24,5 +35,11 @@ Verdict health(std::chrono::milliseconds age);
 /// kept. What else an operator should know is told and refuses nothing: other work goes on. `stats`: the last
 /// statistics; null: there are none.
 Verdict readiness(const Json* stats, std::chrono::milliseconds age);
+
+/// The same of a broker that has no loop yet, which never is ready.
+///
+/// Both say what a shared store's part is as lines of `name: value`, behind all others: `role` (owner or
+/// candidate), `instance`, `owner`, `epoch`, `since_commit_ms`. `lanemq cluster status` reads these.
+Verdict readiness(const Candidacy& candidacy);
 
 }  // namespace lanemq::admin

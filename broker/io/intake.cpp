@@ -408,6 +408,7 @@ void Intake::answer_stats(const core::Origin& from, const wire::StatsQuery& quer
   const Surroundings around{.store = store_watch_.kind(),
                             .store_state = store_watch_.state(),
                             .room = store_watch_.room(),
+                            .ownership = store_watch_.ownership(),
                             .now = now,
                             .uptime = now - started_,
                             .clock_set_ms = system_ms() - broker_.options().unix_ms(now)};

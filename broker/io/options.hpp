@@ -3,9 +3,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,6 +71,15 @@ struct OptionChange {
   bool needs_restart = false;     ///< it counts from the next start on, and not yet
 };
 
+/// Why a broker waits for its store.
+struct StoreWaiting {
+  std::string why{};    ///< for people
+  bool reached = true;  ///< false: the database cannot be used now, so that nobody knows who owns the store
+  std::string owner{};  ///< its instance, as the store says; empty: it has none, or was not reached
+  std::int64_t epoch = 0;               ///< counts owners; 0: none yet, or not reached
+  std::chrono::milliseconds stands{0};  ///< for how long this process has seen the owner commit nothing
+};
+
 /// Options of a store.
 struct StoreOptions {
   std::string specification;              ///< `memory`, `sqlite:PATH` or `postgres:CONNINFO`
@@ -87,9 +96,9 @@ struct StoreOptions {
   /// An owner that has committed nothing for the lease and so much more ends: another one may serve
   /// meanwhile.
   std::chrono::milliseconds away_max{10'000};
-  /// Called while another broker owns the store or the database is not reached, with the reason. It pauses,
-  /// and returns whether to go on waiting. Empty: waits for as long as it takes.
-  std::function<bool(std::string_view why)> waiting{};
+  /// Called while another broker owns the store or the database is not reached. It pauses, and returns
+  /// whether to go on waiting. Empty: waits for as long as it takes.
+  std::function<bool(const StoreWaiting& waiting)> waiting{};
 };
 
 }  // namespace lanemq::io

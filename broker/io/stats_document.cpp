@@ -253,9 +253,16 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
 
 void write_store(DocumentWriter& out, const Surroundings& around) {
   const std::optional<StoreRoom>& room = around.room;
-  out.map(2 + (room ? 2 : 0) + (room && room->free_bytes ? 1 : 0));
+  const std::optional<StoreOwnership>& ownership = around.ownership;
+  out.map(2 + (ownership ? 4 : 0) + (room ? 2 : 0) + (room && room->free_bytes ? 1 : 0));
   out.text("kind").text(around.store);
   out.text("state").text(around.store_state);
+  if (ownership) {
+    out.text("role").text("owner");
+    out.text("instance").text(ownership->instance);
+    out.text("epoch").integer(ownership->epoch);
+    out.text("since_commit_ms").integer(ownership->since_commit.count());
+  }
   if (!room) return;
   out.text("file_bytes").integer(signed_of(room->file_bytes));
   out.text("reserve_bytes").integer(signed_of(room->reserve_bytes));

@@ -92,6 +92,7 @@ struct TransportStats {
 struct Surroundings {
   std::string_view store, store_state;  ///< Store::name(), StoreWatch::state()
   std::optional<StoreRoom> room{};
+  std::optional<StoreOwnership> ownership{};
   core::TimePoint now;
   core::Duration uptime;
   std::int64_t clock_set_ms = 0;  ///< how far the system's clock has been set since the start

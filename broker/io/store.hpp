@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -36,6 +37,13 @@ struct StoreRoom {
   std::uint64_t file_bytes = 0;               ///< of its files, the reserve apart
   std::uint64_t reserve_bytes = 0;            ///< kept back (DiskReserve)
   std::optional<std::uint64_t> free_bytes{};  ///< on its disk, as last looked at; none: unknown
+};
+
+/// What the owner of a store that several brokers share knows of its part.
+struct StoreOwnership {
+  std::string instance;    ///< its own name
+  std::int64_t epoch = 0;  ///< counts owners
+  std::chrono::milliseconds since_commit{0};
 };
 
 /// A job's body or a result that was read back.
@@ -76,6 +84,9 @@ class Store {
   /// Whether nothing has been committed for so long that another process may soon own the store, or does. By
   /// a clock that runs through a suspend.
   virtual bool away() const { return false; }
+
+  /// None: it is nobody's but this process's.
+  virtual std::optional<StoreOwnership> ownership() const { return std::nullopt; }
 
   /// The store's own wall clock, in Unix time; none: it has none, and its machine's counts. Where owners on
   /// several machines follow each other it tells how long nobody owned the store, whatever their clocks say.

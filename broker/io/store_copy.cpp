@@ -39,8 +39,8 @@ Result<void> still_good(const Store& store) {
 Result<std::unique_ptr<Store>> open_alone(StoreOptions options) {
   const auto end = std::chrono::steady_clock::now() + kLeasesWaited * options.lease;
   std::string why;
-  options.waiting = [&](std::string_view reason) {
-    why = reason;
+  options.waiting = [&](const StoreWaiting& waiting) {
+    why = waiting.why;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return std::chrono::steady_clock::now() < end;
   };

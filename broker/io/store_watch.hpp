@@ -42,6 +42,7 @@ class StoreWatch {
   std::size_t backlog_bytes() const { return commits_.backlog_bytes(); }
   std::string_view kind() const { return store_.name(); }
   std::optional<StoreRoom> room() const { return store_.disk_room(); }
+  std::optional<StoreOwnership> ownership() const { return store_.ownership(); }
   /// The process stood still, and so did the store's thread.
   void stood_still(core::TimePoint now) { went_on_at_ = now; }
 

@@ -29,8 +29,14 @@ Outcome<std::optional<OwnerRow>> Candidate::look() {
   watch_.blind();
   connection_.close();
   if (!seen.error().lost()) return seen;
-  status_ = "the database cannot be used now: " + seen.error().message;
+  waiting_ = {.why = "the database cannot be used now: " + seen.error().message, .reached = false};
   return std::optional<OwnerRow>();
+}
+
+/// Not yet, for this reason.
+std::optional<OwnerRow> Candidate::wait(std::string why) {
+  waiting_.why = std::move(why);
+  return std::nullopt;
 }
 
 Outcome<void> Candidate::connect() {
@@ -48,16 +54,15 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
   const auto now = postgres::Clock::now();
   const auto row = read_owner(connection_, now + kStatementMax);
   if (!row) return tl::unexpected(row.error());
-  if (!watch_.may_take(*row, now)) {
-    status_ = "\"" + row->instance + "\" owns the store (epoch " + std::to_string(row->epoch) + ")";
-    return std::optional<OwnerRow>();
-  }
+  const bool may_take = watch_.may_take(*row, now);
+  waiting_ = {.owner = row->instance, .epoch = row->epoch, .stands = watch_.stands(now)};
+  if (!may_take)
+    return wait("\"" + row->instance + "\" owns the store (epoch " + std::to_string(row->epoch) + ")");
   const auto taken = take_ownership(connection_, *row, instance_, postgres::Clock::now() + kStatementMax);
   if (!taken && taken.error().state == kLockNotAvailable) return end_holder();
   if (!taken) return tl::unexpected(taken.error());
   if (*taken) return std::optional(OwnerRow{.epoch = row->epoch + 1, .ticket = 0, .instance = instance_});
-  status_ = "another candidate was faster";
-  return std::optional<OwnerRow>();
+  return wait("another candidate was faster");
 }
 
 /// The owner's transaction holds the row's lock, and does not end. Where the server waits for the owner's
@@ -71,23 +76,16 @@ Outcome<std::optional<OwnerRow>> Candidate::end_holder() {
       "JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid AND a.usename = current_user",
       postgres::Clock::now() + kStatementMax);
   if (!holder) return tl::unexpected(holder.error());
-  if (holder->rows() == 0) {
-    status_ = "the owner's transaction has just ended";
-    return std::optional<OwnerRow>();
-  }
+  if (holder->rows() == 0) return wait("the owner's transaction has just ended");
   const std::string_view waits_for = holder->bytes(0, 1);
-  status_ = "a transaction of the owner holds the row";
-  if (waits_for != kWaitsForClient) {
-    status_ += ", and waits for " + (waits_for.empty() ? "nothing" : std::string(waits_for)) +
-               ": the database is slow";
-    return std::optional<OwnerRow>();
-  }
-  status_ += ", and its owner says nothing: it was ended";
+  if (waits_for != kWaitsForClient)
+    return wait("a transaction of the owner holds the row, and waits for " +
+                (waits_for.empty() ? "nothing" : std::string(waits_for)) + ": the database is slow");
   const auto ended = connection_.run("SELECT pg_catalog.pg_terminate_backend($1::bigint::int)",
                                      postgres::Values().integer(holder->integer(0, 0)),
                                      postgres::Clock::now() + kStatementMax);
   if (!ended) return tl::unexpected(ended.error());
-  return std::optional<OwnerRow>();
+  return wait("a transaction of the owner holds the row, and its owner says nothing: it was ended");
 }
 
 }  // namespace lanemq::io

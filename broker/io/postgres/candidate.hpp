@@ -17,21 +17,22 @@ class Candidate {
   Candidate(const PostgresPlace& place, const StoreOptions& options)
       : place_(place), instance_(options.instance), watch_(options.instance, options.alone, options.lease) {}
 
-  /// Looks once. The row: this process has made itself the owner. None: not yet, status() says why. A Fault
+  /// Looks once. The row: this process has made itself the owner. None: not yet, waiting() says why. A Fault
   /// that is not lost() will not pass by itself.
   postgres::Outcome<std::optional<OwnerRow>> look();
-  const std::string& status() const { return status_; }
+  const StoreWaiting& waiting() const { return waiting_; }
 
  private:
   postgres::Outcome<void> connect();
   postgres::Outcome<std::optional<OwnerRow>> read_and_take();
   postgres::Outcome<std::optional<OwnerRow>> end_holder();
+  std::optional<OwnerRow> wait(std::string why);
 
   const PostgresPlace& place_;
   const std::string instance_;
   OwnerWatch watch_;
   postgres::Connection connection_;
-  std::string status_;
+  StoreWaiting waiting_;
 };
 
 }  // namespace lanemq::io

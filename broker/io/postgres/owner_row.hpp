@@ -48,6 +48,11 @@ class OwnerWatch {
     const bool was_ours = alone_ && row.instance == instance_;
     return row.instance.empty() || now - since_ >= (was_ours ? std::min(lease_, kOwnLease) : lease_);
   }
+  /// For how long the row was seen to stand still.
+  std::chrono::milliseconds stands(TimePoint now) const {
+    return seen_ ? std::chrono::duration_cast<std::chrono::milliseconds>(now - since_)
+                 : std::chrono::milliseconds(0);
+  }
   /// The row could not be read: what passed meanwhile does not count, since nobody saw whether it moved.
   void blind() { seen_.reset(); }
 

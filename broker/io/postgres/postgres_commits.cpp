@@ -53,6 +53,11 @@ PostgresCommits::PostgresCommits(const PostgresPlace& place, StoreExchange& exch
       fence_(std::move(owned), lease, away_max, since_boot()),
       good_at_(fence_.good_at()) {}
 
+std::chrono::milliseconds PostgresCommits::since_commit() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since_boot() -
+                                                               good_at_.load(std::memory_order_relaxed));
+}
+
 void PostgresCommits::run() {
   ask_for_time_slice(0ns);  // bulk work: the loop gets its turn first
   StoreExchange::Lock lock = exchange_.lock();

@@ -45,6 +45,8 @@ class PostgresCommits {
   bool away() const;
   /// As Store::pulse(). A server that does not answer is no reason to end the process.
   std::uint64_t pulse() const { return pulse_.load(std::memory_order_relaxed); }
+  /// How long ago the last commit that succeeded was sent; at first since this process owns the store.
+  std::chrono::milliseconds since_commit() const;
   /// Writes that were committed.
   std::uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
 

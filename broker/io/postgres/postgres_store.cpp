@@ -62,13 +62,15 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
     if (*seen) return std::unique_ptr<Store>(new PostgresStore(std::move(place), std::move(**seen), options));
     if (!options.waiting)
       std::this_thread::sleep_for(kLookPause);
-    else if (!options.waiting(candidate.status()))
+    else if (!options.waiting(candidate.waiting()))
       return std::unique_ptr<Store>();
   }
 }
 
 PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, const StoreOptions& options)
     : place_(std::move(place)),
+      instance_(owned.instance),
+      epoch_(owned.epoch),
       bodies_(place_, exchange_, owned.epoch),
       commits_(place_, exchange_, bodies_, std::move(owned), options.lease, options.away_max),
       reads_(place_, exchange_, [this] { return commits_.writes(); }) {
@@ -90,6 +92,10 @@ PostgresStore::~PostgresStore() {
 std::optional<std::int64_t> PostgresStore::unix_us() {
   LANEMQ_CHECK(!reader_.joinable());
   return reads_.unix_us();
+}
+
+std::optional<StoreOwnership> PostgresStore::ownership() const {
+  return StoreOwnership{.instance = instance_, .epoch = epoch_, .since_commit = commits_.since_commit()};
 }
 
 Result<void> PostgresStore::load(StoreReader& reader) {

@@ -3,10 +3,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "broker/io/postgres/owner_row.hpp"
@@ -43,6 +46,7 @@ class PostgresStore final : public Store {
   bool durable() const override { return true; }
   bool shared() const override { return true; }
   bool away() const override { return commits_.away(); }
+  std::optional<StoreOwnership> ownership() const override;
   std::optional<std::int64_t> unix_us() override;
   Result<void> load(StoreReader& reader) override;
   std::uint64_t submit(core::Writes& writes) override;
@@ -71,6 +75,8 @@ class PostgresStore final : public Store {
   void start_threads();
 
   const PostgresPlace place_;
+  const std::string instance_;
+  const std::int64_t epoch_;
   StoreExchange exchange_;
   PostgresBodies bodies_;
   PostgresCommits commits_;

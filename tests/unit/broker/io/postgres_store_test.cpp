@@ -94,8 +94,8 @@ TEST_F(PostgresStore, is_taken_by_a_candidate_once_its_owner_has_given_it_back) 
   std::atomic<int> waits{0};
   io::StoreOptions wanted = options("b");
   std::string why;
-  wanted.waiting = [&](std::string_view reason) {
-    why = reason;
+  wanted.waiting = [&](const io::StoreWaiting& seen) {
+    why = seen.why;
     if (++waits == 3) owner.reset();
     return true;
   };
@@ -113,7 +113,7 @@ TEST_F(PostgresStore, is_not_taken_while_its_owner_is_alive) {
   io::StoreOptions wanted = options("b");
   wanted.lease = kSafeLease;
   const auto end = std::chrono::steady_clock::now() + 2 * wanted.lease;
-  wanted.waiting = [&](std::string_view) {
+  wanted.waiting = [&](const io::StoreWaiting&) {
     std::this_thread::sleep_for(50ms);
     return std::chrono::steady_clock::now() < end;
   };
@@ -163,8 +163,8 @@ TEST_F(PostgresStore, is_taken_from_an_owner_that_stopped_in_the_middle_of_a_tra
       stopped.run_script("BEGIN; UPDATE owner SET ticket = ticket + 1", postgres::Clock::now() + 10s));
   std::vector<std::string> reasons;
   io::StoreOptions wanted = options("b");
-  wanted.waiting = [&](std::string_view reason) {
-    if (reasons.empty() || reasons.back() != reason) reasons.emplace_back(reason);
+  wanted.waiting = [&](const io::StoreWaiting& seen) {
+    if (reasons.empty() || reasons.back() != seen.why) reasons.push_back(seen.why);
     std::this_thread::sleep_for(50ms);
     return true;
   };
@@ -182,7 +182,7 @@ TEST_F(PostgresStore, is_not_taken_from_an_owner_that_is_still_reading) {
   io::StoreOptions wanted = options("b");
   wanted.lease = kSafeLease;
   const auto end = std::chrono::steady_clock::now() + 2 * wanted.lease;
-  wanted.waiting = [&](std::string_view) {
+  wanted.waiting = [&](const io::StoreWaiting&) {
     std::this_thread::sleep_for(50ms);
     return std::chrono::steady_clock::now() < end;
   };
@@ -218,8 +218,8 @@ TEST_F(PostgresStore, waits_for_a_database_that_is_not_there_yet) {
   io::StoreOptions wanted = options();
   wanted.specification = "postgres:host=/nowhere user=x";
   std::string why;
-  wanted.waiting = [&](std::string_view reason) {
-    why = reason;
+  wanted.waiting = [&](const io::StoreWaiting& seen) {
+    why = seen.why;
     return false;
   };
 

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operating several brokers on one store in PostgreSQL: what a broker that waits tells, who is told who owns the store, and
+that it changes hands when an operator says so. test_cluster.py has what nobody asked for."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import unittest
+
+import harness
+import kill_broker
+import test_cluster
+from proxy import Proxy
+from test_cluster import LEASE, ClusterCase
+
+# A candidate looks twice a second; the rest is the start of a broker on a busy machine.
+SOON = 2.0
+
+
+def setUpModule():
+    test_cluster.setUpModule()
+
+
+def database():
+    return test_cluster.DATABASE
+
+
+class Seat:
+    """Where one member listens: a machine of its own, as it were."""
+
+    def __init__(self):
+        self.endpoints = harness.fixed_endpoints()
+        self.http = harness.fixed_endpoints()["admin"].removeprefix("tcp://")
+
+    def ask(self, path, method="GET", **headers):
+        """Status and text; None while nothing listens."""
+        connection = http.client.HTTPConnection(self.http, timeout=harness.PATIENCE)
+        try:
+            connection.request(method, path, None, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except ConnectionRefusedError:
+            return None
+        finally:
+            connection.close()
+
+    def lines(self):
+        """What /readyz says, by name."""
+        status, text = self.ask("/readyz")
+        return {"status": status, **dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)}
+
+
+class OperatingCase(ClusterCase):
+    def setUp(self):
+        super().setUp()
+        self.seats = {name: Seat() for name in "ab"}
+
+    def sit(self, instance, **how):
+        """A member in its own seat."""
+        seat = self.seats[instance]
+        return self.member(instance, endpoints=seat.endpoints, arguments=("--http", seat.http, *how.pop("arguments", ())), **how)
+
+    def sit_as_owner(self, instance, **how):
+        member = self.sit(instance, **how)
+        self.serves(member)
+        return member
+
+    def sit_as_candidate(self, instance, **how):
+        member = self.sit(instance, **how)
+        self.room.pump(member.waits, f"that {instance} waits")
+        return member
+
+    def lanemq(self, *words, admin=None, brokers=None, **environment):
+        brokers = brokers or ",".join(seat.endpoints["clients"] for seat in self.seats.values())
+        return subprocess.run([harness.program("lanemq"), "--broker", brokers, *(("--admin", admin) if admin else ()),
+                               "--connect-timeout", "1s", *words], capture_output=True, text=True,
+                              timeout=harness.PATIENCE * 3, env={**os.environ, **environment})
+
+    def status(self, *words, seats="ab"):
+        """Exit code, and the document of `cluster status`; members by where they were asked."""
+        http = ",".join("http://" + self.seats[seat].http for seat in seats)
+        done = self.lanemq("cluster", "status", "--http", http, "--json", *words)
+        document = json.loads(done.stdout)
+        return done.returncode, document, {member["at"]: member for member in document["members"]}
+
+
+class Health(OperatingCase):
+    def test_a_candidate_answers_probes_and_refuses_all_else(self):
+        owner = self.sit_as_owner("a")
+        waiting, seat = self.sit_as_candidate("b"), self.seats["b"]
+
+        self.assertEqual(seat.ask("/healthz"), (200, "ok\n"))
+        said = harness.wait_until(lambda: (lines := seat.lines()).get("epoch") and lines, "that it has looked")
+        self.assertEqual({name: said[name] for name in ("status", "role", "instance", "owner", "epoch")},
+                         {"status": 503, "role": "candidate", "instance": "b", "owner": "a", "epoch": "1"})
+        self.assertIn('"a" owns the store', said["waits"])
+        self.assertLess(int(said["since_commit_ms"]), 1000 * LEASE)
+        for method, path in (("GET", "/metrics"), ("GET", "/v1/stats"), ("POST", "/v1/handover"), ("GET", "/"),
+                             ("GET", "/v1/events"), ("POST", "/v1/cancel")):
+            with self.subTest(path):
+                status, text = seat.ask(path, method)
+                error = json.loads(text)["error"]
+                self.assertEqual((status, error["code"]), (503, "not_owner"))
+                self.assertIn("owns the store", error["message"])
+
+        mine = harness.wait_until(lambda: (lines := self.seats["a"].lines())["status"] == 200 and lines, "readiness")
+        self.assertEqual((mine["role"], mine["instance"], mine["epoch"]), ("owner", "a", "1"))
+        self.assertLess(int(mine["since_commit_ms"]), 1000 * LEASE)
+        store = self.room.stats()["store"]
+        self.assertEqual((store["role"], store["instance"], store["epoch"]), ("owner", "a", 1))
+        self.assertGreaterEqual(store["since_commit_ms"], 0)
+
+        owner.kill()
+        self.serves(waiting, test_cluster.TAKEOVER)
+        now = harness.wait_until(lambda: (lines := seat.lines())["status"] == 200 and lines, "readiness of the next owner")
+        self.assertEqual((now["role"], now["instance"], now["epoch"]), ("owner", "b", "2"))
+        self.assertEqual(seat.ask("/v1/stats")[0], 200)
+
+    def test_a_candidate_says_that_it_does_not_reach_its_database(self):
+        waiting = self.sit_as_candidate("b", conninfo="host=/nowhere dbname=lanemq")
+
+        said = harness.wait_until(lambda: "/nowhere" in (lines := self.seats["b"].lines())["waits"] and lines, "the look")
+
+        self.assertEqual((said["status"], said["role"]), (503, "candidate"))
+        self.assertNotIn("owner", said)
+        self.assertNotIn("epoch", said)
+        lines = [line for line in waiting.stderr().splitlines() if "store.waits" in line]
+        self.assertTrue(lines and all(" warning " in line for line in lines), waiting.stderr())
+        self.room.keep_alive(1.5)
+        self.assertEqual(waiting.stderr().count("store.waits"), len(lines), "it is told once, and rarely again")
+
+    def test_an_address_that_is_taken_is_refused_at_once(self):
+        self.sit_as_owner("a")
+        with socket.create_server(("127.0.0.1", int(self.seats["b"].http.rsplit(":", 1)[1]))):
+            other = self.sit("b")
+            self.assertEqual(self.ends_early(other), 3)
+        self.assertIn("cannot bind http", other.stderr())
+
+    def ends_early(self, member):
+        self.room.pump(member.has_ended, "its end")
+        return member.process.returncode
+
+    def test_a_candidate_hears_signals(self):
+        self.sit_as_owner("a")
+        config = self.config + ".b"
+        with open(self.config) as file, open(config, "w") as copy:
+            copy.write(text := file.read())
+        waiting = self.sit_as_candidate("b", config=config)
+        with open(config, "w") as file:
+            file.write('log_level = "debug"\n' + text)
+        waiting.signal(signal.SIGHUP)
+        self.room.pump(lambda: "config.reloaded" in waiting.stderr(), "the reload")
+        with open(config, "w") as file:
+            file.write("no = toml = at all\n")
+        waiting.signal(signal.SIGHUP)
+        self.room.pump(lambda: "config.reload_failed" in waiting.stderr(), "that it is refused")
+        self.assertEqual((waiting.process.poll(), self.seats["b"].lines()["role"]), (None, "candidate"))
+
+        waiting.signal(signal.SIGTERM)
+
+        self.assertEqual(self.ends(waiting, 1.0), 0)
+        self.assertEqual(self.seats["b"].ask("/healthz"), None)
+        self.assertEqual(self.row()[::2], (1, "a"))
+
+
+if __name__ == "__main__":
+    unittest.main()
