@@ -266,7 +266,8 @@ settings::ProgramText program() {
                  "exit."}},
       // Those of lanemq, and of examples.
       .foreign = {"LANEMQ_BROKER", "LANEMQ_BROKER_KEY", "LANEMQ_CLIENT", "LANEMQ_CLIENT_KEY", "LANEMQ_ADMIN",
-                  "LANEMQ_CONNECT_TIMEOUT", "LANEMQ_CONNECT_TIMEOUT_MS", "LANEMQ_PUBLIC_KEY"}};
+                  "LANEMQ_CLUSTER_HTTP", "LANEMQ_CONNECT_TIMEOUT", "LANEMQ_CONNECT_TIMEOUT_MS",
+                  "LANEMQ_PUBLIC_KEY"}};
 }
 
 settings::OptionReader::ReadFileNode reader_of(Config& config) {

@@ -47,6 +47,7 @@ void add_job_queries(CommandLine& line);  ///< status, cancel, fetch
 void add_explain(CommandLine& line);
 void add_watch(CommandLine& line);
 void add_limits(CommandLine& line);
+void add_cluster(CommandLine& line);            ///< before the operators' commands, of which it has one
 void add_operator_commands(CommandLine& line);  ///< one for each of the operators' verbs
 void add_check(CommandLine& line);
 void add_top(CommandLine& line);

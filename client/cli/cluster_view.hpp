@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/cli/check/finding.hpp"
+
+namespace lanemq::cli {
+
+/// A broker of several that share a store, as it was seen at one of its endpoints. Texts are safe for a
+/// terminal.
+struct Member {
+  std::string at;          ///< the endpoint, or the address of its HTTP
+  std::string role;        ///< `owner`, `candidate`; empty: it did not say
+  std::string instance;    ///< its name; empty: it did not say
+  std::string owner;       ///< who owns the store, as a candidate has seen; empty: nobody knows
+  std::int64_t epoch = 0;  ///< of the store; 0: it did not say
+  std::optional<std::int64_t> since_commit_ms;  ///< of the owner
+  std::string says;                             ///< how it is, or why it did not answer
+  bool answers = true;
+};
+
+// What was asked, as members. Pure.
+
+/// `stats`: the broker's document, as the owner answers it at the clients' endpoint.
+Member member_of_stats(const std::string& endpoint, const std::string& stats);
+/// `looked`: what came of `/readyz`, which owner and candidates serve over HTTP.
+Member member_of_http(const GatewayFacts& looked);
+Member silent_member(const std::string& endpoint, const std::string& why);
+
+/// What all of them say together.
+struct ClusterVerdict {
+  bool good = false;      ///< exactly one broker owns the store
+  bool answered = false;  ///< at least one
+  std::string says;       ///< a sentence
+};
+ClusterVerdict judge_cluster(const std::vector<Member>& members);
+
+/// A line for each member, and the verdict.
+std::string cluster_text(const std::vector<Member>& members, bool colour);
+/// The same as one line of JSON.
+std::string cluster_json(const std::vector<Member>& members);
+
+}  // namespace lanemq::cli
