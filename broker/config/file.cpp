@@ -249,7 +249,7 @@ settings::ProgramText program() {
       .config_sentence = "Read options, lanes, budgets and clients from this file.",
       .footer =
           "Exit codes: 0 done, 2 usage or configuration, 3 cannot bind, 4 the store cannot be used,\n"
-          "74 the store has failed, 75 another broker has taken it over.\n"
+          "74 the store has failed, 75 another broker has taken it over, or is to.\n"
           "SIGHUP reads the configuration again: lanes' bounds and guards, limits and keys of budgets, "
           "clients.\n"
           "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.",

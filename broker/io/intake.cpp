@@ -235,7 +235,8 @@ void Intake::take_put(core::TimePoint now) {
 /// Whether a query changes what no notice of the core tells of.
 bool Intake::changes_unnoticed(const AdminInfo& info, const wire::AdminQuery& query) {
   if (query.dry_run) return false;
-  return info.verb == AdminVerb::reload || (info.verb == AdminVerb::plugin && !query.value.empty());
+  return info.verb == AdminVerb::reload || info.verb == AdminVerb::handover ||
+         (info.verb == AdminVerb::plugin && !query.value.empty());
 }
 
 /// The core knows neither files nor disks: the verbs about these are the loop's.
@@ -258,6 +259,8 @@ void Intake::take_admin_query(const core::Origin& from, const wire::AdminQuery& 
     desks_.reloads.asked(from, query, asked.who, now);
   else if (is_for_loop && info->verb == AdminVerb::plugin)
     desks_.plugins.asked(from, query, asked.who, outbox);
+  else if (is_for_loop && info->verb == AdminVerb::handover)
+    desks_.ownership.asked(from, query, asked.who);
   else if (is_for_loop && info->verb == AdminVerb::config)
     desks_.config.asked(from, query);
   else if (is_for_loop && info->verb == AdminVerb::changes)

@@ -13,6 +13,7 @@
 #include "broker/io/config_desk.hpp"
 #include "broker/io/held_submits.hpp"
 #include "broker/io/operator_log.hpp"
+#include "broker/io/ownership_desk.hpp"
 #include "broker/io/plugins/plugin_desk.hpp"
 #include "broker/io/reload_desk.hpp"
 #include "broker/io/sockets.hpp"
@@ -28,6 +29,7 @@ struct LoopDesks {
   ReloadDesk& reloads;
   PluginDesk& plugins;
   ConfigDesk& config;
+  OwnershipDesk& ownership;
 };
 
 /// Reads a bounded number of messages a turn and tells the core what they say. Answers what is no message, or

@@ -29,6 +29,8 @@ constexpr auto kStandstill = std::chrono::milliseconds(500);
 constexpr auto kCatchUpMin = std::chrono::milliseconds(50);
 constexpr auto kCatchUpMax = std::chrono::milliseconds(1000);
 constexpr auto kCatchUpPause = std::chrono::milliseconds(5);
+/// From a handover that was asked for to the end: the answer leaves meanwhile, by HTTP's thread as well.
+constexpr auto kAnswerLeaves = std::chrono::milliseconds(100);
 /// How long the last answers may take to leave.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
 
@@ -58,8 +60,10 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       reloads_(broker_, keys_, service_watch_, std::move(configuration.reload)),
       plugins_(options_.plugins),
       config_desk_(broker_, std::move(configuration.show)),
-      intake_(broker_, sockets_, *store_, store_watch_, {backups_, reloads_, plugins_, config_desk_}, stats_,
-              std::move(configuration.edit), core::TimePoint(kTimeAtStart)),
+      ownership_(broker_, store_watch_, stats_),
+      intake_(broker_, sockets_, *store_, store_watch_,
+              {backups_, reloads_, plugins_, config_desk_, ownership_}, stats_, std::move(configuration.edit),
+              core::TimePoint(kTimeAtStart)),
       signals_(signals),
       started_(Clock::now()) {
   if (!options_.otlp.empty()) spans_ = std::make_unique<WaitSpans>(options_.otlp, started_ - kTimeAtStart);
@@ -111,6 +115,7 @@ int Server::run() {
   now_ = now();
   while (true) {
     const bool busy = turn();
+    if (ownership_.hands_over() && !stop_at_) begin_handover();
     if (over(now_)) break;
     if (!busy || Clock::now() - polled_ > kSignalsAtLeastEvery) wait();
   }
@@ -301,20 +306,39 @@ void Server::take_signals(core::TimePoint now) {
       continue;
     }
     const core::Duration timeout = broker_.options().drain_timeout;
-    stop_at_ = now + timeout;
-    stats_.draining = true;
-    broker_.handle(core::DrainAsked{}, now);
-    service_watch_.stopping(timeout);
+    begin_end(timeout);
     log::event(
         log::Level::info, "broker.draining",
         {{"running", broker_.running()}, {"drain_timeout_ms", static_cast<long long>(core::to_ms(timeout))}});
   }
 }
 
+/// No work is taken or handed over any more.
+void Server::begin_end(core::Duration within) {
+  stop_at_ = now_ + within;
+  stats_.draining = true;
+  broker_.handle(core::DrainAsked{}, now_);
+  service_watch_.stopping(within);
+}
+
+/// Whoever goes on adopts what workers hold, so nothing that runs is waited for.
+void Server::begin_handover() {
+  begin_end(kAnswerLeaves);
+  store_->hand_over_at_end([epoch = store_->ownership()->epoch](std::string_view successor) {
+    if (!successor.empty())
+      return log::event(log::Level::info, "store.handed_over", {{"to", successor}, {"epoch", epoch + 1}});
+    log::event(
+        log::Level::warning, "store.not_taken",
+        {{"ms", static_cast<long long>(Store::kSuccessorMax.count())},
+         {"do", "no other broker waits for the store: whoever starts next goes on, this one as well"}});
+  });
+}
+
 bool Server::over(core::TimePoint now) {
   if (!stop_at_ && !stop_now_) return false;
   if (exit_code_ == kExitStoreFailed || exit_code_ == kExitDeposed) return true;
-  if (!broker_.drained() && !stop_now_ && now < *stop_at_) return false;
+  const bool drained = !ownership_.hands_over() && broker_.drained();
+  if (!drained && !stop_now_ && now < *stop_at_) return false;
   const std::size_t given_up = broker_.running();
   broker_.give_up_running(now);
   broker_.end_notes();
@@ -325,6 +349,7 @@ bool Server::over(core::TimePoint now) {
     commits_.send();
   while (commits_.has_committed());
   log::event(log::Level::info, "broker.stopped", {{"given_up", given_up}});
+  if (ownership_.hands_over() && exit_code_ == 0) exit_code_ = kExitDeposed;
   return true;
 }
 

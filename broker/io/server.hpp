@@ -16,6 +16,7 @@
 #include "broker/io/intake.hpp"
 #include "broker/io/key_desk.hpp"
 #include "broker/io/options.hpp"
+#include "broker/io/ownership_desk.hpp"
 #include "broker/io/post.hpp"
 #include "broker/io/reload_desk.hpp"
 #include "broker/io/service_watch.hpp"
@@ -29,7 +30,8 @@ namespace lanemq::io {
 
 /// Server::run() returns this when the store has failed (sysexits(3), EX_IOERR).
 inline constexpr int kExitStoreFailed = 74;
-/// Its exit code after another broker has taken the store over.
+/// Its exit code after another broker has taken the store over, or is to take it (sysexits(3), EX_TEMPFAIL):
+/// started again, this one waits.
 inline constexpr int kExitDeposed = 75;
 
 /// The store's content cannot be restored.
@@ -81,6 +83,8 @@ class Server {
   void make_spans();
   bool catches_up(std::size_t read);
   void take_signals(core::TimePoint now);
+  void begin_end(core::Duration within);
+  void begin_handover();
   bool over(core::TimePoint now);
 
   ServerOptions options_;
@@ -98,6 +102,7 @@ class Server {
   ReloadDesk reloads_;
   PluginDesk plugins_;
   ConfigDesk config_desk_;
+  OwnershipDesk ownership_;
   Intake intake_;
   std::unique_ptr<WaitSpans> spans_;  ///< null: none are made
   int signals_;

@@ -146,6 +146,14 @@ class Store {
   /// How the backup ended, once; none: it still runs, or there was none.
   virtual std::optional<Result<void>> take_backup() = 0;
 
+  /// The store is given back at its end so that another process goes on. The destructor then waits for who
+  /// does, kSuccessorMax at most, and calls `told` with that one's instance; empty: nobody has come. Without
+  /// it a process that is started again at once could take the store back. Requires: ownership().
+  virtual void hand_over_at_end(std::function<void(std::string_view successor)> told) {
+    static_cast<void>(told);
+  }
+  static constexpr std::chrono::milliseconds kSuccessorMax{2000};
+
   /// For the end: waits until everything submitted is committed, or the store is not good.
   virtual void flush() = 0;
 };

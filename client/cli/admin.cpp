@@ -182,6 +182,7 @@ const std::vector<CommandRow>& command_rows() {
         {"value", &AdminRequest::value, "on|off", "Switch it"}}},
       {AdminVerb::move, nullptr, nullptr, nullptr, {{"lane", &AdminRequest::lane, "LANE", "The lane"}}},
       {AdminVerb::budgets, nullptr, "limits", nullptr},
+      {AdminVerb::handover, "cluster", nullptr, nullptr},
   };
   return kRows;
 }

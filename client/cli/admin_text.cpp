@@ -275,6 +275,15 @@ std::string reload_text(const Table& table, const Document& answer, bool colour)
   return text;
 }
 
+std::string handover_text(const Document& answer) {
+  const std::string owner =
+      text_of(answer, "instance") + " (epoch " + std::to_string(number_of(answer, "epoch")) + ")";
+  return holds(answer, "dry_run") ? "would be: " + owner + " gives its store back and ends\n"
+                                  : owner +
+                                        " gives its store back and ends; a broker that waits for it goes on "
+                                        "within half a second\n";
+}
+
 /// A sentence about a change.
 std::string change_text(std::string_view verb, const Document& change) {
   const std::string thing = text_of(change, "what") + " " + text_of(change, "name");
@@ -374,6 +383,7 @@ std::optional<std::string> admin_text(std::string_view verb, std::string_view js
     return list.is_array() ? std::optional(list_text(table, list, colour)) : std::nullopt;
   }
   if (verb == "job") return job_text(document, colour);
+  if (verb == "handover") return handover_text(document);
   if (verb == "backup") return "the store is copied to " + text_of(document, "path") + "\n";
   return verb == "redrive" || verb == "purge" ? dead_text(document) : change_text(verb, document);
 }

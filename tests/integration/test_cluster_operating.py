@@ -166,5 +166,108 @@ class Health(OperatingCase):
         self.assertEqual(self.row()[::2], (1, "a"))
 
 
+class Status(OperatingCase):
+    def test_it_says_who_owns_the_store_and_who_waits(self):
+        first, second = self.sit_as_owner("a"), self.sit_as_candidate("b")
+        harness.wait_until(lambda: self.seats["a"].lines()["status"] == 200, "readiness")
+        clients = {name: seat.endpoints["clients"] for name, seat in self.seats.items()}
+        code, document, members = self.status()
+        self.assertEqual((code, document["good"]), (0, True))
+        self.assertIn('"a" (epoch 1) owns the store', document["says"])
+        owner, silent = members[clients["a"]], members[clients["b"]]
+        self.assertEqual((owner["role"], owner["instance"], owner["epoch"]), ("owner", "a", 1))
+        self.assertLess(owner["since_commit_ms"], 1000 * LEASE)
+        self.assertFalse(silent["answers"])
+        waits = members["http://" + self.seats["b"].http]
+        self.assertEqual((waits["role"], waits["instance"], waits["owner"], waits["epoch"]), ("candidate", "b", "a", 1))
+        text = self.lanemq("cluster", "status", LANEMQ_CLUSTER_HTTP="http://" + self.seats["b"].http)
+        self.assertEqual(text.returncode, 0)
+        self.assertRegex(text.stdout, r"(?m)^http://\S+ +candidate +b +1 ")
+
+        second.signal(signal.SIGTERM)
+        self.assertEqual(self.ends(second), 0)
+        first.signal(signal.SIGSTOP)  # it owns the store, and says nothing
+        self.addCleanup(first.signal, signal.SIGCONT)
+        other = self.sit_as_candidate("b")
+        harness.wait_until(lambda: self.seats["b"].lines().get("owner") == "a", "its look")
+        code, document, _ = self.status(seats="b")
+        self.assertEqual((code, document["good"]), (1, False))
+        self.assertIn('"a" (epoch 1) owned the store last', document["says"])
+        other.kill()
+        self.assertEqual(self.status(seats="b")[0], 3)
+
+    def test_a_store_that_is_not_shared_is_told(self):
+        broker = self.room.start(harness.Broker("--http", "127.0.0.1:0"))
+        done = self.lanemq("cluster", "status", "--http", broker.http, brokers=broker.clients)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("its store is memory, which no other broker shares", done.stdout)
+        for words in (("cluster", "handover"), ("cluster", "handover", "--dry-run")):
+            refused = self.lanemq(*words, admin=broker.admin)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("the store is memory, with which no other broker can go on", refused.stderr)
+        self.assertEqual(broker.process.poll(), None)
+
+
+class Handover(OperatingCase):
+    def test_a_candidate_goes_on_at_once_and_nothing_is_lost(self):
+        self.seats["b"].endpoints = self.seats["a"].endpoints  # of one machine, so that peers find the next owner
+        first, second = self.sit_as_owner("a"), self.sit_as_candidate("b")
+        self.load()
+        self.goes_on()
+        dry = self.lanemq("cluster", "handover", "--dry-run", admin=first.admin)
+        self.assertEqual((dry.returncode, dry.stdout), (0, "would be: a (epoch 1) gives its store back and ends\n"))
+
+        done = self.lanemq("cluster", "handover", admin=first.admin)
+
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("a (epoch 1) gives its store back and ends", done.stdout)
+        after = self.serves(second, SOON)
+        self.assertEqual(self.ends(first), 75, first.stderr())
+        self.book.ended("stops")
+        self.assertRegex(first.stderr(), r"admin\.handover epoch=1 by=.*\n(.*\n)*.*store\.handed_over to=b epoch=2")
+        self.goes_on()
+        self.finish()
+        self.assertEqual(self.row()[::2], (2, "b"))
+        print(f"served {after:.2f} s after the handover", flush=True)
+
+    def test_one_that_is_started_again_at_once_does_not_take_it_back(self):
+        first = self.sit_as_owner("a")
+        second = self.sit_as_candidate("b")
+        self.assertEqual(self.seats["a"].ask("/v1/handover", "POST", **{"content-type": "application/json"})[0], 200)
+        self.assertEqual(self.ends(first), 75)
+        again = self.sit("a")  # as a supervisor without a pause does
+        self.serves(second, SOON)
+        self.room.pump(again.waits, "that it waits")
+        self.assertIn('"b\\" owns the store (epoch 2)', again.stderr())
+        self.assertEqual(self.row()[::2], (2, "b"))
+
+    def test_without_a_candidate_the_store_is_free_and_whoever_starts_goes_on(self):
+        first = self.sit_as_owner("a")
+        self.assertEqual(self.lanemq("cluster", "handover", admin=first.admin).returncode, 0)
+        self.assertEqual(self.ends(first), 75)
+        self.assertIn("store.not_taken", first.stderr())
+        self.assertEqual(self.row()[2], "")
+        self.serves(self.sit("a"), SOON)
+
+    def test_it_is_refused_while_what_waits_could_not_be_committed(self):
+        way = Proxy(f"tcp://127.0.0.1:{database().port}")
+        self.addCleanup(way.close)
+        port = way.endpoint.rsplit(":", 1)[1]
+        owner = self.sit_as_owner("a", conninfo=f"host=127.0.0.1 port={port} user=lanemq dbname=postgres")
+        client = self.room.client()
+        held = database().hold(f'LOCK TABLE "{self.schema}".job IN SHARE MODE')
+        self.addCleanup(held.end)
+        client.submit(id="waits", body=b"x", reply="accepted")
+        self.room.pump(lambda: "store.stands_still" in owner.stderr(), "that the store stands still")
+
+        refused = self.lanemq("cluster", "handover", admin=owner.admin)
+
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("the store is stalled", refused.stderr)
+        held.end()
+        self.assertTrue(client.get("accepted").fields["durable"])
+        self.assertEqual((self.row()[::2], owner.process.poll()), ((1, "a"), None))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -97,6 +97,7 @@ void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
     case AdminVerb::changes:
     case AdminVerb::reload:
     case AdminVerb::plugin:
+    case AdminVerb::handover:
       // The loop, which knows the store, the configuration and the plugins, answers these itself.
       return answers_.refuse(
           event.from, event.fields->ref, {},

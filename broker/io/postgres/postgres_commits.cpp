@@ -308,11 +308,22 @@ void PostgresCommits::end_within(std::chrono::milliseconds time) {
   end_by_ = time == 0ms ? 0 : (Clock::now() + time).time_since_epoch().count();
 }
 
-void PostgresCommits::give_back() {
-  if (exchange_.over() || (!connection_.is_open() && !connect())) return;
+bool PostgresCommits::give_back() {
+  if (exchange_.over() || (!connection_.is_open() && !connect())) return false;
   // An error leaves the row as it is: a candidate then waits for the lease.
   static_cast<void>(connection_.end_pipeline());
-  static_cast<void>(io::give_back(connection_, fence_.epoch(), Clock::now() + 1s));
+  return io::give_back(connection_, fence_.epoch(), Clock::now() + 1s).has_value();
+}
+
+std::string PostgresCommits::successor(std::chrono::milliseconds patience) {
+  const auto end = Clock::now() + patience;
+  while (true) {
+    const auto row = read_owner(connection_, end);
+    if (!row) return {};
+    if (row->epoch != fence_.epoch()) return row->instance;
+    if (Clock::now() + kRetryPause >= end) return {};
+    std::this_thread::sleep_for(kRetryPause);
+  }
 }
 
 }  // namespace lanemq::io

@@ -26,7 +26,7 @@ namespace lanemq::io {
 /// one cannot see. CommitFence decides what is sent again and what may be told: nothing is done twice, and
 /// nothing is told that is not in.
 ///
-/// run() and give_back() belong to one thread; all else to any.
+/// run(), give_back() and successor() belong to one thread; all else to any.
 class PostgresCommits {
  public:
   /// The first three outlive it. `owned`: as this process has made it just now.
@@ -38,8 +38,11 @@ class PostgresCommits {
   void run();
   /// Gives up a database that does not answer for so long; zero: never.
   void end_within(std::chrono::milliseconds time);
-  /// Lets candidates know that they need not wait for the lease. Requires: run() has returned.
-  void give_back();
+  /// Lets candidates know that they need not wait for the lease. False: it could not. Requires: run() has
+  /// returned.
+  bool give_back();
+  /// Waits for who takes the store. Empty: nobody has. Requires: give_back().
+  std::string successor(std::chrono::milliseconds patience);
 
   /// As Store::away().
   bool away() const;

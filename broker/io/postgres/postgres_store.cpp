@@ -86,7 +86,8 @@ PostgresStore::~PostgresStore() {
   if (committer_.joinable()) committer_.join();
   if (reader_.joinable()) reader_.join();
   if (putter_.joinable()) putter_.join();
-  commits_.give_back();
+  const bool given = commits_.give_back();
+  if (handed_over_ && given) handed_over_(commits_.successor(kSuccessorMax));
 }
 
 std::optional<std::int64_t> PostgresStore::unix_us() {

@@ -67,6 +67,9 @@ class PostgresStore final : public Store {
   void clear_signal() override { exchange_.clear_signal(); }
   Result<void> begin_backup(const std::string& path) override;
   std::optional<Result<void>> take_backup() override { return std::nullopt; }
+  void hand_over_at_end(std::function<void(std::string_view successor)> told) override {
+    handed_over_ = std::move(told);
+  }
   void flush() override;
 
  private:
@@ -82,6 +85,7 @@ class PostgresStore final : public Store {
   PostgresCommits commits_;
   PostgresReads reads_;
   std::thread committer_, reader_, putter_;
+  std::function<void(std::string_view successor)> handed_over_;  ///< empty: this is no handover
 };
 
 }  // namespace lanemq::io

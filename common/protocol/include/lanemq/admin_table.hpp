@@ -40,7 +40,8 @@ namespace lanemq {
   X(lane, "name setting value", "dry_run", "change a setting of a lane")                               \
   X(backup, "path", "", "copy the store to a new file on the broker's machine, while it goes on")      \
   X(reload, "", "dry_run", "read the configuration again, and say what that changes")                  \
-  X(plugin, "", "name value dry_run", "list the broker's plugins, or switch one on or off")
+  X(plugin, "", "name value dry_run", "list the broker's plugins, or switch one on or off")            \
+  X(handover, "", "dry_run", "end, so that a broker that waits for the same store goes on")
 
 enum class AdminVerb : unsigned char {
 #define LANEMQ_ADMIN_ENUMERATOR(verb, needs, takes, meaning) verb,
