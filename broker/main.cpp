@@ -15,6 +15,7 @@
 #include <zmq.hpp>
 
 #include <lanemq/admin_table.hpp>
+#include <lanemq/text.hpp>
 
 #include "broker/config.hpp"
 #include "broker/config/key_files.hpp"
@@ -25,6 +26,7 @@
 #include "broker/io/server.hpp"
 #include "broker/io/store_check.hpp"
 #include "broker/io/store_copy.hpp"
+#include "broker/io/store_fence.hpp"
 #include "broker/io/store_place.hpp"
 #include "broker/io/store_wait.hpp"
 #include "common/http/server/caller_key.hpp"
@@ -256,6 +258,15 @@ void check_store(const Config& config) {
   std::cout << lanemq::io::to_text(*summary);
 }
 
+void fence_store(const Config& config) {
+  const auto fenced = lanemq::io::fence_store(store_options(config));
+  if (!fenced) refuse_store(fenced.error());
+  std::cout << fenced->store << ": epoch " << fenced->before
+            << (fenced->owner.empty() ? "" : " of \"" + lanemq::printable(fenced->owner) + '"') << " is "
+            << fenced->after
+            << " now; no owner from before can commit, and whoever waits or starts goes on\n";
+}
+
 void copy_store(const Config& config, const std::string& to) {
   const StoreOptions from = store_options(config);
   StoreOptions target = from;
@@ -264,6 +275,16 @@ void copy_store(const Config& config, const std::string& to) {
   if (!copied) refuse_store(copied.error());
   std::cout << "copied " << copied->jobs << " jobs, " << copied->results << " results and " << copied->notes
             << " notes\n";
+}
+
+/// Does what a flag asks for in place of serving; false: none does.
+bool do_instead(const Config& config, const lanemq::settings::Asked& asked) {
+  if (asked.flags.contains("--check-store")) return check_store(config), true;
+  if (asked.flags.contains("--fence")) return fence_store(config), true;
+  const auto copy = asked.flags.find("--copy-store");
+  if (copy == asked.flags.end()) return false;
+  copy_store(config, copy->second.front());
+  return true;
 }
 
 /// Reads the secrets of the keys of HTTP, and refuses an address that strangers reach as they please.
@@ -524,9 +545,7 @@ int main(int argc, char** argv) {
     std::cerr << asked.aside;
     if (asked.what == For::check) check_start(config);
     if (asked.what != For::run) return 0;
-    if (asked.flags.contains("--check-store")) return check_store(config), 0;
-    if (const auto copy = asked.flags.find("--copy-store"); copy != asked.flags.end())
-      return copy_store(config, copy->second.front()), 0;
+    if (do_instead(config, asked)) return 0;
     return serve(std::move(config), [&] {
       if (const auto why_not = lanemq::settings::why_not_read_again(asked.file)) throw ConfigError(*why_not);
       Config again;

@@ -263,7 +263,11 @@ settings::ProgramText program() {
                 {"--check-store", "", "Read the store from end to end, say what it holds, and exit."},
                 {"--copy-store", "STORE",
                  "Copy the store to this one, sqlite:PATH or postgres:CONNINFO, which must hold nothing, and "
-                 "exit."}},
+                 "exit."},
+                {"--fence", "",
+                 "Let no broker from before commit to the store in PostgreSQL any more, say what its epoch "
+                 "was and "
+                 "is, and exit: after a restore of the database, before a broker starts."}},
       // Those of lanemq, and of examples.
       .foreign = {"LANEMQ_BROKER", "LANEMQ_BROKER_KEY", "LANEMQ_CLIENT", "LANEMQ_CLIENT_KEY", "LANEMQ_ADMIN",
                   "LANEMQ_CLUSTER_HTTP", "LANEMQ_CONNECT_TIMEOUT", "LANEMQ_CONNECT_TIMEOUT_MS",

@@ -269,5 +269,44 @@ class Handover(OperatingCase):
         self.assertEqual((self.row()[::2], owner.process.poll()), ((1, "a"), None))
 
 
+class Fence(OperatingCase):
+    def fence(self, *arguments):
+        store = () if "--store" in arguments else ("--store", "postgres:" + database().conninfo())
+        return subprocess.run([harness.program("lanemq-broker"), "--fence", *store, "--set", f"store_schema={self.schema}", *arguments],
+                              capture_output=True, text=True, timeout=harness.PATIENCE)
+
+    def test_owners_from_before_a_restore_are_kept_out(self):
+        first = self.sit_as_owner("a")
+        client = self.room.client()
+        client.submit(id="kept", body=b"x", reply="accepted")
+        self.assertTrue(client.get("accepted").fields["durable"])
+        second = self.sit_as_candidate("b")
+
+        done = self.fence()
+
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r'^postgres:.*host=.* \(schema lanemq \d+\): epoch 1 of "a" is \d{10} now;')
+        self.assertEqual(self.ends(first, 2.0), 75)
+        self.serves(second, SOON)
+        self.assertGreater(self.row()[0], 1_700_000_000)
+        self.assertEqual(self.room.client().ask("status", {"id": "kept"}, expect="status").fields["state"], "queued")
+        second.signal(signal.SIGTERM)
+        self.assertEqual(self.ends(second), 0)
+        offline = self.fence()
+        self.assertEqual(offline.returncode, 0, offline.stderr)
+        self.assertRegex(offline.stdout, r": epoch \d{10} is \d{10} now;")
+
+    def test_what_cannot_be_fenced_is_told(self):
+        for arguments, code, part in (((), 2, "there is no store"), (("--store", "memory"), 2, "memory has no epoch"),
+                                      (("--store", "sqlite:/nowhere/x.db"), 2, "sqlite:/nowhere/x.db has no epoch"),
+                                      (("--store", "postgres:host=/nowhere"), 4, "cannot be reached"),
+                                      (("--store", "postgres:password=geheim"), 2, "it holds a password")):
+            with self.subTest(arguments):
+                done = self.fence(*arguments)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(part, done.stderr)
+                self.assertNotIn("geheim", done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -215,10 +215,12 @@ bool PostgresCommits::read_row() {
 bool PostgresCommits::take_row(const OwnerRow& row) {
   fence_.row_read(row);
   if (fence_.step() == CommitFence::Step::deposed) {
-    exchange_.set_condition(StoreCondition::deposed,
-                            "\"" + row.instance + "\" has taken the store " + place_.text + " over (epoch " +
-                                std::to_string(row.epoch) + " after " + std::to_string(fence_.epoch()) +
-                                "); started again, this broker waits for it");
+    const std::string who =
+        row.instance.empty() ? "an operator (--fence), or one that is gone," : "\"" + row.instance + "\"";
+    exchange_.set_condition(StoreCondition::deposed, who + " has taken the store " + place_.text +
+                                                         " over (epoch " + std::to_string(row.epoch) +
+                                                         " after " + std::to_string(fence_.epoch()) +
+                                                         "); started again, this broker waits for it");
     return false;
   }
   if (fence_.step() != CommitFence::Step::commits_lost) return true;

@@ -33,15 +33,6 @@ ALTER TABLE result ALTER COLUMN body SET STORAGE EXTERNAL, ALTER COLUMN record S
 ALTER TABLE result_body ALTER COLUMN bytes SET STORAGE EXTERNAL;
 )";
 
-Outcome<bool> has_tables(Connection& connection, const std::string& schema, Clock::time_point end) {
-  const auto found = connection.run(
-      "SELECT 1::bigint FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-      "WHERE n.nspname = $1 AND c.relname = 'owner'",
-      Values().text(schema), end);
-  if (!found) return tl::unexpected(found.error());
-  return found->rows() > 0;
-}
-
 /// A row that nobody owns. `at` is the transaction's time.
 std::string first_row() {
   return "INSERT INTO owner (format, readable_by, epoch, ticket, instance, at) VALUES (" +
@@ -63,8 +54,17 @@ Outcome<void> check_format(Connection& connection, Clock::time_point end) {
 
 }  // namespace
 
+Outcome<bool> has_schema(Connection& connection, const std::string& schema, Clock::time_point end) {
+  const auto found = connection.run(
+      "SELECT 1::bigint FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+      "WHERE n.nspname = $1 AND c.relname = 'owner'",
+      Values().text(schema), end);
+  if (!found) return tl::unexpected(found.error());
+  return found->rows() > 0;
+}
+
 Outcome<void> make_schema(Connection& connection, const std::string& schema, Clock::time_point end) {
-  const auto there = has_tables(connection, schema, end);
+  const auto there = has_schema(connection, schema, end);
   if (!there) return tl::unexpected(there.error());
   if (*there) return check_format(connection, end);
   // Another candidate may do the same at this moment: one of the two is refused, and finds what the other
@@ -74,7 +74,7 @@ Outcome<void> make_schema(Connection& connection, const std::string& schema, Clo
                                     end);
   if (made) return {};
   static_cast<void>(connection.run_script("ROLLBACK", end));
-  const auto by_another = has_tables(connection, schema, end);
+  const auto by_another = has_schema(connection, schema, end);
   if (!by_another || !*by_another) return made;
   return check_format(connection, end);
 }
@@ -96,6 +96,23 @@ Outcome<bool> take_ownership(Connection& connection, const OwnerRow& seen, const
       Values().integer(seen.epoch).integer(seen.ticket).text(instance), end);
   if (!taken) return tl::unexpected(taken.error());
   return taken->changed() == 1;
+}
+
+Outcome<RaisedEpoch> raise_epoch(Connection& connection, Clock::time_point end) {
+  if (auto readable = check_format(connection, end); !readable) return tl::unexpected(readable.error());
+  const auto raised = connection.run(
+      "WITH b AS (SELECT epoch, ticket, instance FROM owner FOR UPDATE) "
+      "UPDATE owner o SET epoch = greatest(b.epoch + 1, extract(epoch FROM clock_timestamp())::bigint), "
+      "ticket = 0, instance = '', at = clock_timestamp() FROM b "
+      "RETURNING b.epoch, b.ticket, b.instance, o.epoch",
+      end);
+  if (!raised) return tl::unexpected(raised.error());
+  if (raised->rows() != 1)
+    return tl::unexpected(Fault{.state = "XX001", .message = "its table `owner` does not have one row"});
+  return RaisedEpoch{.before = {.epoch = raised->integer(0, 0),
+                                .ticket = raised->integer(0, 1),
+                                .instance = std::string(raised->bytes(0, 2))},
+                     .epoch = raised->integer(0, 3)};
 }
 
 Outcome<void> give_back(Connection& connection, std::int64_t epoch, Clock::time_point end) {

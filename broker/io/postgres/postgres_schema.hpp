@@ -33,12 +33,27 @@ inline constexpr const char* kNewerFormat = "XX000";
 postgres::Outcome<void> make_schema(postgres::Connection& connection, const std::string& schema,
                                     postgres::Clock::time_point end);
 
+/// Whether there are such tables.
+postgres::Outcome<bool> has_schema(postgres::Connection& connection, const std::string& schema,
+                                   postgres::Clock::time_point end);
+
 /// Reads the row. Requires: the connection's search path is the schema.
 postgres::Outcome<OwnerRow> read_owner(postgres::Connection& connection, postgres::Clock::time_point end);
 
 /// Makes `instance` the owner, from exactly the row `seen`; false: the row has moved.
 postgres::Outcome<bool> take_ownership(postgres::Connection& connection, const OwnerRow& seen,
                                        const std::string& instance, postgres::Clock::time_point end);
+
+/// The epoch as it was, and as it is.
+struct RaisedEpoch {
+  OwnerRow before;
+  std::int64_t epoch = 0;
+};
+/// Raises the epoch beyond all that any owner can have, and leaves the store to whoever comes: to the seconds
+/// since 1970 by the server's clock, since a takeover takes longer than one, so that the epochs of owners
+/// from before a restore are all lower. A fault with the state of kNewerFormat: a newer version has written
+/// the tables.
+postgres::Outcome<RaisedEpoch> raise_epoch(postgres::Connection& connection, postgres::Clock::time_point end);
 
 /// Gives the store back, so that a candidate need not wait for the lease. Nothing if this owner was deposed.
 postgres::Outcome<void> give_back(postgres::Connection& connection, std::int64_t epoch,

@@ -17,6 +17,7 @@
 #include "broker/io/postgres/owner_row.hpp"
 #include "broker/io/store.hpp"
 #include "broker/io/store_check.hpp"
+#include "broker/io/store_fence.hpp"
 #include "common/postgres/connection.hpp"
 #include "tests/support/answer_thief.hpp"
 #include "tests/support/postgres_server.hpp"
@@ -105,6 +106,96 @@ TEST_F(PostgresStore, is_taken_by_a_candidate_once_its_owner_has_given_it_back) 
   EXPECT_GE(waits, 3);
   EXPECT_THAT(why, AllOf(HasSubstr("\"a\""), HasSubstr("epoch 1")));
   EXPECT_EQ(content_of(*store)->notes.at("n"), "of a");
+}
+
+TEST_F(PostgresStore, tells_who_owns_it_and_who_waits_what_that_one_sees) {
+  auto owner = open(options("a"));
+  io::StoreOptions wanted = options("b");
+  io::StoreWaiting seen;
+  wanted.waiting = [&](const io::StoreWaiting& waiting) {
+    seen = waiting;
+    return false;
+  };
+
+  const auto none = io::open_store(wanted);
+
+  ASSERT_TRUE(none.has_value());
+  EXPECT_TRUE(seen.reached);
+  EXPECT_EQ(seen.owner, "a");
+  EXPECT_EQ(seen.epoch, 1);
+  const auto ownership = owner->ownership();
+  ASSERT_TRUE(ownership.has_value());
+  EXPECT_EQ(ownership->instance, "a");
+  EXPECT_EQ(ownership->epoch, 1);
+  EXPECT_LT(ownership->since_commit, 5s);
+}
+
+TEST_F(PostgresStore, waits_at_its_end_for_who_goes_on_where_it_is_handed_over) {
+  auto owner = open(options("a"));
+  submit(*owner, Turn().put_note("n", "of a"));
+  std::string successor = "nobody";
+  owner->hand_over_at_end([&](std::string_view instance) { successor = instance; });
+  std::unique_ptr<io::Store> next;
+  std::thread candidate([&] {
+    io::StoreOptions wanted = options("b");
+    wanted.waiting = [](const io::StoreWaiting&) {
+      std::this_thread::sleep_for(20ms);
+      return true;
+    };
+    next = open(wanted);
+  });
+
+  owner.reset();
+  candidate.join();
+
+  EXPECT_EQ(successor, "b");
+  EXPECT_EQ(content_of(*next)->notes.at("n"), "of a");
+}
+
+TEST_F(PostgresStore, is_given_back_by_a_handover_that_nobody_waits_for) {
+  auto owner = open(options("a"));
+  std::string successor = "nobody";
+  owner->hand_over_at_end([&](std::string_view instance) { successor = instance; });
+
+  owner.reset();
+
+  EXPECT_EQ(successor, "");
+  EXPECT_EQ(number("SELECT count(*) FROM owner WHERE epoch = 1 AND instance = ''"), 1);
+}
+
+TEST_F(PostgresStore, is_fenced_against_all_owners_from_before) {
+  const auto owner = open(options("a"));
+  const std::int64_t now = number("SELECT extract(epoch FROM clock_timestamp())::bigint");
+
+  const auto fenced = io::fence_store(options("operator"));
+
+  ASSERT_TRUE(fenced.has_value()) << fenced.error().message;
+  EXPECT_EQ(fenced->owner, "a");
+  EXPECT_EQ(fenced->before, 1);
+  EXPECT_GE(fenced->after, now);
+  ASSERT_TRUE(wait_for(*owner, StoreCondition::deposed));
+  EXPECT_THAT(owner->trouble(), HasSubstr("--fence"));
+  const auto again = io::fence_store(options("operator"));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->before, fenced->after);
+  EXPECT_GT(again->after, fenced->after);
+  const auto next = open(options("b"));  // at once: nobody owns it
+  EXPECT_EQ(next->ownership()->epoch, again->after + 1);
+}
+
+TEST_F(PostgresStore, is_not_made_by_a_fence) {
+  const auto fenced = io::fence_store(options("operator"));
+
+  ASSERT_FALSE(fenced.has_value());
+  EXPECT_EQ(fenced.error().code, ErrorCode::bad_request);
+  EXPECT_THAT(fenced.error().message, HasSubstr("there is no store"));
+  for (const char* other : {"memory", "sqlite:/tmp/none.db"}) {
+    io::StoreOptions wanted = options("operator");
+    wanted.specification = other;
+    const auto refused = io::fence_store(wanted);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_THAT(refused.error().message, AllOf(HasSubstr(other), HasSubstr("has no epoch")));
+  }
 }
 
 TEST_F(PostgresStore, is_not_taken_while_its_owner_is_alive) {
