@@ -2,6 +2,7 @@
 // The configuration as a file.
 #include "broker/config/settings.hpp"
 #include "common/settings/option_reader.hpp"
+#include "common/settings/secret_shapes.hpp"
 
 namespace lanemq {
 namespace config {
@@ -52,6 +53,7 @@ std::string print_config(const Config& config) {
       "# LaneMQ broker. Every key is optional; durations and sizes carry their unit.\n# Of a table, what "
       "stands behind # is not set: its default, with 0 and \"\" for none.\n";
   Config shown = config;
+  shown.store = settings::without_passwords(config.store);  // a start refuses one that has any
   out += settings::print_options(bound(option_table(), shown));
   out += "\n# Lanes, highest first. Naming any lane replaces the whole set.\n";
   for (const LaneOptions& lane : config.core.lanes)

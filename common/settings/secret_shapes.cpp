@@ -101,4 +101,67 @@ std::string without_secrets(std::string_view message) {
   return text;
 }
 
+namespace {
+
+constexpr std::string_view kPassword = "password";
+
+/// The end of a word's value: behind its last quote, or at the space after it.
+std::size_t value_end(std::string_view text, std::size_t at) {
+  if (at >= text.size() || text[at] != '\'') return std::min(text.find_first_of(" \t\n", at), text.size());
+  for (++at; at < text.size() && text[at] != '\''; ++at)
+    if (text[at] == '\\') ++at;
+  return std::min(at + 1, text.size());
+}
+
+/// Of `password = value`, which also ends `sslpassword`.
+std::string words_without_passwords(std::string_view text) {
+  std::string shown;
+  std::size_t at = 0;
+  while (true) {
+    const std::size_t found = text.find(kPassword, at);
+    std::size_t value =
+        found == std::string_view::npos ? found : text.find_first_not_of(" \t\n", found + kPassword.size());
+    if (value == std::string_view::npos) return shown.append(text.substr(at));
+    if (text[value] != '=') {
+      shown.append(text.substr(at, value - at));
+      at = value;
+      continue;
+    }
+    value = std::min(text.find_first_not_of(" \t\n", value + 1), text.size());
+    shown.append(text.substr(at, value - at)).append(kInstead);
+    at = value_end(text, value);
+  }
+}
+
+/// A password may stand behind the user, and in the query: there any value goes whose name is not plain.
+std::string uri_without_passwords(std::string_view text, std::size_t authority) {
+  std::string shown(text.substr(0, authority));
+  const std::string_view userinfo = text.substr(authority, userinfo_at(text.substr(authority)));
+  shown.append(userinfo.substr(0, userinfo.find(':')));
+  if (userinfo.find(':') != std::string_view::npos) shown.append(":").append(kInstead);
+  std::string_view rest = text.substr(authority + userinfo.size());
+  const std::size_t query = std::min(rest.find('?'), rest.size());
+  shown.append(rest.substr(0, query));
+  rest.remove_prefix(query);
+  while (!rest.empty()) {
+    const std::string_view pair = rest.substr(0, rest.find('&', 1));
+    const std::string_view name = pair.substr(0, pair.find('='));
+    const bool plain =
+        name.find(kPassword) == std::string_view::npos && name.find('%') == std::string_view::npos;
+    shown.append(plain ? pair : name);
+    if (!plain && name.size() < pair.size()) shown.append("=").append(kInstead);
+    rest.remove_prefix(pair.size());
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::string without_passwords(std::string_view connection) {
+  constexpr std::string_view kScheme = "://";
+  const std::size_t scheme = connection.find(kScheme);
+  return scheme == std::string_view::npos ? words_without_passwords(connection)
+                                          : uri_without_passwords(connection, scheme + kScheme.size());
+}
+
 }  // namespace lanemq::settings

@@ -12,4 +12,8 @@ namespace lanemq::settings {
 /// URL's host nothing does. A password that looks like a word is not recognized.
 std::string without_secrets(std::string_view message);
 
+/// A database's connection string without the passwords in it, as words (`password=... host=a`, in quotes or
+/// not) or as a URI: what stands there instead is `...`. What is no connection string stays as it is.
+std::string without_passwords(std::string_view connection);
+
 }  // namespace lanemq::settings

@@ -432,6 +432,15 @@ class Names(ClusterCase):
                     self.assertIn(part, said)
                     self.assertNotIn("geheim", said)
 
+    def test_a_password_is_not_printed_with_the_configuration(self):
+        for store, shown in (("postgres:dbname=x password='sehr geheim' user=y", "postgres:dbname=x password=... user=y"),
+                             ("postgres://y:geheim@127.0.0.1/x?sslpassword=geheim", "postgres://y:...@127.0.0.1/x?sslpassword=...")):
+            done = subprocess.run([harness.program("lanemq-broker"), "--print-config", "--store", store], capture_output=True,
+                                  text=True, timeout=harness.PATIENCE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f'store = "{shown}"', done.stdout)
+            self.assertNotIn("geheim", done.stdout + done.stderr)
+
     def test_variables_of_libpq_do_not_count(self):
         user = self.member("a", conninfo=DATABASE.conninfo() + " sslmode=disable", PGOPTIONS="-c no.such=1 -x", PGSSLMODE="rubbish",
                            PGSERVICE="nobody")

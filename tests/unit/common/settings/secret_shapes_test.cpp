@@ -28,6 +28,27 @@ TEST(SecretShapes, of_a_url_user_and_password_go) {
   EXPECT_EQ(without_secrets("https://host/x@y tcp://127.0.0.1:1"), "https://host/x@y tcp://127.0.0.1:1");
 }
 
+TEST(SecretShapes, of_a_connection_string_passwords_go) {
+  for (const auto& [said, shown] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"postgres:host=a password=geheim user=x", "postgres:host=a password=... user=x"},
+           {"postgres:password = 'ge heim' host=a", "postgres:password = ... host=a"},
+           {"postgres:password='ge\\'heim' sslpassword=geheim", "postgres:password=... sslpassword=..."},
+           {"postgres:password='geheim", "postgres:password=..."},
+           {"postgres:password=", "postgres:password=..."},
+           {"postgres:host=password", "postgres:host=password"},
+           {"postgres://x:geheim@a:5432/y", "postgres://x:...@a:5432/y"},
+           {"postgres://x:ge:h@im@a/y", "postgres://x:...@a/y"},
+           {"postgres://x@a/y?sslmode=disable&password=geheim&port=1",
+            "postgres://x@a/y?sslmode=disable&password=...&port=1"},
+           {"postgres://a/y?pass%77ord=geheim", "postgres://a/y?pass%77ord=..."},
+           {"postgres:host=a,b dbname=lanemq passfile=/etc/lanemq/pgpass",
+            "postgres:host=a,b dbname=lanemq passfile=/etc/lanemq/pgpass"},
+           {"sqlite:/var/lib/lanemq/lanemq.db", "sqlite:/var/lib/lanemq/lanemq.db"},
+           {"memory", "memory"},
+           {"", ""}})
+    EXPECT_EQ(without_passwords(said), shown);
+}
+
 TEST(SecretShapes, what_names_the_thing_remains) {
   for (const std::string text :
        {"", "lane \"bulk-processing-2026\" is not known",
