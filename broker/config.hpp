@@ -22,6 +22,7 @@ struct Config {
   std::string store;  ///< empty: io::default_store()
   std::size_t store_reserve = io::StoreOptions{}.reserve_bytes;
   std::string store_schema = io::StoreOptions{}.schema;
+  io::Replication store_replication = io::StoreOptions{}.replication;
   core::Duration store_lease = io::StoreOptions{}.lease;
   std::string instance;  ///< empty: the machine's name
   log::Level log_level = log::Level::info;

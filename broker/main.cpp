@@ -237,6 +237,7 @@ StoreOptions store_options(const Config& config) {
                        .reserve_bytes = config.store_reserve,
                        .schema = config.store_schema,
                        .instance = instance_of(config),
+                       .replication = config.store_replication,
                        .lease = std::chrono::duration_cast<std::chrono::milliseconds>(config.store_lease)};
   lanemq::io::ignore_environment_of_store(options);
   if (!options.specification.empty()) return options;

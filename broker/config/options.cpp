@@ -11,6 +11,18 @@ namespace lanemq {
 using settings::kAnyDuration;
 using settings::kCountMax;
 
+namespace config {
+namespace {
+
+io::Replication replication_of(const std::string& text) {
+  for (const auto one : {io::Replication::standby, io::Replication::provider, io::Replication::none})
+    if (io::name_of(one) == text) return one;
+  throw ConfigError("\"" + text + "\" is not known; write standby, provider or none");
+}
+
+}  // namespace
+}  // namespace config
+
 const settings::Options<Config>& option_table() {
   using namespace settings::rows;
   static const settings::Options<Config> kOptions{
@@ -69,6 +81,15 @@ const settings::Options<Config>& option_table() {
            &Config::server, &io::ServerOptions::store_backlog_max),
       text("store_schema", "schema", "The schema of PostgreSQL that has the store's tables.",
            &Config::store_schema),
+      row(
+          {.key = "store_replication",
+           .unit = "standby|provider|none",
+           .sentence =
+               "What keeps each commit of a store in PostgreSQL beside the database's own machine: a "
+               "synchronous standby (without one durable jobs are refused), the provider's storage, or "
+               "nothing: what that machine loses is lost then."},
+          config::replication_of, [](io::Replication replication) { return io::name_of(replication); },
+          &Config::store_replication),
       duration("store_lease", {std::chrono::seconds(3), std::chrono::hours(1)},
                "A broker that owns a store in PostgreSQL and has committed nothing for so long is taken for "
                "dead, and one that waits goes on in its place.",

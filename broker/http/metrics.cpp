@@ -70,6 +70,73 @@ constexpr Row kBrokerRows[] = {
      {},
      {},
      false},
+    {{"lanemq_store_epoch", Kind::gauge,
+      "Of a store that brokers share: counts its owners, so that a change is a takeover."},
+     "store.epoch",
+     1,
+     {},
+     {},
+     false},
+    {{"lanemq_store_since_commit_seconds", Kind::gauge,
+      "Of a store that brokers share: since the owner's last commit. It makes one a second at least."},
+     "store.since_commit_ms",
+     kMs,
+     {},
+     {},
+     false},
+    {{"lanemq_store_transactions_total", Kind::counter,
+      "Transactions with writes that a store in PostgreSQL has committed since this broker owns it."},
+     "store.transactions",
+     1,
+     {},
+     {},
+     false},
+    {{"lanemq_store_transaction_writes_total", Kind::counter, "Writes in these."},
+     "store.transaction_writes",
+     1,
+     {},
+     {},
+     false},
+    {{"lanemq_store_transaction_bytes_total", Kind::counter, "Bytes in these."},
+     "store.transaction_bytes",
+     1,
+     {},
+     {},
+     false},
+    {{"lanemq_store_transaction_seconds_total", Kind::counter, "How long these took together."},
+     "store.transaction_ms",
+     kMs,
+     {},
+     {},
+     false},
+    {{"lanemq_store_doubts_resolved_total", Kind::counter,
+      "Transactions whose answers were lost, and of which the store has told whether they are in."},
+     "store.doubts_resolved",
+     1,
+     {},
+     {},
+     false},
+    {{"lanemq_store_dead_rows", Kind::gauge, "Dead rows of the tables of a store in PostgreSQL."},
+     "store.dead_rows",
+     1,
+     {},
+     {},
+     false},
+    {{"lanemq_store_oldest_snapshot_seconds", Kind::gauge,
+      "How long the oldest snapshot of that database is held: rows that died since cannot be removed. Where "
+      "the broker's role may see that."},
+     "store.oldest_snapshot_ms",
+     kMs,
+     {},
+     {},
+     false},
+    {{"lanemq_store_standbys", Kind::gauge,
+      "Synchronous standbys of that database. Where the broker's role may see them."},
+     "store.standbys",
+     1,
+     {},
+     {},
+     false},
     {{"lanemq_store_backlog_bytes", Kind::gauge, "Writes that wait for the disk."},
      "counters.store_backlog_bytes"},
     {{"lanemq_bodies_read_total", Kind::counter, "Bodies of jobs read back from the store."},
@@ -344,8 +411,13 @@ constexpr Row kKeyRows[] = {
 constexpr Description kBuild{"lanemq_build_info", Kind::gauge, "1, with the broker's version."};
 constexpr Description kDraining{"lanemq_draining", Kind::gauge,
                                 "1 while the broker is about to stop and takes no work."};
-constexpr Description kStoreState{"lanemq_store_state", Kind::gauge,
-                                  "1, with the store's state: good, behind, stalled, away, full or failed."};
+constexpr Description kStoreState{
+    "lanemq_store_state", Kind::gauge,
+    "1, with the store's state: good, behind, stalled, away, unsafe, full or failed."};
+constexpr Description kReplication{
+    "lanemq_store_replication", Kind::gauge,
+    "1, with what keeps commits of a store in PostgreSQL beside the database's machine: standby, provider or "
+    "none."};
 constexpr Description kPauses{"lanemq_pauses", Kind::gauge, "What operators have paused, 8 at most."};
 constexpr Description kLeftOut{
     "lanemq_series_left_out", Kind::gauge,
@@ -409,6 +481,9 @@ void add_words(Families& families, const Json& stats) {
   families.add({}, at(stats, "state") == "draining" ? 1 : 0);
   families.begin(kStoreState);
   families.add({{"state", text(at(stats, "store.state"))}}, 1);
+  families.begin(kReplication);
+  if (const std::string replication = text(at(stats, "store.replication")); !replication.empty())
+    families.add({{"replication", replication}}, 1);
   families.begin(kPauses);
   families.add({}, static_cast<double>(at(stats, "paused").size()));
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,24 @@ struct OptionChange {
   bool needs_restart = false;     ///< it counts from the next start on, and not yet
 };
 
+/// What keeps a copy of each commit to a store in PostgreSQL beside its own machine.
+enum class Replication : unsigned char {
+  standby,   ///< a synchronous standby: without one no new durable job is taken
+  provider,  ///< the storage below the database, which the broker cannot see
+  none,      ///< nothing: what that machine loses is lost
+};
+constexpr std::string_view name_of(Replication replication) {
+  switch (replication) {
+    case Replication::standby:
+      return "standby";
+    case Replication::provider:
+      return "provider";
+    case Replication::none:
+      break;
+  }
+  return "none";
+}
+
 /// Why a broker waits for its store.
 struct StoreWaiting {
   std::string why{};    ///< for people
@@ -92,6 +111,7 @@ struct StoreOptions {
   std::string schema = "lanemq";  ///< of the tables
   std::string instance{};         ///< this broker's name; no two that are alive have one name
   bool alone = false;             ///< no other process has the instance: an owner of that name is dead
+  Replication replication = Replication::standby;
   std::chrono::milliseconds lease{5000};  ///< an owner that commits nothing for so long is taken for dead
   /// An owner that has committed nothing for the lease and so much more ends: another one may serve
   /// meanwhile.

@@ -77,11 +77,16 @@ std::string Server::admin_endpoint() const {
 
 void Server::restore() {
   if (!store_->durable()) return;
+  if (const auto ownership = store_->ownership(); ownership && ownership->replication == "none")
+    log::event(log::Level::warning, "store.unreplicated",
+               {{"store", store_->name()},
+                {"do", "what the database's machine loses is lost, as store_replication = \"none\" says"}});
   const auto began = Clock::now();
   const auto tell = [this](std::size_t rows) { service_watch_.restoring(now(), rows); };
   tell(0);
   const auto restored = io::restore(broker_, *store_, {.now = [this] { return now(); }, .progress = tell});
   if (!restored) throw StoreError(restored.error().message);
+  store_->begin();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
   log::event(log::Level::info, "store.restored",
              {{"store", store_->name()},
@@ -130,6 +135,7 @@ bool Server::turn() {
   read_store(now_);
   store_watch_.tell_stalled(now_);
   store_watch_.tell_away(now_);
+  store_watch_.tell_unsafe(now_);
   intake_.take_put(now_);
   service_watch_.look(now_);
   const core::TimePoint began = now_;
@@ -287,6 +293,8 @@ void Server::read_store(core::TimePoint now) {
     service_watch_.stopping(core::Duration::zero());
     return;
   }
+  if (const std::string remark = store_->take_remark(); !remark.empty())
+    log::event(log::Level::warning, "store.remark", {{"store", store_->name()}, {"reason", remark}});
   commits_.take_committed(now);
   bodies_.take(now);
   backups_.answer_ended();

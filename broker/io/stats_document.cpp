@@ -251,22 +251,31 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
 #undef LANEMQ_COUNTER
 }
 
-void write_store(DocumentWriter& out, const Surroundings& around) {
-  const std::optional<StoreRoom>& room = around.room;
-  const std::optional<StoreOwnership>& ownership = around.ownership;
-  out.map(2 + (ownership ? 4 : 0) + (room ? 2 : 0) + (room && room->free_bytes ? 1 : 0));
-  out.text("kind").text(around.store);
-  out.text("state").text(around.store_state);
-  if (ownership) {
-    out.text("role").text("owner");
-    out.text("instance").text(ownership->instance);
-    out.text("epoch").integer(ownership->epoch);
-    out.text("since_commit_ms").integer(ownership->since_commit.count());
+void add_ownership(core::DocumentMap& store, const StoreOwnership& ownership) {
+  const StoreTransactions& made = ownership.transactions;
+  const StoreDatabase& database = ownership.database;
+  store.text("role", "owner").text("instance", ownership.instance).integer("epoch", ownership.epoch);
+  store.integer("since_commit_ms", ownership.since_commit.count());
+  store.text("replication", ownership.replication);
+  store.integer("transactions", signed_of(made.count)).integer("transaction_writes", signed_of(made.writes));
+  store.integer("transaction_bytes", signed_of(made.bytes));
+  store.number("transaction_ms", static_cast<double>(made.time.count()) / 1000.0);
+  store.integer("doubts_resolved", signed_of(made.doubts));
+  if (database.dead_rows) store.integer("dead_rows", signed_of(*database.dead_rows));
+  if (database.oldest_snapshot) store.integer("oldest_snapshot_ms", database.oldest_snapshot->count());
+  if (database.standbys) store.integer("standbys", signed_of(*database.standbys));
+}
+
+core::DocumentMap store_map(const Surroundings& around) {
+  core::DocumentMap store;
+  store.text("kind", around.store).text("state", around.store_state);
+  if (around.ownership) add_ownership(store, *around.ownership);
+  if (const std::optional<StoreRoom>& room = around.room) {
+    store.integer("file_bytes", signed_of(room->file_bytes));
+    store.integer("reserve_bytes", signed_of(room->reserve_bytes));
+    if (room->free_bytes) store.integer("disk_free_bytes", signed_of(*room->free_bytes));
   }
-  if (!room) return;
-  out.text("file_bytes").integer(signed_of(room->file_bytes));
-  out.text("reserve_bytes").integer(signed_of(room->reserve_bytes));
-  if (room->free_bytes) out.text("disk_free_bytes").integer(signed_of(*room->free_bytes));
+  return store;
 }
 
 }  // namespace
@@ -326,7 +335,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   out.text("memory_max").integer(signed_of(broker.options().memory_max));
   out.text("resident_bytes").integer(signed_of(resident_bytes()));
   out.text("store");
-  write_store(out, around);
+  store_map(around).write_to(buffer);
   out.text("descriptors").map(2);
   out.text("used").integer(signed_of(transport.descriptors.used(now)));
   out.text("limit").integer(signed_of(descriptors_max()));

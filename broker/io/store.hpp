@@ -39,11 +39,39 @@ struct StoreRoom {
   std::optional<std::uint64_t> free_bytes{};  ///< on its disk, as last looked at; none: unknown
 };
 
+/// What a store in a database has committed since this process owns it.
+struct StoreTransactions {
+  std::uint64_t count = 0;            ///< with writes; signs of life are none
+  std::uint64_t writes = 0;           ///< as the core made them, in all of these
+  std::uint64_t bytes = 0;            ///< of these
+  std::chrono::microseconds time{0};  ///< from sending to success, in all
+  std::uint64_t doubts = 0;  ///< whose answers were lost, and of which was found out whether they are in
+};
+
+/// How the database is that a store lies in, as of some seconds ago. None: this broker's role may not see it,
+/// or nobody has looked yet.
+struct StoreDatabase {
+  std::optional<std::uint64_t> dead_rows{};  ///< of the store's tables
+  /// How long the oldest snapshot of the database is held already: no row that is dead since can go.
+  std::optional<std::chrono::milliseconds> oldest_snapshot{};
+  std::optional<std::uint64_t> standbys{};  ///< that are synchronous
+};
+
+/// Whether a store can keep what durable jobs are told: that no one machine's end loses them.
+enum class StorePromise : unsigned char {
+  kept,
+  unknown,  ///< it is being found out
+  broken,
+};
+
 /// What the owner of a store that several brokers share knows of its part.
 struct StoreOwnership {
   std::string instance;    ///< its own name
   std::int64_t epoch = 0;  ///< counts owners
   std::chrono::milliseconds since_commit{0};
+  StoreTransactions transactions{};
+  StoreDatabase database{};
+  std::string_view replication{};  ///< what keeps commits beside the database's machine: name_of(Replication)
 };
 
 /// A job's body or a result that was read back.
@@ -85,6 +113,11 @@ class Store {
   /// a clock that runs through a suspend.
   virtual bool away() const { return false; }
 
+  /// Where it is not kept no new durable job may be taken.
+  virtual StorePromise promise() const { return StorePromise::kept; }
+  /// Why it is broken, for people.
+  virtual std::string promise_trouble() const { return {}; }
+
   /// None: it is nobody's but this process's.
   virtual std::optional<StoreOwnership> ownership() const { return std::nullopt; }
 
@@ -96,6 +129,10 @@ class Store {
   /// Passes everything that was committed: notes, then jobs by number, then results by number. Requires:
   /// before the first submit().
   virtual Result<void> load(StoreReader& reader) = 0;
+
+  /// The store is served from now on: it looks after itself, also while nobody asks anything of it. Requires:
+  /// after load(), before the first submit().
+  virtual void begin() {}
 
   /// Takes a turn's writes. It commits them all or none, after those of earlier calls. Leaves `writes` empty,
   /// with memory to use again. Returns their ticket: 1, 2, 3, ... Requires: `writes` is not empty.
@@ -135,6 +172,9 @@ class Store {
   virtual std::optional<StoreRoom> disk_room() const { return std::nullopt; }
   /// What is wrong, for people, with what to do.
   virtual std::string trouble() const = 0;
+
+  /// What an operator should know and nothing else says, once each; empty: nothing new. Asked in every turn.
+  virtual std::string take_remark() { return {}; }
 
   /// A descriptor that becomes readable when committed(), bodies, condition or backup have changed; -1:
   /// never. Call clear_signal() before looking at these.

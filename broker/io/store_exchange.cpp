@@ -148,6 +148,22 @@ bool StoreExchange::set_condition(StoreCondition condition, std::string trouble)
   return true;
 }
 
+void StoreExchange::remark(const std::string& text) {
+  {
+    const Lock held = lock();
+    shared_.remark += (shared_.remark.empty() ? "" : "; ") + text;
+    has_remark_.store(true, std::memory_order_release);
+  }
+  signal();
+}
+
+std::string StoreExchange::take_remark() {
+  if (!has_remark_.load(std::memory_order_acquire)) return {};
+  const Lock held = lock();
+  has_remark_.store(false, std::memory_order_relaxed);
+  return std::exchange(shared_.remark, {});
+}
+
 void StoreExchange::signal() {
   if (signalled_.exchange(true)) return;
   const std::uint64_t one = 1;

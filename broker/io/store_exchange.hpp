@@ -73,6 +73,8 @@ class StoreExchange {
   int descriptor() const { return signal_; }
   /// The caller then looks at everything: commits, bodies, condition, and what the store has beside these.
   void clear_signal();
+  /// As Store::take_remark().
+  std::string take_remark();
   /// Waits until the store has said that it is idle. Does not begin to wait after a failure.
   void flush();
   /// Asks the store's threads to end.
@@ -109,6 +111,8 @@ class StoreExchange {
   /// the condition is another than before, and returns whether it is. `failed` and `deposed` are for good:
   /// the first that sets it says why, and what comes later changes nothing.
   bool set_condition(StoreCondition condition, std::string trouble);
+  /// What an operator should know; one that comes before the last was taken stands behind it.
+  void remark(const std::string& text);
   /// Wakes the loop, after a change of what it looks at. One wake-up stands for all that happened since the
   /// last, since the loop looks at everything.
   void signal();
@@ -122,7 +126,7 @@ class StoreExchange {
     std::vector<core::Writes> spare;  ///< empty, kept for their memory
     std::vector<Asked> asked;         ///< not taken
     std::vector<StoredBody> bodies;   ///< for the loop
-    std::string trouble;
+    std::string trouble, remark;
     bool idle = true;
     bool ends = false;
   };
@@ -134,7 +138,7 @@ class StoreExchange {
   std::atomic<StoreCondition> condition_{StoreCondition::good};
 
   std::atomic<std::size_t> backlog_bytes_{0};
-  std::atomic<bool> signalled_{false};
+  std::atomic<bool> signalled_{false}, has_remark_{false};
 
   mutable std::mutex mutex_;
   std::condition_variable work_, done_;

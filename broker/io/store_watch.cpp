@@ -49,6 +49,25 @@ void StoreWatch::tell_away(core::TimePoint now) {
     log::event(log::Level::info, "store.owned", {{"store", store_.name()}});
 }
 
+void StoreWatch::tell_unsafe(core::TimePoint now) {
+  const StorePromise promise = store_.promise();
+  if (const bool unsafe = promise != StorePromise::kept; unsafe != unsafe_) {
+    unsafe_ = unsafe;
+    broker_.handle(core::StoreUnsafe{unsafe_}, now);
+  }
+  if (promise == told_ || promise == StorePromise::unknown) return;
+  told_ = promise;
+  if (promise == StorePromise::kept)
+    return log::event(log::Level::info, "store.safe", {{"store", store_.name()}});
+  log::event(
+      log::Level::error, "store.unsafe",
+      {{"store", store_.name()},
+       {"reason", store_.promise_trouble()},
+       {"do",
+        "durable jobs are refused: name standbys, or say store_replication = \"provider\" (its storage "
+        "replicates) or \"none\" (its machine's loss may lose jobs)"}});
+}
+
 bool StoreWatch::tell_condition(core::TimePoint now) {
   const StoreCondition condition = store_.condition();
   if (condition == condition_) return true;
@@ -73,6 +92,7 @@ std::string_view StoreWatch::state() const {
   if (condition_ == StoreCondition::failed) return "failed";
   if (condition_ == StoreCondition::deposed) return "deposed";
   if (condition_ == StoreCondition::full) return "full";
+  if (told_ == StorePromise::broken) return "unsafe";
   if (away_) return "away";
   if (stalled_) return "stalled";
   return behind_ ? "behind" : "good";

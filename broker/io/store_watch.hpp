@@ -31,11 +31,13 @@ class StoreWatch {
   void tell_stalled(core::TimePoint now);
   /// Tells the core whether another broker may own the store. To be called before anything is decided.
   void tell_away(core::TimePoint now);
+  /// Tells the core whether the store can keep what durable jobs are told.
+  void tell_unsafe(core::TimePoint now);
   /// Tells the core whether the disk has room. False: the store has failed or has another owner, and the
   /// broker must end.
   bool tell_condition(core::TimePoint now);
   bool stalled() const { return stalled_; }
-  /// The store's state for the statistics: `good`, `behind`, `stalled`, `away`, `full`, `failed` or
+  /// The store's state for the statistics: `good`, `behind`, `stalled`, `away`, `unsafe`, `full`, `failed` or
   /// `deposed`.
   std::string_view state() const;
   /// Bytes that wait for the disk.
@@ -51,7 +53,8 @@ class StoreWatch {
   const Store& store_;
   const CommitQueue& commits_;
   std::size_t backlog_bytes_max_;
-  bool behind_ = false, stalled_ = false, away_ = false;  ///< as the core was told
+  bool behind_ = false, stalled_ = false, away_ = false, unsafe_ = false;  ///< as the core was told
+  StorePromise told_ = StorePromise::kept;                                 ///< of the log; never `unknown`
   std::uint64_t committed_before_ = 0;  ///< when the disk last committed, or had nothing to do
   core::TimePoint went_on_at_{};
   StoreCondition condition_ = StoreCondition::good;

@@ -13,10 +13,11 @@ function troubles_of(stats) {
 }
 
 function* of_store({ store }) {
-  const level = { failed: 'bad', full: 'bad', stalled: 'bad', behind: 'warning' }[store.state];
+  const level = { failed: 'bad', full: 'bad', stalled: 'bad', unsafe: 'bad', behind: 'warning' }[store.state];
   if (!level) return;
   const [what, help] = {
     full: ['The disk is full: durable jobs are refused', 'Make room where the store stands; the broker goes on by itself.'],
+    unsafe: ['Nothing replicates the store: durable jobs are refused', 'Name synchronous standbys at the database, or see store_replication.'],
     stalled: ['The disk stands still: durable jobs wait for it', 'Look at the disk and its other writers.'],
     behind: ['The store is behind: more waits for the disk than may', 'Look at the disk, or submit fewer durable jobs.'],
     failed: ['The store has failed', 'Look at the disk and start the broker again.'],

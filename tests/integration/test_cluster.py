@@ -107,9 +107,10 @@ class ClusterCase(harness.Case):
             file.write(kill_broker.CONFIG.format(heartbeat_ms=HEARTBEAT_MS))
         self.endpoints = harness.fixed_endpoints()
 
-    def member(self, instance, conninfo=None, endpoints=None, arguments=(), config=None, **how):
+    def member(self, instance, conninfo=None, endpoints=None, arguments=(), config=None, replication="none", **how):
         arguments = ("--config", config or self.config, "--store", f"postgres:{conninfo or DATABASE.conninfo()}",
-                     "--set", f"store_schema={self.schema}", "--set", f"store_lease={LEASE:.0f}s", *arguments)
+                     "--set", f"store_schema={self.schema}", "--set", f"store_lease={LEASE:.0f}s",
+                     "--set", f"store_replication={replication}", *arguments)
         return self.room.start(Member(instance, arguments, endpoints or self.endpoints, **how))
 
     def owner(self, instance="a", **how):

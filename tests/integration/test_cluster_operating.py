@@ -198,7 +198,7 @@ class Status(OperatingCase):
 
     def test_a_store_that_is_not_shared_is_told(self):
         broker = self.room.start(harness.Broker("--http", "127.0.0.1:0"))
-        done = self.lanemq("cluster", "status", "--http", broker.http, brokers=broker.clients)
+        done = self.lanemq("cluster", "status", "--json", "--http", broker.http, brokers=broker.clients)
         self.assertEqual(done.returncode, 1)
         self.assertIn("its store is memory, which no other broker shares", done.stdout)
         for words in (("cluster", "handover"), ("cluster", "handover", "--dry-run")):
@@ -267,6 +267,57 @@ class Handover(OperatingCase):
         held.end()
         self.assertTrue(client.get("accepted").fields["durable"])
         self.assertEqual((self.row()[::2], owner.process.poll()), ((1, "a"), None))
+
+
+class Replication(OperatingCase):
+    def set_standbys(self, names):
+        self.addCleanup(database().set, "synchronous_standby_names", None)
+        database().set("synchronous_standby_names", names)
+
+    def test_without_a_standby_durable_jobs_are_refused_and_all_else_goes_on(self):
+        owner = self.sit_as_owner("a", replication="standby")
+        client, worker = self.room.client(), self.room.worker(capacity=4)
+        refused = client.ask("submit", {"id": "kept", "service": "echo"})
+        self.assertEqual((refused.op, refused.fields["code"], refused.fields["limiter"]),
+                         ("error", "unavailable", "store_replication"))
+        self.assertGreater(refused.fields["retry_after_ms"], 0)
+        client.submit(id="light", durable=False)
+        worker.echo(worker.get("job"))
+        self.assertEqual(client.get("result").fields["id"], "light")
+        said = [line for line in owner.stderr().splitlines() if "store.unsafe" in line]
+        self.assertEqual(len(said), 1, owner.stderr())
+        for part in ("synchronous_standby_names is empty", 'store_replication = \\"provider\\"', '\\"none\\"'):
+            self.assertIn(part, said[0])
+        harness.wait_until(lambda: self.seats["a"].lines().get("store") == "unsafe", "the probe")
+        self.assertEqual(self.seats["a"].lines()["status"], 503)
+
+        self.set_standbys("nobody")
+        database().psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lanemq-broker'")
+        self.room.pump(lambda: "store.safe" in owner.stderr(), "that the owner has looked", 15.0)
+        client.submit(id="kept", reply="accepted")
+        self.assertTrue(client.silent(0.3), "it waits for the standby")
+        database().set("synchronous_standby_names", None)
+        self.assertTrue(client.get("accepted").fields["durable"])
+
+    def test_who_says_that_nothing_replicates_is_told_once_and_served(self):
+        owner = self.sit_as_owner("a", replication="none")
+        client = self.room.client()
+        client.submit(id="kept", service="nobody", reply="accepted")
+        self.assertTrue(client.get("accepted").fields["durable"])
+        self.assertEqual(owner.stderr().count("store.unreplicated"), 1)
+        harness.wait_until(lambda: self.seats["a"].lines()["status"] == 200, "readiness")
+        self.assertEqual(self.room.stats()["store"]["replication"], "none")
+        text = self.seats["a"].ask("/metrics")[1]
+        self.assertIn('lanemq_store_replication{replication="none"} 1', text)
+        for name in ("epoch 1", "since_commit_seconds", "transactions_total", "transaction_writes_total",
+                     "transaction_bytes_total", "transaction_seconds_total", "doubts_resolved_total 0"):
+            self.assertRegex(text, rf"(?m)^lanemq_store_{name}")
+
+    def test_a_word_that_is_none_is_refused(self):
+        done = subprocess.run([harness.program("lanemq-broker"), "--check", "--set", "store_replication=maybe"],
+                              capture_output=True, text=True, timeout=harness.PATIENCE)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("write standby, provider or none", done.stderr)
 
 
 class Fence(OperatingCase):

@@ -58,6 +58,12 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
   waiting_ = {.owner = row->instance, .epoch = row->epoch, .stands = watch_.stands(now)};
   if (!may_take)
     return wait("\"" + row->instance + "\" owns the store (epoch " + std::to_string(row->epoch) + ")");
+  // An owner needs two: one that has no room for a second would own the store and could not read it.
+  if (auto second = Connection::open(place_.target, Server::writable); !second) {
+    second.error().message =
+        "a second connection, which an owner needs, cannot be made: " + second.error().message;
+    return tl::unexpected(std::move(second.error()));
+  }
   const auto taken = take_ownership(connection_, *row, instance_, postgres::Clock::now() + kStatementMax);
   if (!taken && taken.error().state == kLockNotAvailable) return end_holder();
   if (!taken) return tl::unexpected(taken.error());

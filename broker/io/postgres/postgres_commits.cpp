@@ -58,6 +58,15 @@ std::chrono::milliseconds PostgresCommits::since_commit() const {
                                                                good_at_.load(std::memory_order_relaxed));
 }
 
+StoreTransactions PostgresCommits::transactions() const {
+  constexpr auto kAny = std::memory_order_relaxed;
+  return {.count = counts_.transactions.load(kAny),
+          .writes = counts_.writes.load(kAny),
+          .bytes = counts_.bytes.load(kAny),
+          .time = std::chrono::microseconds(counts_.microseconds.load(kAny)),
+          .doubts = counts_.doubts.load(kAny)};
+}
+
 void PostgresCommits::run() {
   ask_for_time_slice(0ns);  // bulk work: the loop gets its turn first
   StoreExchange::Lock lock = exchange_.lock();
@@ -96,14 +105,20 @@ void PostgresCommits::commit_batch(std::size_t count) {
   reached(Failpoint::store_before_write);
   NetWrites net = reducer.net();
   bodies_.name_parts(net);
+  const Clock::time_point began = Clock::now();
   if (!settle(net, count > 0)) return;
   reached(Failpoint::store_after_commit);
   beat_at_ = Clock::now() + OwnerWatch::kBeat;
   if (!exchange_.trouble().empty()) exchange_.set_condition(StoreCondition::good, {});
-  writes_.fetch_add(writes, std::memory_order_relaxed);
+  counts_.writes.fetch_add(writes, std::memory_order_relaxed);
   for (std::size_t at = turns_.next; at < turns_.next + count; ++at)
     bodies_.forget(turns_.items[at]);
-  exchange_.committed_now(turns_, count);
+  const std::size_t bytes = exchange_.committed_now(turns_, count);
+  if (count == 0) return;
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began).count();
+  counts_.transactions.fetch_add(1, std::memory_order_relaxed);
+  counts_.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  counts_.microseconds.fetch_add(static_cast<std::uint64_t>(took), std::memory_order_relaxed);
 }
 
 /// Sends one transaction until it is in for good. False: nothing is committed any more; the condition says
@@ -143,8 +158,10 @@ bool PostgresCommits::wait_for_room() {
   return true;
 }
 
-/// The connection is of no use any more.
+/// The connection is of no use any more. Where a transaction was sent by it nobody knows now whether it is
+/// in.
 bool PostgresCommits::lose() {
+  in_doubt_ = connection_.is_open();
   connection_.close();
   fence_.lost();
   return true;
@@ -168,7 +185,7 @@ bool PostgresCommits::send_and_wait(const NetWrites& net) {
     look_at = Clock::now() + kHangs;
   }
   const bool warned = !connection_.take_warning().empty();
-  if (warned) connection_.close();
+  if (warned) static_cast<void>(lose());
   if (!warned && !is_committed(connection_))
     return fail("a transaction without an error was not committed", "look at the database's log");
   fence_.committed(warned);
@@ -223,6 +240,7 @@ bool PostgresCommits::take_row(const OwnerRow& row) {
                                                          "); started again, this broker waits for it");
     return false;
   }
+  if (std::exchange(in_doubt_, false)) counts_.doubts.fetch_add(1, std::memory_order_relaxed);
   if (fence_.step() != CommitFence::Step::commits_lost) return true;
   return fail("the database has lost commits: it knows of " + std::to_string(row.ticket) +
                   " by this owner, who has made " + std::to_string(fence_.ticket()),
@@ -242,6 +260,11 @@ Outcome<OwnerRow> PostgresCommits::connect() {
   if (auto begun = made->begin_pipeline(); !begun) return tl::unexpected(begun.error());
   server_ = std::move(*server);
   connection_ = std::move(*made);
+  {
+    const StoreExchange::Lock held = exchange_.lock();
+    counts_.connections.fetch_add(1, std::memory_order_release);
+  }
+  exchange_.wake();
   return row;
 }
 

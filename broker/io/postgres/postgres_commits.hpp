@@ -51,7 +51,10 @@ class PostgresCommits {
   /// How long ago the last commit that succeeded was sent; at first since this process owns the store.
   std::chrono::milliseconds since_commit() const;
   /// Writes that were committed.
-  std::uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
+  std::uint64_t writes() const { return counts_.writes.load(std::memory_order_relaxed); }
+  StoreTransactions transactions() const;
+  /// Connections that were made so far: each may have reached another server. Wakes the exchange's threads.
+  std::uint64_t connections() const { return counts_.connections.load(std::memory_order_acquire); }
 
  private:
   using Clock = postgres::Clock;
@@ -77,10 +80,15 @@ class PostgresCommits {
   const PostgresPlace& place_;
   StoreExchange& exchange_;
   PostgresBodies& bodies_;
-  std::atomic<std::uint64_t> pulse_{0}, writes_{0};
+  std::atomic<std::uint64_t> pulse_{0};
+  struct {
+    std::atomic<std::uint64_t> connections{0}, transactions{0}, writes{0}, bytes{0}, microseconds{0},
+        doubts{0};
+  } counts_;                             ///< as StoreTransactions has them
   std::atomic<std::int64_t> end_by_{0};  ///< of Clock's counts; 0: never
   postgres::Connection connection_;
-  std::string server_;  ///< which one the connection has reached
+  bool in_doubt_ = false;  ///< the connection was lost after a transaction was sent by it
+  std::string server_;     ///< which one the connection has reached
   CommitFence fence_;
   StoreExchange::Queue<core::Writes> turns_;
   Clock::time_point beat_at_{};

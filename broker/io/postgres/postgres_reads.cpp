@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/postgres/postgres_reads.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <span>
 #include <string>
 #include <thread>
@@ -22,6 +24,8 @@ constexpr auto kLong = 10min;
 constexpr auto kVacuumPause = 2s;
 constexpr std::uint64_t kVacuumWrites = 1000;
 
+/// How long a load waits for the first connection of commits.
+constexpr auto kFirstCommitMax = 2s;
 constexpr const char* kVacuumed[] = {"job", "owner", "note", "result", "body", "result_body"};
 
 }  // namespace
@@ -36,6 +40,11 @@ std::optional<std::int64_t> PostgresReads::unix_us() {
 }
 
 Result<void> PostgresReads::load(StoreReader& reader) {
+  // Before the first job is taken, at the server that commits have reached.
+  StoreExchange::Lock lock = exchange_.lock();
+  exchange_.wait_until(lock, Clock::now() + kFirstCommitMax, [&] { return commits_.connections() > 0; });
+  lock.unlock();
+  look();
   if (const auto connected = connect(); !connected)
     return failure(ErrorCode::internal,
                    "the store " + place_.text + " cannot be read: " + connected.error().message);
@@ -48,13 +57,16 @@ void PostgresReads::run() {
   StoreExchange::Lock lock = exchange_.lock();
   vacuum_at_ = Clock::now() + kVacuumPause;
   while (!exchange_.ends(lock)) {
-    exchange_.wait_until(lock, vacuum_at_, [&] { return exchange_.ends(lock) || can_serve(lock); });
+    exchange_.wait_until(lock, exchange_.over() ? vacuum_at_ : std::min(vacuum_at_, look_.due_at()), [&] {
+      return exchange_.ends(lock) || can_serve(lock) || (!exchange_.over() && look_.at_once());
+    });
     if (asks_.empty()) exchange_.take(lock, asks_);
     if (exchange_.over()) vacuum_at_ = Clock::now() + kVacuumPause;
     const bool reads = can_serve(lock);
     lock.unlock();
     if (reads) read_next();
     if (Clock::now() >= vacuum_at_) vacuum();
+    if (!exchange_.over() && (Clock::now() >= look_.due_at() || look_.at_once())) look();
     lock.lock();
   }
 }
@@ -112,14 +124,31 @@ Outcome<void> PostgresReads::connect() {
 /// Removes dead rows: left to the server's own vacuum, tables of this churn grow to many times what is alive.
 void PostgresReads::vacuum() {
   vacuum_at_ = Clock::now() + kVacuumPause;
-  const std::uint64_t writes = writes_();
+  const std::uint64_t writes = commits_.writes();
   if (writes - vacuumed_ < kVacuumWrites || !connect()) return;
   vacuumed_ = writes;
+  static_cast<void>(connection_.take_warning());  // of something else
   for (const char* const table : kVacuumed)
     if (!connection_.run_script("VACUUM (TRUNCATE off) " + std::string(table), Clock::now() + kLong)) {
       connection_.close();  // it is tried again next time
       return;
     }
+  // Tables of another role are left out with a warning alone.
+  const std::string warning = connection_.take_warning();
+  if (warning.empty() || std::exchange(may_not_vacuum_, true)) return;
+  exchange_.remark(
+      "the broker may not remove dead rows of the store " + place_.text + ": " + warning +
+      "; make its role the owner of the tables (ALTER TABLE ... OWNER TO), or they grow until the "
+      "database's own vacuum comes");
+}
+
+/// Looks how the database is, at the server that commits have reached.
+void PostgresReads::look() {
+  const std::uint64_t connections = commits_.connections();
+  if (look_.is_elsewhere()) connection_.close();
+  if (connect() && look_.ask(connection_, connections)) return;
+  connection_.close();
+  look_.failed();
 }
 
 }  // namespace lanemq::io

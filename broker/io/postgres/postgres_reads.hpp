@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include <lanemq/result.hpp>
 
+#include "broker/io/postgres/database_look.hpp"
 #include "broker/io/postgres/postgres_place.hpp"
 #include "broker/io/store.hpp"
 #include "broker/io/store_exchange.hpp"
@@ -14,13 +16,21 @@
 
 namespace lanemq::io {
 
-/// Reads back what a store in PostgreSQL holds, and removes dead rows, by a connection of its own: neither
-/// holds commits up. Used by one thread at a time.
+/// Reads back what a store in PostgreSQL holds, removes dead rows, and looks how the database is, by a
+/// connection of its own: neither holds commits up. Used by one thread at a time.
 class PostgresReads {
  public:
-  /// `place` and `exchange` outlive it. `writes`: how many were committed so far; called from run().
-  PostgresReads(const PostgresPlace& place, StoreExchange& exchange, std::function<std::uint64_t()> writes)
-      : place_(place), exchange_(exchange), writes_(std::move(writes)) {}
+  /// What the commits tell. Any thread may ask.
+  struct Commits {
+    std::function<std::uint64_t()> writes;       ///< how many were committed so far
+    std::function<std::uint64_t()> connections;  ///< PostgresCommits::connections()
+  };
+  /// `place` and `exchange` outlive it.
+  PostgresReads(const PostgresPlace& place, StoreExchange& exchange, Replication replication, Commits commits)
+      : place_(place),
+        exchange_(exchange),
+        commits_(std::move(commits)),
+        look_(place, exchange, replication, commits_.connections) {}
 
   /// The server's clock; none: it does not answer.
   std::optional<std::int64_t> unix_us();
@@ -29,6 +39,8 @@ class PostgresReads {
   /// Serves what is asked for until the exchange ends. What the server does not answer by then is given up: a
   /// broker that ends, or that another one has deposed, waits for no server.
   void run();
+  /// How the database is, for any thread.
+  const DatabaseLook& seen() const { return look_; }
 
  private:
   using Clock = postgres::Clock;
@@ -37,16 +49,19 @@ class PostgresReads {
   bool can_serve(const StoreExchange::Lock& lock) const;
   void read_next();
   void vacuum();
+  void look();
   postgres::Outcome<void> connect();
 
   const PostgresPlace& place_;
   StoreExchange& exchange_;
-  const std::function<std::uint64_t()> writes_;
+  const Commits commits_;
   postgres::Connection connection_;
   StoreExchange::Queue<StoreExchange::Asked> asks_;
   Clock::time_point vacuum_at_{};
-  std::uint64_t vacuumed_ = 0;  ///< writes at the last vacuum
-  bool runs_ = false;           ///< in run(), and no load is under way
+  std::uint64_t vacuumed_ = 0;   ///< writes at the last vacuum
+  bool runs_ = false;            ///< in run(), and no load is under way
+  bool may_not_vacuum_ = false;  ///< and it was said
+  DatabaseLook look_;
 };
 
 }  // namespace lanemq::io

@@ -15,6 +15,8 @@ namespace {
 constexpr std::chrono::milliseconds kLookPause{500};
 /// PostgreSQL cuts a longer name without an error (NAMEDATALEN), so that two stores would be one.
 constexpr std::size_t kSchemaBytesMax = 63;
+/// Of an instance: statistics and probes say it.
+constexpr std::size_t kInstanceBytesMax = 128;
 
 std::string what_to_do(const postgres::Fault& fault) {
   if (fault.state == kNewerFormat) return "or name another store_schema";
@@ -43,6 +45,10 @@ Result<PostgresPlace> PostgresStore::place_of(const StoreOptions& options) {
     return failure(ErrorCode::bad_request, "store_schema \"" + options.schema +
                                                "\" is a name that PostgreSQL keeps for itself, as all that "
                                                "begin with pg_; write another one, as lanemq");
+  if (options.instance.size() > kInstanceBytesMax)
+    return failure(ErrorCode::bad_request, "instance has " + std::to_string(options.instance.size()) +
+                                               " bytes, and may have " + std::to_string(kInstanceBytesMax) +
+                                               "; write a shorter name, as broker-1");
   return PostgresPlace{
       .target = {.conninfo = conninfo, .search_path = options.schema},
       .text = "postgres:" + postgres::shown(conninfo) + " (schema " + options.schema + ")",
@@ -71,9 +77,12 @@ PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, const StoreOpt
     : place_(std::move(place)),
       instance_(owned.instance),
       epoch_(owned.epoch),
+      replication_(options.replication),
       bodies_(place_, exchange_, owned.epoch),
       commits_(place_, exchange_, bodies_, std::move(owned), options.lease, options.away_max),
-      reads_(place_, exchange_, [this] { return commits_.writes(); }) {
+      reads_(place_, exchange_, replication_,
+             {.writes = [this] { return commits_.writes(); },
+              .connections = [this] { return commits_.connections(); }}) {
   // Before the first submit, too: a load may take longer than a lease.
   const SignalsBlocked meanwhile;  // signals are for the loop's thread
   committer_ = std::thread([this] { commits_.run(); });
@@ -96,7 +105,12 @@ std::optional<std::int64_t> PostgresStore::unix_us() {
 }
 
 std::optional<StoreOwnership> PostgresStore::ownership() const {
-  return StoreOwnership{.instance = instance_, .epoch = epoch_, .since_commit = commits_.since_commit()};
+  return StoreOwnership{.instance = instance_,
+                        .epoch = epoch_,
+                        .since_commit = commits_.since_commit(),
+                        .transactions = commits_.transactions(),
+                        .database = reads_.seen().figures(),
+                        .replication = name_of(replication_)};
 }
 
 Result<void> PostgresStore::load(StoreReader& reader) {

@@ -47,8 +47,11 @@ class PostgresStore final : public Store {
   bool shared() const override { return true; }
   bool away() const override { return commits_.away(); }
   std::optional<StoreOwnership> ownership() const override;
+  StorePromise promise() const override { return reads_.seen().promise(); }
+  std::string promise_trouble() const override { return reads_.seen().promise_trouble(); }
   std::optional<std::int64_t> unix_us() override;
   Result<void> load(StoreReader& reader) override;
+  void begin() override { start_reader(); }
   std::uint64_t submit(core::Writes& writes) override;
   std::uint64_t committed() const override { return exchange_.committed(); }
   std::size_t backlog_bytes() const override { return exchange_.backlog_bytes(); }
@@ -63,6 +66,7 @@ class PostgresStore final : public Store {
   std::uint64_t pulse() const override { return commits_.pulse(); }
   StoreCondition condition() const override { return exchange_.condition(); }
   std::string trouble() const override { return exchange_.trouble(); }
+  std::string take_remark() override { return exchange_.take_remark(); }
   int descriptor() const override { return exchange_.descriptor(); }
   void clear_signal() override { exchange_.clear_signal(); }
   Result<void> begin_backup(const std::string& path) override;
@@ -80,6 +84,7 @@ class PostgresStore final : public Store {
   const PostgresPlace place_;
   const std::string instance_;
   const std::int64_t epoch_;
+  const Replication replication_;
   StoreExchange exchange_;
   PostgresBodies bodies_;
   PostgresCommits commits_;

@@ -101,11 +101,14 @@ Finding judge_store(const Json& stats) {
                                     reserve = number_of(store, "reserve_bytes");
   const std::string room = (file ? ", " + mib(*file) : "") + (free ? ", " + mib(*free) + " free" : "");
   found.says = "the store is " + state + room;
-  if (state == "full" || state == "failed" || state == "stalled") {
+  if (state == "full" || state == "failed" || state == "stalled" || state == "unsafe") {
     found.severity = Severity::critical;
     found.next_step = state == "full"     ? "make room on its disk; durable jobs are refused until then"
                       : state == "failed" ? "look at the broker's log and start it again"
-                                          : "look at its disk: durable jobs wait for it";
+                      : state == "unsafe"
+                          ? "name synchronous standbys at its database, or see store_replication: durable "
+                            "jobs are refused until then"
+                          : "look at its disk: durable jobs wait for it";
   } else if (state != "good") {
     found.severity = Severity::warning;
     found.next_step = "its disk is slower than what comes; send less, or give it a faster one";

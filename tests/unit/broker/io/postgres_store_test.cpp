@@ -77,6 +77,31 @@ class PostgresStore : public testing::Test {
     run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lanemq-broker'");
   }
 
+  static Turn jobs(std::uint64_t count) {
+    Turn turn;
+    for (std::uint64_t i = 1; i <= count; ++i)
+      turn.insert_job(i, {"", "", ""});
+    return turn;
+  }
+  /// A role that may write to the tables, and owns nothing.
+  std::string guest(const std::string& with) const {
+    static int count = 0;
+    const std::string name = "guest_" + std::to_string(++count), schema = operator_session().quoted(schema_);
+    run("CREATE ROLE " + name + " LOGIN " + with + "; GRANT USAGE ON SCHEMA " + schema + " TO " + name +
+        "; GRANT ALL ON ALL TABLES IN SCHEMA " + schema + " TO " + name);
+    return name;
+  }
+  /// Whether it is so within some seconds.
+  template <class Happened>
+  static bool comes(Happened happened) {
+    const auto end = std::chrono::steady_clock::now() + 30s;
+    while (!happened()) {
+      if (std::chrono::steady_clock::now() >= end) return false;
+      std::this_thread::sleep_for(20ms);
+    }
+    return true;
+  }
+
   const std::string schema_ = new_schema();
 
  private:
@@ -319,6 +344,142 @@ TEST_F(PostgresStore, waits_for_a_database_that_is_not_there_yet) {
   ASSERT_TRUE(store.has_value());
   EXPECT_EQ(*store, nullptr);
   EXPECT_THAT(why, HasSubstr("/nowhere"));
+}
+
+// ---- what its owner tells of it -----------------------------------------------------------------------
+
+TEST_F(PostgresStore, counts_its_transactions_and_what_is_in_them) {
+  const auto store = open(options());
+  submit(*store, Turn().put_note("n", "one").insert_job(1, {"s", "record", "body"}));
+  store->flush();
+  submit(*store, Turn().erase_job(1));
+  store->flush();
+
+  const io::StoreTransactions made = store->ownership()->transactions;
+
+  EXPECT_EQ(made.count, 2u);
+  EXPECT_EQ(made.writes, 3u);
+  EXPECT_GT(made.bytes, 10u);
+  EXPECT_GT(made.time, 0us);
+  EXPECT_EQ(made.doubts, 0u);
+}
+
+TEST_F(PostgresStore, counts_a_transaction_whose_answer_was_lost) {
+  const auto store = open(options());
+  submit(*store, Turn().put_note("n", ""));
+  store->flush();
+  auto holder = operator_session();
+  ASSERT_TRUE(holder.run_script("BEGIN; LOCK TABLE job IN SHARE MODE", postgres::Clock::now() + 10s));
+  submit(*store, Turn().insert_job(1, {"", "", ""}));
+  const auto waiting = [&] {
+    return number(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lanemq-broker' "
+        "AND wait_event_type = 'Lock'");
+  };
+  ASSERT_TRUE(comes([&] { return waiting() == 1; }));
+
+  run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lanemq-broker' "
+      "AND wait_event_type = 'Lock'");
+
+  EXPECT_TRUE(comes([&] { return store->ownership()->transactions.doubts > 0; }));
+  ASSERT_TRUE(holder.run_script("COMMIT", postgres::Clock::now() + 10s));
+  store->flush();
+  EXPECT_EQ(number("SELECT count(*) FROM job"), 1);
+}
+
+TEST_F(PostgresStore, tells_dead_rows_snapshots_and_standbys_as_far_as_its_role_may_see) {
+  {
+    const auto store = open(options());
+    submit(*store, jobs(500));
+    store->flush();
+    Turn erased;
+    for (std::uint64_t i = 1; i <= 500; ++i)
+      erased.erase_job(i);
+    submit(*store, std::move(erased));
+    store->flush();
+  }
+  auto reader = operator_session();
+  ASSERT_TRUE(
+      reader.run_script("BEGIN ISOLATION LEVEL REPEATABLE READ; TABLE owner", postgres::Clock::now() + 10s));
+  std::this_thread::sleep_for(20ms);  // its snapshot gets an age
+  const auto all = open(options());
+  submit(*all, Turn().put_note("n", ""));
+  ASSERT_TRUE(comes([&] { return all->ownership()->database.dead_rows.has_value(); }));
+
+  const io::StoreDatabase seen = all->ownership()->database;
+
+  EXPECT_GE(seen.dead_rows, 500u);
+  EXPECT_GE(seen.oldest_snapshot, 20ms);
+  EXPECT_EQ(seen.standbys, 0u);
+}
+
+TEST_F(PostgresStore, says_nothing_of_what_its_role_may_not_see_and_once_that_it_may_not_vacuum) {
+  open(options());  // the tables are this role's
+  const std::string role = guest("");
+  io::StoreOptions limited = options("b");
+  limited.specification += " user=" + role;
+  const auto store = open(limited);
+  submit(*store, jobs(2000));
+  std::string remark;
+
+  ASSERT_TRUE(comes([&] { return !(remark = store->take_remark()).empty(); }));
+
+  EXPECT_THAT(remark, AllOf(HasSubstr("may not remove dead rows"), HasSubstr("vacuum")));
+  EXPECT_EQ(store->take_remark(), "");
+  const io::StoreDatabase seen = store->ownership()->database;
+  EXPECT_TRUE(seen.dead_rows.has_value());
+  EXPECT_FALSE(seen.oldest_snapshot.has_value());
+  EXPECT_FALSE(seen.standbys.has_value());
+}
+
+TEST_F(PostgresStore, promises_nothing_on_a_server_without_standbys_unless_it_is_told_that_it_need_not) {
+  {
+    const auto store = open(options());
+    ASSERT_TRUE(content_of(*store).has_value());  // a load looks
+
+    EXPECT_EQ(store->promise(), io::StorePromise::broken);
+    EXPECT_THAT(store->promise_trouble(), HasSubstr("synchronous_standby_names is empty"));
+    EXPECT_EQ(store->ownership()->replication, "standby");
+  }
+  for (const auto replication : {io::Replication::provider, io::Replication::none}) {
+    io::StoreOptions wanted = options();
+    wanted.replication = replication;
+    EXPECT_EQ(open(wanted)->promise(), io::StorePromise::kept);
+  }
+}
+
+/// What was seen at one server counts for no other.
+TEST_F(PostgresStore, does_not_know_its_promise_until_it_has_looked_where_commits_are) {
+  const auto store = open(options());
+  EXPECT_NE(store->promise(), io::StorePromise::kept);  // nobody has looked
+  ASSERT_TRUE(content_of(*store).has_value());
+  ASSERT_EQ(store->promise(), io::StorePromise::broken);
+
+  cut();
+
+  EXPECT_TRUE(comes([&] { return store->promise() == io::StorePromise::unknown; }));  // no thread looks yet
+  store->begin();
+  EXPECT_TRUE(comes([&] { return store->promise() == io::StorePromise::broken; }));
+}
+
+TEST_F(PostgresStore, is_not_taken_by_a_role_that_may_have_one_connection) {
+  open(options());
+  const std::string role = guest("CONNECTION LIMIT 1");
+  io::StoreOptions alone = options("b");
+  alone.specification += " user=" + role;
+  io::StoreWaiting seen;
+  alone.waiting = [&](const io::StoreWaiting& waiting) {
+    seen = waiting;
+    return false;
+  };
+
+  const auto store = io::open_store(alone);
+
+  ASSERT_TRUE(store.has_value());
+  EXPECT_EQ(*store, nullptr);
+  EXPECT_FALSE(seen.reached);
+  EXPECT_THAT(seen.why, AllOf(HasSubstr("a second connection"), HasSubstr("too many connections")));
+  EXPECT_EQ(number("SELECT epoch FROM owner"), 1);
 }
 
 // ---- what becomes of a transaction --------------------------------------------------------------------
