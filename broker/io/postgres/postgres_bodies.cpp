@@ -157,6 +157,10 @@ Outcome<void> PostgresBodies::connect() {
   auto made = Connection::open(place_.target, Server::writable);
   if (!made) return tl::unexpected(std::move(made.error()));
   connection_ = std::move(*made);
+  connection_.give_up_when([this] {
+    const StoreExchange::Lock lock = exchange_.lock();
+    return exchange_.over() || exchange_.ends(lock);
+  });
   return {};
 }
 

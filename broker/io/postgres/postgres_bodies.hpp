@@ -48,6 +48,7 @@ class PostgresBodies {
   void forget(const core::Writes& writes);
 
   /// Puts what it is given until the exchange ends, and removes what earlier owners and drop() have left.
+  /// What the server does not answer by then is given up.
   void run();
 
  private:

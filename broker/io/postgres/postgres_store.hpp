@@ -51,7 +51,7 @@ class PostgresStore final : public Store {
   std::string promise_trouble() const override { return reads_.seen().promise_trouble(); }
   std::optional<std::int64_t> unix_us() override;
   Result<void> load(StoreReader& reader) override;
-  void begin() override { start_reader(); }
+  void begin() override { start_threads(); }
   std::uint64_t submit(core::Writes& writes) override;
   std::uint64_t committed() const override { return exchange_.committed(); }
   std::size_t backlog_bytes() const override { return exchange_.backlog_bytes(); }

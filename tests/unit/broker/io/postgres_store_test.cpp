@@ -745,6 +745,24 @@ TEST_F(LargeBody, is_put_whole_however_often_its_connection_is_lost) {
   EXPECT_EQ(test::read_bodies(*store, {1})[0].body->bytes(), body.bytes());
 }
 
+TEST_F(LargeBody, is_waited_for_by_no_end) {
+  auto store = open(options());
+  submit(*store, Turn().put_note("n", ""));
+  store->flush();
+  auto other = operator_session();
+  ASSERT_TRUE(other.run_script("BEGIN; LOCK TABLE body", postgres::Clock::now() + 10s));
+  store->put_ahead(body_of(1u << 20));
+  while (number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
+                "'%body%' AND application_name = 'lanemq-broker'") == 0)
+    std::this_thread::sleep_for(10ms);
+
+  auto end = std::async(std::launch::async, [&] { store.reset(); });
+  const auto ended = end.wait_for(3s);
+
+  other.close();
+  EXPECT_EQ(ended, std::future_status::ready);
+}
+
 // ---- rows ---------------------------------------------------------------------------------------------
 
 TEST_F(PostgresStore, removes_the_rows_of_jobs_that_have_ended) {
