@@ -7,6 +7,7 @@ ready, as a load balancer leads them; where the former owner is alive, a client 
 import os
 import random
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -190,7 +191,7 @@ class Stage:
 
     def kill(self, machine):
         machine.member.kill()
-        self.ends(machine, -9)
+        self.ends(machine, -signal.SIGKILL)
 
     # ---- those who talk to them ----
 
@@ -232,9 +233,13 @@ class Stage:
         self.room.pump(happened, "an answer by the owner", PATIENCE)
         return self.book.answered_by[self.owner]
 
+    def newest(self):
+        """Of each client: its number, and how many jobs it has submitted."""
+        return [(submitter.number, submitter.made) for submitter in self.submitters]
+
     def goes_on(self):
         """Waits until each client has the answer of a job that it submits from now on."""
-        newest = [(submitter.number, submitter.made) for submitter in self.submitters]
+        newest = self.newest()
 
         def happened():
             return all((job := self.book.jobs.get(f"{number}-{made + 1}")) and job.answer for number, made in newest)
@@ -288,9 +293,15 @@ class Stage:
             for at in range(0, len(jobs), PARKED_AT_ONCE):
                 worker.hand_in_all(jobs[at:at + PARKED_AT_ONCE])
             return len(found) >= len(self.parked) and not worker.outcomes
-        try:
-            self.room.pump(happened, "the jobs that have waited all the time", max(60, PATIENCE))
-        except harness.Timeout:
+        done = -1
+        while done < len(found) + len(worker.acked):  # for as long as it goes on, however slow the machine is
+            done = len(found) + len(worker.acked)
+            try:
+                self.room.pump(happened, "the jobs that have waited all the time", PATIENCE)
+                break
+            except harness.Timeout:
+                pass  # each that is missing is told below
+        if worker.outcomes:
             self.book.fault("unexpected", f"{len(worker.outcomes)} outcomes of jobs that had waited are not answered")
         for name in self.parked - set(found):
             self.book.fault("lost", f"{name} has waited all the time, and was not handed out")
@@ -329,7 +340,7 @@ class Stage:
         kill_broker.check_balance(self.book, self.room)
         kept = kill_broker.fetch_all(self.book, self.room, self.submitters)
         for machine in (self.candidate, self.owner):
-            machine.member.signal(15)
+            machine.member.signal(signal.SIGTERM)
             self.ends(machine, 0)
         for text in self.audit.faults():
             self.book.fault("audit", text)
@@ -351,7 +362,7 @@ class Stage:
     def close(self):
         for machine in self.machines:
             if machine.member is not None:
-                machine.member.signal(18)  # one that stands still
+                machine.member.signal(signal.SIGCONT)  # of one that stands still
         self.room.close()
         for machine in self.machines:
             machine.close()
