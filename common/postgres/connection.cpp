@@ -120,6 +120,17 @@ std::string shown(const std::string& conninfo) {
 // ---- making it ----------------------------------------------------------------------------------------
 
 Outcome<Connection> Connection::open(const Target& target, Server server) {
+  std::optional<Connection> first;
+  const auto tried = open_each(target, server, [&](Connection made) {
+    first = std::move(made);
+    return false;
+  });
+  if (first) return std::move(*first);
+  return tl::unexpected(tried.error());
+}
+
+Outcome<void> Connection::open_each(const Target& target, Server server,
+                                    const std::function<bool(Connection)>& take) {
   std::string why;
   const Options options = parse(target.conninfo, why);
   if (options == nullptr) return tl::unexpected(Fault{.state = {}, .message = why});
@@ -128,11 +139,19 @@ Outcome<Connection> Connection::open(const Target& target, Server server) {
     if (is_set(option)) words[option.keyword] = option.val;
   });
   std::string reasons;
+  bool any = false;
   for (const Words& host : each_host(words)) {
     auto made = open_host(host, target, server);
-    if (made || !made.error().lost()) return made;
-    reasons += (reasons.empty() ? "" : "; ") + made.error().message;
+    if (made) {
+      any = true;
+      if (!take(std::move(*made))) return {};
+    } else if (made.error().lost()) {
+      reasons += (reasons.empty() ? "" : "; ") + made.error().message;
+    } else if (!any) {
+      return tl::unexpected(std::move(made.error()));
+    }
   }
+  if (any) return {};
   return tl::unexpected(Fault{.state = {}, .message = std::move(reasons)});
 }
 

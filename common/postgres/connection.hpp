@@ -96,6 +96,9 @@ class Connection {
   /// Tries each host and address for `connect_timeout` of the connection string, else kHostSeconds. The first
   /// one that is a `server` of the kind is taken.
   static Outcome<Connection> open(const Target& target, Server server);
+  /// Passes a connection to each such server to `take`, until that returns false. A Fault: there was none.
+  static Outcome<void> open_each(const Target& target, Server server,
+                                 const std::function<bool(Connection)>& take);
   static constexpr int kHostSeconds = 2;
 
   bool is_open() const { return connection_ != nullptr; }

@@ -124,19 +124,42 @@ def kill_primary(stage):
     stage.beside(stage.pair.join)
 
 
-def stop_primary(stage):
-    """It hangs, a standby is promoted in its place, and then it lives on for a while."""
+def stop_primary(stage, besides=None):
+    """It hangs, a standby is promoted in its place, and then it lives on for a while, and takes connections as before. The owner
+    loses its own meanwhile, or dies, or has died before the promotion."""
     former, chance = stage.pair.primary, stage.random
-    stage.loses_its_owner()
+    besides = besides or chance.choice(("nothing", "cut", "kill", "kill before"))
+    began = stage.loses_its_owner()
     former.stop()
     stage.room.keep_alive(chance.uniform(0, 1))
+    if besides == "kill before":
+        stage.kill(stage.owner)
     done = promote(stage)
-    stage.times.append(("primary hangs: after the promotion", stage.answered(done) - done, SERVES))
+    if besides != "kill before":
+        stage.times.append(("primary hangs: after the promotion", stage.answered(done) - done, SERVES))
     former.go_on()
-    stage.room.keep_alive(chance.uniform(0.5, 2.5))
+    if besides == "kill before":
+        stage.times.append(("primary hangs, owner killed: by the candidate", stage.answered_by_another() - began, None))
+    else:
+        stage.room.keep_alive(chance.uniform(0.5, 2.5))
+        beside_former_primary(stage, besides)
     stage.goes_on()
-    keeps(stage)
     stage.beside(stage.pair.join)
+
+
+def beside_former_primary(stage, besides):
+    if besides == "kill":
+        began = stage.loses_its_owner()
+        stage.kill(stage.owner)
+        stage.times.append(("killed beside a former primary: by the candidate", stage.answered_by_another() - began, SERVES))
+        return
+    if besides == "cut":
+        for way in stage.owner.ways:
+            way.cut()
+        stage.room.keep_alive(0.2)  # what was told before is heard
+        cut = time.monotonic()
+        stage.times.append(("cut beside a former primary: by the same one", stage.answered(cut) - cut, SERVES))
+    keeps(stage)
 
 
 def keeps(stage):

@@ -35,7 +35,7 @@ class Audit(unittest.TestCase):
                 self.assertEqual(len(faults_of(entries)), 1)
 
 
-class Planted(unittest.TestCase):
+class StageCase(unittest.TestCase):
     def setUp(self):
         self.pair = Pair()
         self.addCleanup(self.pair.close)
@@ -43,6 +43,27 @@ class Planted(unittest.TestCase):
         self.addCleanup(self.stage.close)
         self.stage.begin()
 
+
+class FormerPrimary(StageCase):
+    """One that hung, and takes connections beside the standby that was promoted: nobody goes by what it says."""
+
+    def goes_on(self, besides):
+        cluster_troubles.stop_primary(self.stage, besides)
+        self.stage.end_round()
+        self.stage.finish()
+        self.assertEqual(self.stage.book.faults, [])
+
+    def test_the_owner_does_not_go_back_to_it(self):
+        self.goes_on("cut")
+
+    def test_a_candidate_takes_the_store_from_the_one_that_was_promoted(self):
+        self.goes_on("kill")
+
+    def test_a_candidate_tells_the_two_by_the_promotion_where_nothing_was_committed_since(self):
+        self.goes_on("kill before")
+
+
+class Planted(StageCase):
     def test_a_commit_of_a_former_owner_is_found_in_the_database(self):
         owner = self.stage.owner
         self.pair.primary.psql('UPDATE "act 1".owner SET epoch = epoch + 1, ticket = 0, instance = \'b\'')

@@ -10,9 +10,7 @@
 namespace lanemq::io {
 namespace {
 
-using postgres::Connection;
 using postgres::Outcome;
-using postgres::Server;
 
 /// How long a candidate waits for the row's lock, before it looks who has it.
 constexpr std::chrono::milliseconds kLockMax{1000};
@@ -41,9 +39,14 @@ std::optional<OwnerRow> Candidate::wait(std::string why) {
 
 Outcome<void> Candidate::connect() {
   if (connection_.is_open()) return {};
-  auto made = Connection::open(place_.target, Server::writable);
-  if (!made) return tl::unexpected(std::move(made.error()));
-  connection_ = std::move(*made);
+  auto found = find_primary(place_.target);
+  if (!found) return tl::unexpected(std::move(found.error()));
+  return use(std::move(*found));
+}
+
+Outcome<void> Candidate::use(Primary primary) {
+  connection_ = std::move(primary.connection);
+  timeline_ = primary.timeline;
   const std::string lock_timeout = "SET lock_timeout = " + std::to_string(kLockMax.count());
   if (auto set = connection_.run_script(lock_timeout, postgres::Clock::now() + kStatementMax); !set)
     return set;
@@ -58,17 +61,29 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
   waiting_ = {.owner = row->instance, .epoch = row->epoch, .stands = watch_.stands(now)};
   if (!may_take)
     return wait("\"" + row->instance + "\" owns the store (epoch " + std::to_string(row->epoch) + ")");
-  // An owner needs two: one that has no room for a second would own the store and could not read it.
-  if (auto second = Connection::open(place_.target, Server::writable); !second) {
-    second.error().message =
-        "a second connection, which an owner needs, cannot be made: " + second.error().message;
-    return tl::unexpected(std::move(second.error()));
-  }
+  const auto moved = find_newer(*row);
+  if (!moved) return tl::unexpected(moved.error());
+  if (*moved) return wait("another server knows more of the owner");
   const auto taken = take_ownership(connection_, *row, instance_, postgres::Clock::now() + kStatementMax);
   if (!taken && taken.error().state == kLockNotAvailable) return end_holder();
   if (!taken) return tl::unexpected(taken.error());
   if (*taken) return std::optional(OwnerRow{.epoch = row->epoch + 1, .ticket = 0, .instance = instance_});
   return wait("another candidate was faster");
+}
+
+/// The row may stand still at a former primary alone, while the owner commits at the one that was promoted.
+Outcome<bool> Candidate::find_newer(const OwnerRow& row) {
+  auto found = find_primary(place_.target);
+  // An owner needs two: one that has no room for a second would own the store and could not read it.
+  if (!found) {
+    found.error().message =
+        "a second connection, which an owner needs, cannot be made: " + found.error().message;
+    return tl::unexpected(std::move(found.error()));
+  }
+  if (!found->is_ahead_of(row, timeline_)) return false;
+  if (auto used = use(std::move(*found)); !used) return tl::unexpected(std::move(used.error()));
+  watch_.blind();
+  return true;
 }
 
 /// The owner's transaction holds the row's lock, and does not end. Where the server waits for the owner's

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "broker/io/options.hpp"
 #include "broker/io/postgres/owner_row.hpp"
 #include "broker/io/postgres/postgres_place.hpp"
+#include "broker/io/postgres/primary.hpp"
 #include "common/postgres/connection.hpp"
 
 namespace lanemq::io {
@@ -24,6 +26,8 @@ class Candidate {
 
  private:
   postgres::Outcome<void> connect();
+  postgres::Outcome<void> use(Primary primary);
+  postgres::Outcome<bool> find_newer(const OwnerRow& row);
   postgres::Outcome<std::optional<OwnerRow>> read_and_take();
   postgres::Outcome<std::optional<OwnerRow>> end_holder();
   std::optional<OwnerRow> wait(std::string why);
@@ -32,6 +36,7 @@ class Candidate {
   const std::string instance_;
   OwnerWatch watch_;
   postgres::Connection connection_;
+  std::int64_t timeline_ = 0;  ///< of the server that it has reached
   StoreWaiting waiting_;
 };
 

@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "broker/io/postgres/postgres_schema.hpp"
+#include "broker/io/postgres/primary.hpp"
 
 namespace lanemq::io {
 namespace {
 
 using postgres::Clock;
-using postgres::Connection;
 using postgres::Outcome;
-using postgres::Server;
 using postgres::Values;
 
 /// A part that is not in by then is put again by another connection.
@@ -154,9 +153,9 @@ void PostgresBodies::remove_of_others() {
 
 Outcome<void> PostgresBodies::connect() {
   if (connection_.is_open()) return {};
-  auto made = Connection::open(place_.target, Server::writable);
-  if (!made) return tl::unexpected(std::move(made.error()));
-  connection_ = std::move(*made);
+  auto found = find_primary(place_.target);
+  if (!found) return tl::unexpected(std::move(found.error()));
+  connection_ = std::move(found->connection);
   connection_.give_up_when([this] {
     const StoreExchange::Lock lock = exchange_.lock();
     return exchange_.over() || exchange_.ends(lock);

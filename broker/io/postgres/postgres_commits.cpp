@@ -18,7 +18,6 @@ using namespace std::chrono_literals;
 using postgres::Connection;
 using postgres::Fault;
 using postgres::Outcome;
-using postgres::Server;
 
 /// How often a wait for the server's answer looks up.
 constexpr auto kSlice = 250ms;
@@ -249,23 +248,23 @@ bool PostgresCommits::take_row(const OwnerRow& row) {
 }
 
 Outcome<OwnerRow> PostgresCommits::connect() {
-  auto made = Connection::open(place_.target, Server::writable);
-  if (!made) return tl::unexpected(std::move(made.error()));
-  const auto end = Clock::now() + kStatementMax;
-  auto server = server_of(*made);
+  Outcome<Primary> found = other_ ? std::move(*other_) : find_primary(place_.target);
+  other_.reset();
+  if (!found) return tl::unexpected(std::move(found.error()));
+  Connection& made = found->connection;
+  auto server = server_of(made);
   if (!server) return tl::unexpected(std::move(server.error()));
-  auto row = read_owner(*made, end);
-  if (!row) return row;
-  if (auto prepared = prepare_writes(*made, end); !prepared) return tl::unexpected(prepared.error());
-  if (auto begun = made->begin_pipeline(); !begun) return tl::unexpected(begun.error());
+  if (auto prepared = prepare_writes(made, Clock::now() + kStatementMax); !prepared)
+    return tl::unexpected(prepared.error());
+  if (auto begun = made.begin_pipeline(); !begun) return tl::unexpected(begun.error());
   server_ = std::move(*server);
-  connection_ = std::move(*made);
+  connection_ = std::move(made);
   {
     const StoreExchange::Lock held = exchange_.lock();
     counts_.connections.fetch_add(1, std::memory_order_release);
   }
   exchange_.wake();
-  return row;
+  return std::move(found->row);
 }
 
 bool PostgresCommits::reconnect() {
@@ -282,10 +281,12 @@ bool PostgresCommits::reconnect() {
 }
 
 bool PostgresCommits::another_is_primary() {
-  auto other = Connection::open(place_.target, Server::writable);
-  if (!other) return false;
-  const auto server = server_of(*other);
-  return server && *server != server_;
+  auto found = find_primary(place_.target);
+  if (!found) return false;
+  const auto server = server_of(found->connection);
+  if (!server || *server == server_) return false;
+  other_ = std::move(*found);
+  return true;
 }
 
 bool PostgresCommits::away() const {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "broker/io/postgres/commit_fence.hpp"
@@ -12,6 +13,7 @@
 #include "broker/io/postgres/owner_row.hpp"
 #include "broker/io/postgres/postgres_bodies.hpp"
 #include "broker/io/postgres/postgres_place.hpp"
+#include "broker/io/postgres/primary.hpp"
 #include "broker/io/store_exchange.hpp"
 #include "common/postgres/connection.hpp"
 
@@ -87,8 +89,9 @@ class PostgresCommits {
   } counts_;                             ///< as StoreTransactions has them
   std::atomic<std::int64_t> end_by_{0};  ///< of Clock's counts; 0: never
   postgres::Connection connection_;
-  bool in_doubt_ = false;  ///< the connection was lost after a transaction was sent by it
-  std::string server_;     ///< which one the connection has reached
+  bool in_doubt_ = false;         ///< the connection was lost after a transaction was sent by it
+  std::string server_;            ///< which one the connection has reached
+  std::optional<Primary> other_;  ///< as another_is_primary() has found it
   CommitFence fence_;
   StoreExchange::Queue<core::Writes> turns_;
   Clock::time_point beat_at_{};

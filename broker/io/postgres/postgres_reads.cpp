@@ -9,14 +9,13 @@
 #include <utility>
 
 #include "broker/io/postgres/postgres_rows.hpp"
+#include "broker/io/postgres/primary.hpp"
 
 namespace lanemq::io {
 namespace {
 
 using namespace std::chrono_literals;
-using postgres::Connection;
 using postgres::Outcome;
-using postgres::Server;
 
 /// Reading and vacuuming may take longer.
 constexpr auto kLong = 10min;
@@ -71,8 +70,9 @@ void PostgresReads::run() {
   }
 }
 
-/// Whether nobody needs an answer any more.
+/// Whether nobody needs an answer any more, or it is another server's to give.
 bool PostgresReads::is_over() const {
+  if (is_elsewhere()) return true;
   const auto lock = exchange_.lock();
   return exchange_.over() || exchange_.ends(lock);
 }
@@ -98,6 +98,7 @@ void PostgresReads::read_next() {
   auto found = connect().and_then([&] {
     return read_rows(connection_, std::span(asks_.items).subspan(asks_.next, count), Clock::now() + kLong);
   });
+  if (is_elsewhere()) return connection_.close();  // what a former primary says may be old
   if (found) {
     asks_.next += count;
     return exchange_.give(*found);
@@ -112,11 +113,18 @@ void PostgresReads::read_next() {
   std::this_thread::sleep_for(kRetryPause);
 }
 
+/// Whether commits have reached a server anew since this connection was made.
+bool PostgresReads::is_elsewhere() const {
+  return commits_.connections() != reached_;
+}
+
 Outcome<void> PostgresReads::connect() {
-  if (connection_.is_open()) return {};
-  auto made = Connection::open(place_.target, Server::writable);
-  if (!made) return tl::unexpected(std::move(made.error()));
-  connection_ = std::move(*made);
+  if (connection_.is_open() && !is_elsewhere()) return {};
+  connection_.close();
+  reached_ = commits_.connections();
+  auto found = find_primary(place_.target);
+  if (!found) return tl::unexpected(std::move(found.error()));
+  connection_ = std::move(found->connection);
   if (runs_) connection_.give_up_when([this] { return is_over(); });
   return connection_.run_script("SET vacuum_cost_delay = 0", Clock::now() + kStatementMax);
 }

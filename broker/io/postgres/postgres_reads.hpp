@@ -45,6 +45,7 @@ class PostgresReads {
  private:
   using Clock = postgres::Clock;
 
+  bool is_elsewhere() const;
   bool is_over() const;
   bool can_serve(const StoreExchange::Lock& lock) const;
   void read_next();
@@ -59,6 +60,7 @@ class PostgresReads {
   StoreExchange::Queue<StoreExchange::Asked> asks_;
   Clock::time_point vacuum_at_{};
   std::uint64_t vacuumed_ = 0;   ///< writes at the last vacuum
+  std::uint64_t reached_ = 0;    ///< connections of the commits, when this one was made
   bool runs_ = false;            ///< in run(), and no load is under way
   bool may_not_vacuum_ = false;  ///< and it was said
   DatabaseLook look_;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "broker/io/postgres/owner_row.hpp"
+#include "common/postgres/connection.hpp"
+
+namespace lanemq::io {
+
+/// A server that takes writes, and what it knows.
+struct Primary {
+  postgres::Connection connection;
+  OwnerRow row;               ///< epoch -1: there are no tables yet
+  std::int64_t timeline = 0;  ///< grows with each promotion; 0: the server does not say
+
+  /// Whether it knows of a later commit than this row, or else of a later promotion.
+  bool is_ahead_of(const OwnerRow& other, std::int64_t other_timeline) const;
+};
+
+/// Connects to all hosts and returns the one that is ahead of all others that take writes. There are two
+/// where a primary hung, a standby was promoted in its place, and then the former one goes on: it takes
+/// connections as before, and commits that wait for standbys which it has no more. A host that says nothing
+/// takes postgres::Connection::kHostSeconds.
+postgres::Outcome<Primary> find_primary(const postgres::Target& target);
+
+}  // namespace lanemq::io
