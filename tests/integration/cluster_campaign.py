@@ -14,6 +14,7 @@ import argparse
 import collections
 import os
 import random
+import signal
 import statistics
 import sys
 import time
@@ -108,6 +109,7 @@ def main():
     except unittest.SkipTest as reason:
         print(f"skipped: {reason}")
         return SKIPPED
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     pair = Pair()
     try:
         for number, at in enumerate(range(0, len(kinds), ROUNDS_IN_ACT), 1):
@@ -116,11 +118,14 @@ def main():
             if found and at + ROUNDS_IN_ACT < len(kinds):  # the servers are in whatever state
                 pair.close()
                 pair = Pair()
+    except KeyboardInterrupt:
+        faults.append("interrupted")
+        print("interrupted", flush=True)
     finally:
         pair.close()
     lines, late = table(times)
     print(*lines, sep="\n")
-    print(f"{len(kinds)} rounds with seed {options.seed} in {time.monotonic() - began:.0f} s")
+    print(f"{len(kinds)} rounds{' at the most' if 'interrupted' in faults else ''} with seed {options.seed} in {time.monotonic() - began:.0f} s")
     print(*late, sep="\n", end="\n" if late else "")
     print(" ".join(f"{name} {counts[name]}" for name in ("attempt", "acked", "ok", "lost", "recovered", "unexpected", "duplicated",
                                                          "stale", "exec_dup", "audit", "broken", "balance")))

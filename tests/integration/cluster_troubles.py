@@ -13,7 +13,7 @@ SHORT, CERTAIN = (0.3, 1.2), (1.5, 4.0)
 AWAY_MAX = 10.0  # beyond the lease, then an owner ends by itself
 DIRECTIONS = ("up down", "up", "down", "refuse")
 # What is promised, in seconds: a new owner serves behind the loss of one, behind a handover, and the same one behind a promotion.
-SERVES, HANDED_OVER, PROMOTED = 10.0, 1.5, 1.0
+SERVES, HANDED_OVER, PROMOTED = 10.0, 1.0, 1.0
 
 
 def kill(stage):
@@ -200,7 +200,8 @@ def hand_over(stage):
     owner = stage.owner
     began = stage.loses_its_owner()
     owner.member.signal(signal.SIGTERM)
-    stage.times.append(("handed over: by the candidate", stage.answered_by_another() - began, HANDED_OVER))
+    took = stage.answered_by_another() - began
+    stage.times.append(("handed over: by the candidate, without its load", took - stage.load_seconds(), HANDED_OVER))
     stage.ends(owner, 0)
     stage.gather()
 
