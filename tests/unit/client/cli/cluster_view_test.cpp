@@ -117,7 +117,7 @@ TEST(Cluster, is_the_same_for_people_and_for_programs) {
 
   const std::string text = cluster_text(members, false);
 
-  EXPECT_THAT(text, AllOf(HasSubstr("tcp://a:5570  owner  a"), HasSubstr("140ms ago"),
+  EXPECT_THAT(text, AllOf(HasSubstr("tcp://a:5570  owner         a      3  140ms ago   ready\n"),
                           HasSubstr("owns the store\n")));
   EXPECT_EQ(
       cluster_json(members),
