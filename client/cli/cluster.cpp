@@ -34,8 +34,7 @@ class Asking {
     reply_ = client_->stats(0);
   }
   Member member(std::chrono::milliseconds patience) {
-    if (!ready_within(reply_, patience))
-      return silent_member(endpoint_, "nobody serves there: a broker that waits has no such endpoint");
+    if (!ready_within(reply_, patience)) return silent_member(endpoint_, "nobody serves there");
     const Reply<BrokerStats> reply = reply_.get();
     return reply ? member_of_stats(endpoint_, reply->json) : silent_member(endpoint_, reply.error().message);
   }
