@@ -38,11 +38,16 @@ class CommitFence {
   /// `owned`: as this process has made it at `now`. `lease`: after so long without a commit a candidate takes
   /// the store over. `away_max`: how much longer to try, since this process cannot see the other one.
   CommitFence(OwnerRow owned, Time lease, Time away_max, Time now)
-      : owned_(std::move(owned)), away_after_(lease * 4 / 5), patience_(lease + away_max), good_at_(now) {}
+      : owned_(std::move(owned)),
+        away_after_(lease * 4 / 5),
+        patience_(lease + away_max),
+        good_at_(now),
+        told_ticket_(owned_.ticket) {}
 
   /// A transaction is to be settled; without changes it is a sign of life. Requires: no other one is.
   void begin(bool has_changes) {
     has_changes_ = sends_changes_ = has_changes;
+    changes_ticket_ = 0;
     step_ = Step::send;
   }
 
@@ -60,7 +65,10 @@ class CommitFence {
 
   // ---- step() is `send` ----
 
-  void sent(Time now) { sent_at_ = now; }
+  void sent(Time now) {
+    sent_at_ = now;
+    under_way_ = true;
+  }
   /// COMMIT has answered. `warned`: with a warning, which alone says that a wait for a standby was cancelled:
   /// others see the transaction, and the standby may not have it.
   void committed(bool warned) {
@@ -70,28 +78,36 @@ class CommitFence {
   }
   /// It was refused, and is undone.
   void refused(Refusal refusal) {
+    under_way_ = false;
     if (refusal == Refusal::fence) step_ = Step::read_row;
     if (refusal == Refusal::room) step_ = Step::wait_for_room;
   }
   /// Nobody knows what has become of it; the connection is not used any more.
-  void lost() { step_ = Step::read_row; }
+  void lost() {
+    in_doubt_ = in_doubt_ || under_way_;
+    step_ = Step::read_row;
+  }
 
   // ---- `read_row` ----
 
   void row_read(const OwnerRow& row) {
-    if (row.epoch != owned_.epoch)
+    // Servers that went on apart may each have an owner of one epoch.
+    if (row.epoch != owned_.epoch || row.instance != owned_.instance)
       step_ = Step::deposed;
     else if (row.ticket == next_ticket())
       settled(false);
+    else if (told_ticket_ <= row.ticket && row.ticket <= owned_.ticket)
+      go_back(row.ticket);
     else
-      step_ = row.ticket == owned_.ticket ? Step::send : Step::commits_lost;
+      step_ = Step::commits_lost;
   }
 
   // ---- `wait_for_room` ----
 
-  /// `beats`: candidates have not seen for long that the owner is alive. A sign of life takes no room.
+  /// `beats`: candidates have not seen for long that the owner is alive. A sign of life takes no room. There
+  /// is none while an earlier sending may still be under way: the same is sent again.
   void waited(bool beats) {
-    sends_changes_ = has_changes_ && !beats;
+    if (!in_doubt_) sends_changes_ = has_changes_ && !beats;
     step_ = Step::send;
   }
 
@@ -99,17 +115,32 @@ class CommitFence {
   /// What was sent last is in. `told`: its commit said so, and not the row.
   void settled(bool told) {
     ++owned_.ticket;
+    under_way_ = in_doubt_ = false;
+    if (told) told_ticket_ = owned_.ticket;
+    if (sends_changes_) changes_ticket_ = owned_.ticket;
     const bool was_beat = has_changes_ && !sends_changes_;
     step_ = told && !was_beat ? Step::done : Step::send;
     has_changes_ = sends_changes_ = was_beat;
   }
 
+  /// A standby was promoted that has not received what the row of another server said.
+  void go_back(std::int64_t ticket) {
+    if (ticket < changes_ticket_) has_changes_ = true, changes_ticket_ = 0;
+    if (ticket < owned_.ticket) sends_changes_ = has_changes_;
+    owned_.ticket = ticket;
+    step_ = Step::send;
+  }
+
   OwnerRow owned_;
   const Time away_after_, patience_;
   Time good_at_, sent_at_{};
+  std::int64_t told_ticket_;         ///< of the last transaction whose own commit said that it is in
+  std::int64_t changes_ticket_ = 0;  ///< with which the changes under way are in, by the row's word; 0: none
   Step step_ = Step::done;
   bool has_changes_ = false;    ///< that are not in
   bool sends_changes_ = false;  ///< with what is sent now
+  bool under_way_ = false;      ///< it is, and nothing was heard of it
+  bool in_doubt_ = false;       ///< an earlier sending of it may be
 };
 
 }  // namespace lanemq::io

@@ -98,6 +98,55 @@ TEST_F(CommitFenceTest, looks_at_the_row_where_the_fence_refuses) {
   EXPECT_EQ(fence_.step(), Step::deposed);
 }
 
+TEST_F(CommitFenceTest, is_deposed_where_another_one_has_its_epoch) {
+  fence_.lost();
+
+  fence_.row_read({.epoch = 3, .ticket = 4, .instance = "b"});
+
+  EXPECT_EQ(fence_.step(), Step::deposed);
+}
+
+TEST_F(CommitFenceTest, sends_again_what_only_a_server_that_is_no_more_had) {
+  fence_.committed(true);
+  fence_.row_read(row(3, 5));
+  fence_.lost();
+  fence_.row_read(row(3, 6));
+  EXPECT_FALSE(fence_.sends_changes());
+  fence_.lost();
+
+  fence_.row_read(row(3, 4));
+
+  EXPECT_EQ(fence_.step(), Step::send);
+  EXPECT_TRUE(fence_.sends_changes());
+  EXPECT_EQ(fence_.next_ticket(), 5);
+}
+
+TEST_F(CommitFenceTest, does_not_send_changes_again_that_the_promoted_server_has) {
+  fence_.lost();
+  fence_.row_read(row(3, 5));
+  fence_.lost();
+  fence_.row_read(row(3, 6));
+  fence_.lost();
+
+  fence_.row_read(row(3, 5));
+
+  EXPECT_EQ(fence_.step(), Step::send);
+  EXPECT_FALSE(fence_.sends_changes());
+  EXPECT_EQ(fence_.next_ticket(), 6);
+}
+
+TEST_F(CommitFenceTest, finds_that_commits_are_lost_which_were_told) {
+  fence_.lost();
+  fence_.row_read(row(3, 5));
+  fence_.committed(false);
+  fence_.begin(true);
+  fence_.lost();
+
+  fence_.row_read(row(3, 5));
+
+  EXPECT_EQ(fence_.step(), Step::commits_lost);
+}
+
 TEST_F(CommitFenceTest, finds_that_commits_are_lost) {
   fence_.lost();
 
@@ -136,6 +185,31 @@ TEST_F(CommitFenceTest, does_not_take_a_lost_sign_of_life_for_the_changes) {
   EXPECT_EQ(fence_.step(), Step::send);
   EXPECT_TRUE(fence_.sends_changes());
   EXPECT_EQ(fence_.next_ticket(), 6);
+}
+
+TEST_F(CommitFenceTest, sends_nothing_else_while_an_earlier_sending_may_be_under_way) {
+  fence_.lost();
+  fence_.row_read(row(3, 4));
+  fence_.sent(101s);
+  fence_.refused(Refusal::room);
+
+  fence_.waited(true);
+
+  EXPECT_TRUE(fence_.sends_changes());
+}
+
+TEST_F(CommitFenceTest, sends_a_sign_of_life_again_while_that_may_be_under_way) {
+  fence_.refused(Refusal::room);
+  fence_.waited(true);
+  fence_.sent(101s);
+  fence_.lost();
+  fence_.row_read(row(3, 4));
+  fence_.sent(102s);
+  fence_.refused(Refusal::room);
+
+  fence_.waited(false);
+
+  EXPECT_FALSE(fence_.sends_changes());
 }
 
 TEST_F(CommitFenceTest, is_patient_from_when_it_sent_its_last_commit) {
