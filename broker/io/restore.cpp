@@ -19,6 +19,9 @@ namespace {
 constexpr std::string_view kClock = "clock";
 /// Rows between two calls of RestoreCalls::progress.
 constexpr std::size_t kRowsPerCall = 1024;
+/// The clocks of the machine and of the store are read within so long, if one of so many tries is as fast.
+constexpr std::int64_t kClocksApartMaxUs = 100'000;
+constexpr int kClockTries = 10;
 
 /// Passes the store's rows on to the core, in order.
 class Reader final : public StoreReader {
@@ -76,6 +79,24 @@ class Reader final : public StoreReader {
   std::size_t rows_ = 0;
 };
 
+struct Clocks {
+  ClockReading machine;
+  std::optional<std::int64_t> store_us;
+};
+
+/// What passes between the two readings shifts the windows of budgets. A store that has to be connected to
+/// first answers late, and perhaps not at once.
+Clocks read_clocks(Store& store, const RestoreCalls& calls) {
+  Clocks clocks;
+  for (int i = 0; i < kClockTries; ++i) {
+    clocks = {.machine = calls.clock(), .store_us = store.unix_us()};
+    if (!store.shared()) break;
+    const std::int64_t apart_us = calls.clock().uptime_us - clocks.machine.uptime_us;
+    if (clocks.store_us && apart_us <= kClocksApartMaxUs) break;
+  }
+  return clocks;
+}
+
 std::int64_t uptime_us() {
   timespec time{};
   clock_gettime(CLOCK_BOOTTIME, &time);
@@ -104,8 +125,10 @@ std::int64_t stored_us(const ClockNote& note, const ClockReading& now) {
 }
 
 Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, const RestoreCalls& calls) {
-  const ClockReading machine = read_clock();
-  const std::optional<std::int64_t> own = store.unix_us();
+  const auto [machine, own] = read_clocks(store, calls);
+  if (!own && store.shared())
+    return failure(ErrorCode::internal,
+                   "the store's clock cannot be read, by which windows of budgets go on");
   // Another machine's uptime means nothing to its successor.
   const ClockReading clock = own ? ClockReading{.unix_us = *own} : machine;
   core::Restorer restorer = broker.restorer();

@@ -35,6 +35,7 @@ struct RestoreCalls {
   std::function<core::TimePoint()> now;  ///< the core's time; called at the beginning and after all is read
   /// Called now and then, with the jobs and results that were read so far.
   std::function<void(std::size_t rows)> progress;
+  std::function<ClockReading()> clock = read_clock;  ///< this machine's
 };
 
 /// Restores everything from the store, and returns what it was.
