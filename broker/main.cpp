@@ -561,6 +561,9 @@ int main(int argc, char** argv) {
   } catch (const std::invalid_argument& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitUsage;
+  } catch (const lanemq::io::StoreDeposed& error) {
+    std::cerr << "lanemq-broker: " << without_secrets(error.what()) << "\n";
+    return lanemq::io::kExitDeposed;
   } catch (const lanemq::io::StoreError& error) {
     std::cerr << "lanemq-broker: " << without_secrets(error.what()) << "\n";
     return kExitStoreUnusable;

@@ -85,6 +85,7 @@ void Server::restore() {
   const auto tell = [this](std::size_t rows) { service_watch_.restoring(now(), rows); };
   tell(0);
   const auto restored = io::restore(broker_, *store_, {.now = [this] { return now(); }, .progress = tell});
+  if (!restored && store_->condition() == StoreCondition::deposed) throw StoreDeposed(store_->trouble());
   if (!restored) throw StoreError(restored.error().message);
   store_->begin();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);

@@ -38,6 +38,10 @@ inline constexpr int kExitDeposed = 75;
 struct StoreError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+/// Another broker took the store over while it was read: started again, this one waits for it.
+struct StoreDeposed : StoreError {
+  using StoreError::StoreError;
+};
 
 /// What the program knows of its configuration, and the loop does not.
 struct Configuration {

@@ -64,9 +64,16 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
   const auto moved = find_newer(*row);
   if (!moved) return tl::unexpected(moved.error());
   if (*moved) return wait("another server knows more of the owner");
+  static_cast<void>(connection_.take_warning());  // of something else
   const auto taken = take_ownership(connection_, *row, instance_, postgres::Clock::now() + kStatementMax);
   if (!taken && taken.error().state == kLockNotAvailable) return end_holder();
   if (!taken) return tl::unexpected(taken.error());
+  if (*taken && !connection_.take_warning().empty()) {
+    // A wait for a standby that was cancelled: the row says so on this server, and perhaps on no other.
+    watch_.blind();
+    connection_.close();
+    return wait("the database does not know whether this broker has taken the store over");
+  }
   if (*taken) return std::optional(OwnerRow{.epoch = row->epoch + 1, .ticket = 0, .instance = instance_});
   return wait("another candidate was faster");
 }

@@ -52,8 +52,9 @@ class PostgresBodies {
   void run();
 
  private:
-  /// Keys of one owner: that many bodies.
-  static constexpr int kKeyBits = 32;
+  /// Of a key, for the bodies of one owner; the epoch has the others, and may be a time in seconds
+  /// (--fence).
+  static constexpr int kKeyBits = 31;
 
   struct Body {
     Blob body;

@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "broker/io/postgres/postgres_rows.hpp"
+#include "broker/io/postgres/postgres_schema.hpp"
 #include "broker/io/postgres/primary.hpp"
 
 namespace lanemq::io {
 namespace {
 
 using namespace std::chrono_literals;
+using postgres::Fault;
 using postgres::Outcome;
 
 /// Reading and vacuuming may take longer.
@@ -34,8 +36,9 @@ std::optional<std::int64_t> PostgresReads::unix_us() {
   const auto now =
       connection_.run("SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint",
                       Clock::now() + kStatementMax);
-  if (!now) return std::nullopt;
-  return now->integer(0, 0);
+  if (now) return now->integer(0, 0);
+  connection_.close();
+  return std::nullopt;
 }
 
 Result<void> PostgresReads::load(StoreReader& reader) {
@@ -44,10 +47,27 @@ Result<void> PostgresReads::load(StoreReader& reader) {
   exchange_.wait_until(lock, Clock::now() + kFirstCommitMax, [&] { return commits_.connections() > 0; });
   lock.unlock();
   look();
-  if (const auto connected = connect(); !connected)
-    return failure(ErrorCode::internal,
-                   "the store " + place_.text + " cannot be read: " + connected.error().message);
-  return tell_rows(connection_, reader, place_.text);
+  while (true) {
+    const auto reached = connect().and_then([&] { return find_owned(); });
+    if (reached) return tell_rows(connection_, reader, place_.text);
+    connection_.close();
+    if (!reached.error().lost() || exchange_.over())
+      return failure(ErrorCode::internal,
+                     "the store " + place_.text + " cannot be read: " + reached.error().message);
+    std::this_thread::sleep_for(kRetryPause);
+  }
+}
+
+/// A server that does not know this owner is not read: an old primary may live on, and what others have
+/// committed since is not there.
+Outcome<void> PostgresReads::find_owned() {
+  const auto row = read_owner(connection_, Clock::now() + kStatementMax);
+  if (!row) return tl::unexpected(row.error());
+  if (row->epoch == owned_.epoch && row->instance == owned_.instance) return {};
+  return tl::unexpected(Fault{.state = {},
+                              .message = "its server says that \"" + row->instance + "\" owns it (epoch " +
+                                         std::to_string(row->epoch) + " and not " +
+                                         std::to_string(owned_.epoch) + ")"});
 }
 
 void PostgresReads::run() {

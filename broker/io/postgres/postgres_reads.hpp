@@ -5,10 +5,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <lanemq/result.hpp>
 
 #include "broker/io/postgres/database_look.hpp"
+#include "broker/io/postgres/owner_row.hpp"
 #include "broker/io/postgres/postgres_place.hpp"
 #include "broker/io/store.hpp"
 #include "broker/io/store_exchange.hpp"
@@ -25,16 +27,18 @@ class PostgresReads {
     std::function<std::uint64_t()> writes;       ///< how many were committed so far
     std::function<std::uint64_t()> connections;  ///< PostgresCommits::connections()
   };
-  /// `place` and `exchange` outlive it.
-  PostgresReads(const PostgresPlace& place, StoreExchange& exchange, Replication replication, Commits commits)
+  /// `place` and `exchange` outlive it. `owned`: as this process has made it.
+  PostgresReads(const PostgresPlace& place, StoreExchange& exchange, OwnerRow owned, Replication replication,
+                Commits commits)
       : place_(place),
         exchange_(exchange),
+        owned_(std::move(owned)),
         commits_(std::move(commits)),
         look_(place, exchange, replication, commits_.connections) {}
 
   /// The server's clock; none: it does not answer.
   std::optional<std::int64_t> unix_us();
-  /// As Store::load().
+  /// As Store::load(), from a server that knows this owner: it is looked for until the exchange is over.
   Result<void> load(StoreReader& reader);
   /// Serves what is asked for until the exchange ends. What the server does not answer by then is given up: a
   /// broker that ends, or that another one has deposed, waits for no server.
@@ -52,9 +56,11 @@ class PostgresReads {
   void vacuum();
   void look();
   postgres::Outcome<void> connect();
+  postgres::Outcome<void> find_owned();
 
   const PostgresPlace& place_;
   StoreExchange& exchange_;
+  const OwnerRow owned_;
   const Commits commits_;
   postgres::Connection connection_;
   StoreExchange::Queue<StoreExchange::Asked> asks_;

@@ -79,8 +79,8 @@ PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, const StoreOpt
       epoch_(owned.epoch),
       replication_(options.replication),
       bodies_(place_, exchange_, owned.epoch),
-      commits_(place_, exchange_, bodies_, std::move(owned), options.lease, options.away_max),
-      reads_(place_, exchange_, replication_,
+      commits_(place_, exchange_, bodies_, owned, options.lease, options.away_max),
+      reads_(place_, exchange_, std::move(owned), replication_,
              {.writes = [this] { return commits_.writes(); },
               .connections = [this] { return commits_.connections(); }}) {
   // Before the first submit, too: a load may take longer than a lease.

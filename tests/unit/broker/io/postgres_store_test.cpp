@@ -223,6 +223,38 @@ TEST_F(PostgresStore, is_not_made_by_a_fence) {
   }
 }
 
+TEST_F(PostgresStore, is_not_owned_by_a_candidate_whose_takeover_came_with_a_warning) {
+  open(options("a")).reset();
+  run("CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS "
+      "'BEGIN RAISE WARNING ''canceling wait for synchronous replication''; RETURN NEW; END'; "
+      "CREATE TRIGGER warns BEFORE UPDATE ON owner FOR EACH ROW EXECUTE FUNCTION warn()");
+  io::StoreOptions wanted = options("b");
+  std::vector<std::string> whys;
+  wanted.waiting = [&](const io::StoreWaiting& waiting) {
+    if (whys.empty()) run("DROP TRIGGER warns ON owner");
+    whys.push_back(waiting.why);
+    std::this_thread::sleep_for(20ms);
+    return true;
+  };
+
+  const auto store = open(wanted);
+
+  ASSERT_FALSE(whys.empty());
+  EXPECT_THAT(whys.front(), HasSubstr("does not know whether"));
+  EXPECT_EQ(number("SELECT epoch FROM owner"), 3);
+}
+
+TEST_F(PostgresStore, is_not_loaded_from_a_server_that_knows_another_owner) {
+  const auto store = open(options("a"));
+  run("UPDATE owner SET epoch = epoch + 1, instance = 'b'");
+
+  const auto content = content_of(*store);
+
+  ASSERT_FALSE(content);
+  EXPECT_THAT(content.error().message, AllOf(HasSubstr("\"b\" owns it"), HasSubstr("epoch 2 and not 1")));
+  EXPECT_EQ(store->condition(), StoreCondition::deposed);
+}
+
 TEST_F(PostgresStore, is_not_taken_while_its_owner_is_alive) {
   const auto owner = open(options("a"));
   submit(*owner, Turn().put_note("n", ""));
