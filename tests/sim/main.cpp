@@ -11,15 +11,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/sim/cluster/cluster_world.hpp"
 #include "tests/sim/neighbour.hpp"
 #include "tests/sim/world.hpp"
 
-// lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --neighbour [--open]] [--events N]
+// lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --cluster | --neighbour [--open]] [--events N]
 // [--verbose] [--all] [--digests]: runs the broker's core in a simulated world; with --crashes one in which
-// it has a store on disk, and dies; with --neighbour one in which a client does the worst it may, --open:
-// also what is not bounded yet. Equal seeds give equal runs: --digests says of each what it came to. Exit 1
-// at the first seed that breaks a promise, with the last things that happened; with --all it goes on, says a
-// line of each that does, and exits 1 at the end. --except leaves seeds out.
+// it has a store on disk, and dies; with --cluster several brokers that share a database; with --neighbour
+// one in which a client does the worst it may, --open: also what is not bounded yet. Equal seeds give equal
+// runs: --digests says of each what it came to. Exit 1 at the first seed that breaks a promise, with the last
+// things that happened; with --all it goes on, says a line of each that does, and exits 1 at the end.
+// --except leaves seeds out.
 
 namespace lanemq::sim {
 namespace {
@@ -30,7 +32,7 @@ struct Arguments {
   std::size_t events = 5000;
   bool verbose = false, all = false;
   bool digests = false;  ///< says that of each seed
-  enum class Mode { forgetful, crashing, neighbour } mode = Mode::forgetful;
+  enum class Mode { forgetful, crashing, cluster, neighbour } mode = Mode::forgetful;
   bool open = false;  ///< of a neighbour, with what is not bounded yet
 };
 
@@ -80,6 +82,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
       arguments.digests = true;
     } else if (name == "--crashes") {
       arguments.mode = Arguments::Mode::crashing;
+    } else if (name == "--cluster") {
+      arguments.mode = Arguments::Mode::cluster;
     } else if (name == "--neighbour") {
       arguments.mode = Arguments::Mode::neighbour;
     } else if (name == "--open") {
@@ -121,6 +125,10 @@ RunReport run_seed(std::uint64_t seed, const Arguments& arguments, Trace* trace,
     NeighbourWorld world(seed, arguments.events, arguments.open, trace);
     return run(world);
   }
+  if (arguments.mode == Arguments::Mode::cluster) {
+    ClusterWorld world(seed, arguments.events, trace);
+    return run(world);
+  }
   const bool crashing = arguments.mode == Arguments::Mode::crashing;
   World world(seed, crashing ? World::Kind::crashing : World::Kind::forgetful, arguments.events, trace);
   return run(world);
@@ -143,7 +151,8 @@ int show_failure(std::uint64_t seed, const Arguments& arguments) {
       std::printf("%s\n", line.c_str());
   std::printf("seed %llu: %s\nagain: scripts/sim %llu%s --events %zu\n",
               static_cast<unsigned long long>(seed), what.c_str(), static_cast<unsigned long long>(seed),
-              arguments.mode == Arguments::Mode::crashing ? " --crashes"
+              arguments.mode == Arguments::Mode::crashing  ? " --crashes"
+              : arguments.mode == Arguments::Mode::cluster ? " --cluster"
               : arguments.mode == Arguments::Mode::neighbour
                   ? arguments.open ? " --neighbour --open" : " --neighbour"
                   : "",
@@ -234,7 +243,8 @@ int main(int argc, char** argv) {
   const auto arguments = lanemq::sim::parse(argc, argv);
   if (!arguments) {
     std::fprintf(stderr,
-                 "usage: lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --neighbour [--open]] "
+                 "usage: lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --cluster | "
+                 "--neighbour [--open]] "
                  "[--events N] "
                  "[--verbose] [--all] [--digests]\n");
     return 2;

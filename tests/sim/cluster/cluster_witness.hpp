@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/sim/cluster/database.hpp"
+#include "tests/sim/watcher.hpp"
+
+namespace lanemq::sim {
+
+/// Sees what leaves the brokers of a cluster, what enters the servers' logs and what is asked of the
+/// upstream, and throws Violation when a promise is broken: about durable jobs, over all owners. It knows
+/// nothing of who owns the store.
+class ClusterWitness final : public Watcher {
+ public:
+  explicit ClusterWitness(const core::Options& options) : options_(options) {}
+
+  // ---- clients and workers ----
+
+  /// A client submits, cancels or fetches; answers name it by `ref`.
+  void asks(std::uint64_t ref, const std::string& id, bool durable);
+  void cancels(const std::string& id) { jobs_[id].cancelled = true; }
+  /// A worker calls the upstream.
+  void calls(std::uint64_t job, std::int64_t attempt, core::TimePoint now);
+
+  // ---- brokers ----
+
+  /// What is sent from here on was decided then, and leaves now.
+  void releasing(core::TimePoint decided_at, core::TimePoint now);
+  /// A hand-over that waited for its body was decided earlier.
+  void decided(std::uint64_t job, core::TimePoint at) { handed_over_at_[job] = at; }
+  void sent_to_client(const std::string& address, const wire::ClientReply& reply,
+                      std::string_view body) override;
+  void sent_to_worker(const std::string& address, const wire::WorkerCommand& command,
+                      std::string_view body) override;
+  /// An owner takes its changes for committed.
+  void told(std::uint64_t batch) { told_.insert(batch); }
+
+  // ---- the database ----
+
+  /// A transaction enters a log behind another one.
+  void logged(std::size_t server, const LogEntry* before, const LogEntry& entry) const;
+
+  // ---- the end ----
+
+  /// All that was told is in the log, and once.
+  void check_log(const std::vector<std::shared_ptr<const LogEntry>>& log) const;
+  /// No window of the upstream was over its limit.
+  void check_windows() const;
+  /// Everybody was answered whose job is durable.
+  void check_answered() const;
+  /// The answer that was told; none: none was.
+  std::optional<std::string> answer_of(const std::string& id) const;
+  std::vector<std::string> answered_ids() const;
+
+  std::size_t jobs() const override { return jobs_.size(); }
+  std::size_t dispatches() const override { return offers_.size(); }
+
+ private:
+  using Lease = std::pair<std::uint64_t, std::int64_t>;
+  struct Asked {
+    std::string id;
+    bool durable = false, ended = false;
+  };
+  struct Job {
+    bool durable = false, promised = false, cancelled = false;
+    std::optional<std::string> answer;
+    core::TimePoint promised_at{}, answered_at{};
+    std::optional<std::uint64_t> number;
+  };
+  struct Offer {
+    std::string id;
+    core::TimePoint decided_at{}, left_at{};
+  };
+
+  void promised(Job& job);
+  void ended(std::uint64_t ref, std::string_view code, std::string_view body);
+
+  const core::Options& options_;
+  core::TimePoint decided_at_{}, now_{};
+  std::map<std::uint64_t, Asked> asked_;
+  std::map<std::string, Job> jobs_;
+  std::map<std::uint64_t, std::string> id_of_;
+  std::map<std::uint64_t, core::TimePoint> handed_over_at_;
+  std::map<Lease, Offer> offers_;
+  std::vector<core::TimePoint> calls_;
+  std::set<std::uint64_t> told_;
+};
+
+}  // namespace lanemq::sim

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/cluster/cluster_peers.hpp"
+#include "tests/sim/world.hpp"
+
+namespace lanemq::sim {
+
+/// One run of several brokers on one database: a seed's mixture of trouble of processes, networks, clocks and
+/// servers, until all is well and everything is over.
+class ClusterWorld {
+ public:
+  ClusterWorld(std::uint64_t seed, std::size_t events_max, Trace* trace);
+  ~ClusterWorld();
+
+  /// Throws Violation.
+  RunReport run();
+  /// In a few lines, for whoever reads a trace.
+  std::string describe() const;
+
+ private:
+  void later(Duration wait, std::function<void()> what);
+  void start_trouble();
+  void make_trouble(const std::string& kind);
+  void trouble_a_member(const std::string& kind, Member& member);
+  void trouble_the_database(const std::string& kind);
+  void fail_over(bool old_lives);
+  void doubt();
+  void overtake();
+  void run_until(core::TimePoint end);
+  Member& some_member();
+  Member* owner();
+  void settle();
+  std::size_t pending() const;
+
+  Random random_;
+  ClusterPlan plan_;
+  const std::size_t events_max_;
+  Trace* trace_;
+  Scheduler scheduler_;
+  ClusterWitness witness_;
+  Database database_;
+  std::uint64_t batches_ = 0;
+  std::vector<std::unique_ptr<Member>> members_;
+  ClusterStage stage_;
+  std::vector<std::unique_ptr<ClusterClient>> clients_;
+  std::vector<std::unique_ptr<ClusterWorker>> workers_;
+};
+
+}  // namespace lanemq::sim
