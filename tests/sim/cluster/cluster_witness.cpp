@@ -67,7 +67,7 @@ void ClusterWitness::ended(std::uint64_t ref, std::string_view code, std::string
   if (std::exchange(asked.ended, true))
     violated("a second end of what asked for " + named(asked.id) + " (" + std::string(code) + ")");
   Job& job = jobs_[asked.id];
-  if (!job.durable) return;
+  if (!job.durable || code == "not_owner") return;  // that says nothing of the job
   if (kNotTaken.contains(code)) {
     if (job.promised && decided_at_ > job.promised_at)
       violated(named(asked.id) + " is known, but the answer is " + std::string(code));

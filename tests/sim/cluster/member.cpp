@@ -242,7 +242,7 @@ void Member::own(io::OwnerRow row) {
   database_.hang_up(std::exchange(looks_, nullptr), true);
   owned_ = row;
   commits_ = std::make_unique<OwnerCommits>(
-      process_, database_, random_, way_, batches_, row, plan_.lease + plan_.away_max,
+      process_, database_, random_, way_, batches_, row, plan_.lease, plan_.away_max,
       OwnerCommits::Calls{
           .committed = [this](std::size_t turns, std::uint64_t batch) { committed(turns, batch); },
           .over = [this](OwnerCommits::End why) { commits_over(why); }});
@@ -349,6 +349,7 @@ void Member::serve() {
   say("serves");
   broker_ = std::move(loading_);
   noted_at_ = {};
+  away_ = false;
   change_addresses();
   schedule_turn(scheduler_.now());
 }
@@ -392,6 +393,9 @@ void Member::commits_over(OwnerCommits::End why) {
 void Member::begin_turn() {
   for (const Body& read : std::exchange(read_, {}))
     broker_->handle(core::BodyRead{read.number, read.body}, scheduler_.now());
+  if (commits_->away() == away_) return;
+  away_ = !away_;
+  broker_->handle(core::StoreAway{away_}, scheduler_.now());
 }
 
 void Member::send_all() {

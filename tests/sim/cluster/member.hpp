@@ -115,6 +115,7 @@ class Member final : public BrokerHost {
   };
   std::deque<Waiting> waiting_;
   core::TimePoint noted_at_{};
+  bool away_ = false;  ///< as the core was told
   std::uint64_t watched_notes_ = 0;
   struct Reading {
     std::uint64_t number, after;

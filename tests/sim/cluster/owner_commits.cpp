@@ -19,14 +19,14 @@ constexpr seconds kHangs{2};
 
 OwnerCommits::OwnerCommits(Process& process, Database& database, Random& random,
                            std::shared_ptr<DatabaseWay> way, std::uint64_t& batches, io::OwnerRow owned,
-                           io::CommitFence::Time patience, Calls calls)
+                           io::CommitFence::Time lease, io::CommitFence::Time away_max, Calls calls)
     : process_(process),
       database_(database),
       random_(random),
       way_(std::move(way)),
       batches_(batches),
       calls_(std::move(calls)),
-      fence_(std::move(owned), patience, process.boot()) {
+      fence_(std::move(owned), lease, away_max, process.boot()) {
   process_.after({}, [this] { next(); });
 }
 
@@ -44,7 +44,15 @@ void OwnerCommits::end() {
 void OwnerCommits::next() {
   if (busy_ || over_) return;
   if (turns_.empty() && ends_) return give_back();
-  if (turns_.empty() && process_.steady() < beat_at_) return;
+  if (turns_.empty() && process_.steady() < beat_at_) {
+    if (!std::exchange(waits_for_beat_, true))
+      process_.after(
+          std::chrono::duration_cast<core::Duration>(beat_at_ - process_.steady()) + milliseconds(1), [this] {
+            waits_for_beat_ = false;
+            next();
+          });
+    return;
+  }
   busy_ = true;
   count_ = turns_.empty() ? 0 : 1 + random_.below(turns_.size());
   batch_ = 0;
@@ -89,7 +97,6 @@ void OwnerCommits::step() {
 void OwnerCommits::done() {
   busy_ = false;
   beat_at_ = process_.steady() + io::OwnerWatch::kBeat;
-  process_.after(io::OwnerWatch::kBeat, [this] { next(); });
   if (count_ > 0) calls_.committed(count_, batch_);
   next();
 }

@@ -31,11 +31,14 @@ class OwnerCommits {
 
   /// All outlive it, and so does the process' life.
   OwnerCommits(Process& process, Database& database, Random& random, std::shared_ptr<DatabaseWay> way,
-               std::uint64_t& batches, io::OwnerRow owned, io::CommitFence::Time patience, Calls calls);
+               std::uint64_t& batches, io::OwnerRow owned, io::CommitFence::Time lease,
+               io::CommitFence::Time away_max, Calls calls);
 
   void submit(core::Writes&& writes);
   /// Commits what is there, gives the store back, and is over.
   void end();
+  /// As Store::away().
+  bool away() const { return process_.boot() - fence_.good_at() >= fence_.away_after(); }
   /// Its connection; null: there is none.
   const DatabaseLink& link() const { return link_; }
 
@@ -71,6 +74,7 @@ class OwnerCommits {
   std::optional<Committed> answer_;
   std::uint64_t operation_ = 0;  ///< what an earlier one hears is void
   std::chrono::steady_clock::time_point beat_at_{};
+  bool waits_for_beat_ = false;
 };
 
 }  // namespace lanemq::sim
