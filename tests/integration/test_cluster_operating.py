@@ -14,6 +14,7 @@ import harness
 import kill_broker
 import test_cluster
 from proxy import Proxy
+from test_broker import OF_SHARED_STORES, names_on_the_page
 from test_cluster import LEASE, ClusterCase
 
 # A candidate looks twice a second; the rest is the start of a broker on a busy machine.
@@ -306,7 +307,11 @@ class Replication(OperatingCase):
         self.assertTrue(client.get("accepted").fields["durable"])
         self.assertEqual(owner.stderr().count("store.unreplicated"), 1)
         harness.wait_until(lambda: self.seats["a"].lines()["status"] == 200, "readiness")
-        self.assertEqual(self.room.stats()["store"]["replication"], "none")
+        stats = self.room.stats_when(lambda stats: "standbys" in stats["store"], "the first look at the database")
+        self.assertEqual(stats["store"]["replication"], "none")
+        self.assertEqual(OF_SHARED_STORES - set(stats["store"]), set())
+        on_the_page = {path[1] for path in names_on_the_page() if path[0] == "store"}
+        self.assertEqual(set(stats["store"]) - on_the_page, set())
         text = self.seats["a"].ask("/metrics")[1]
         self.assertIn('lanemq_store_replication{replication="none"} 1', text)
         for name in ("epoch 1", "since_commit_seconds", "transactions_total", "transaction_writes_total",
