@@ -4,7 +4,8 @@
 
 Each round brings one trouble (cluster_troubles.py) under load, waits until everything goes on, and starts again what has
 ended. Ten rounds are an act, which begins with an empty store and ends when the answer of each job was fetched again. Counted is
-as kill_broker.py does: attempt, acked, ok, lost, recovered, unexpected, duplicated, stale, exec_dup. Besides: `audit`, by the
+as kill_broker.py does: attempt, acked, ok, lost, recovered, unexpected, duplicated, stale, exec_dup. Besides: `late`,
+hand-overs of a former owner that were on their way when it stood still, of jobs that the new owner had handed over again; `audit`, by the
 database's word alone, commits that are missing from an epoch or come after a later one; `broken`, an act that came to no end.
 
 Exit 1 where anything was lost, unexpected or duplicated, or of these; and where half of a kind took longer than is promised.
@@ -128,7 +129,7 @@ def main():
     print(f"{len(kinds)} rounds{' at the most' if 'interrupted' in faults else ''} with seed {options.seed} in {time.monotonic() - began:.0f} s")
     print(*late, sep="\n", end="\n" if late else "")
     print(" ".join(f"{name} {counts[name]}" for name in ("attempt", "acked", "ok", "lost", "recovered", "unexpected", "duplicated",
-                                                         "stale", "exec_dup", "audit", "broken", "balance")))
+                                                         "stale", "exec_dup", "late", "audit", "broken", "balance")))
     return 1 if faults or late else 0
 
 

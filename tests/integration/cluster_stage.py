@@ -69,13 +69,25 @@ class Book(test_cluster.Book):
 
     def __init__(self, seed):
         super().__init__(seed)
-        self.speaker, self.answered_by = None, {}
+        self.speaker, self.answered_by, self.attempts = None, {}, {}
 
     def take_answer(self, job, op, code, body):
         first = super().take_answer(job, op, code, body)
         if first and job.durable:
             self.answered_by[self.speaker] = time.monotonic()
         return first
+
+
+    def take_lease(self, message):
+        """A broker that stood still sends when it wakes what it had committed before. The new owner knows of that, so that its own
+        hand-over is a later attempt; what a former owner decides when it wakes would be the same one twice."""
+        name, attempt = message.fields.get("id"), message.fields["attempt"]
+        if attempt < self.attempts.get(name, 0) and (message.fields["job"], attempt) not in self.leases:
+            self.leases.add((message.fields["job"], attempt))
+            self.counts["late"] += 1
+            return
+        self.attempts[name] = attempt
+        super().take_lease(message)
 
 
 class Follower:
