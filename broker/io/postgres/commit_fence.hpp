@@ -57,6 +57,8 @@ class CommitFence {
   /// Of the last transaction that is in.
   std::int64_t ticket() const { return owned_.ticket; }
   std::int64_t next_ticket() const { return owned_.ticket + 1; }
+  /// Whether an earlier sending may still be under way.
+  bool in_doubt() const { return in_doubt_; }
   /// When the last commit that succeeded was sent.
   Time good_at() const { return good_at_; }
   /// How long after good_at() another broker may soon own the store. Any thread may ask.

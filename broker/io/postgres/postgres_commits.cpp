@@ -160,7 +160,6 @@ bool PostgresCommits::wait_for_room() {
 /// The connection is of no use any more. Where a transaction was sent by it nobody knows now whether it is
 /// in.
 bool PostgresCommits::lose() {
-  in_doubt_ = connection_.is_open();
   connection_.close();
   fence_.lost();
   return true;
@@ -229,6 +228,7 @@ bool PostgresCommits::read_row() {
 }
 
 bool PostgresCommits::take_row(const OwnerRow& row) {
+  const bool in_doubt = fence_.in_doubt();
   fence_.row_read(row);
   if (fence_.step() == CommitFence::Step::deposed) {
     const std::string who =
@@ -239,7 +239,7 @@ bool PostgresCommits::take_row(const OwnerRow& row) {
                                                          "); started again, this broker waits for it");
     return false;
   }
-  if (std::exchange(in_doubt_, false)) counts_.doubts.fetch_add(1, std::memory_order_relaxed);
+  if (in_doubt) counts_.doubts.fetch_add(1, std::memory_order_relaxed);
   if (fence_.step() != CommitFence::Step::commits_lost) return true;
   return fail("the database has lost commits: it knows of " + std::to_string(row.ticket) +
                   " by this owner, who has made " + std::to_string(fence_.ticket()),

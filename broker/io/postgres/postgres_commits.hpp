@@ -89,7 +89,6 @@ class PostgresCommits {
   } counts_;                             ///< as StoreTransactions has them
   std::atomic<std::int64_t> end_by_{0};  ///< of Clock's counts; 0: never
   postgres::Connection connection_;
-  bool in_doubt_ = false;         ///< the connection was lost after a transaction was sent by it
   std::string server_;            ///< which one the connection has reached
   std::optional<Primary> other_;  ///< as another_is_primary() has found it
   CommitFence fence_;
