@@ -204,6 +204,7 @@ void ClusterWorld::trouble_the_database(const std::string& kind) {
 /// The primary dies, or seems to, and a standby takes its place. Some time later there are standbys again.
 void ClusterWorld::fail_over(bool old_lives) {
   const std::size_t old = database_.primary();
+  if (!database_.may_lose_primary()) return;
   if (!old_lives) database_.crash(old, random_.percent(50));
   const Duration away = random_.between(milliseconds(100), plan_.lease);
   later(away, [this] { database_.promote(); });
@@ -236,8 +237,10 @@ void ClusterWorld::doubt() {
   const Duration second = first + random_.between(milliseconds(20), seconds(2));
   const bool dies = random_.percent(70);
   later(second, [this, dies] {
-    if (dies) database_.crash(database_.primary(), true);
-    if (dies) database_.promote();
+    if (dies && database_.may_lose_primary()) {
+      database_.crash(database_.primary(), true);
+      database_.promote();
+    }
     database_.hold_replication(false);
   });
   later(second + random_.between(milliseconds(500), seconds(5)), [this] {
@@ -268,8 +271,9 @@ void ClusterWorld::settle() {
   database_.heal();
   for (const auto& member : members_)
     member->heal();
-  // Clocks may go slower by a tenth, and a load follows.
-  const Duration within = 3 * plan_.lease * 10 / 9 + plan_.load_max + plan_.restart_max;
+  // Clocks may go slower by a tenth, a load follows, and a candidate may just have asked a server that is no
+  // more.
+  const Duration within = (3 * plan_.lease + kStatementMax) * 10 / 9 + plan_.load_max + plan_.restart_max;
   const core::TimePoint owned_by = scheduler_.now() + within;
   while (owner() == nullptr && scheduler_.now() < owned_by)
     run_until(scheduler_.now() + milliseconds(100));

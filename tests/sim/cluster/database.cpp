@@ -368,6 +368,7 @@ void Database::finish_wait(std::size_t at, Committed how) {
   Session* const session = session_of(id);
   if (session == nullptr || session->phase != Session::Phase::waits_for_standby) return;
   make_visible(server);
+  if (how == Committed::yes) answered_ = server.log.size();
   answer(*session, how);
   if (!session->client_there) sessions_.erase(id);
   release_row(at, id);
@@ -402,14 +403,24 @@ void Database::start(std::size_t at) {
     feed(standby);
 }
 
-bool Database::promote() {
+std::optional<std::size_t> Database::best_standby() const {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < kServers; ++i) {
     const Server& server = servers_[i];
     if (server.is_primary || !server.up || server.follows != primary_) continue;
     if (!best || server.log.size() > servers_[*best].log.size()) best = i;
   }
-  if (!best) return false;
+  return best;
+}
+
+bool Database::may_lose_primary() const {
+  const std::optional<std::size_t> best = best_standby();
+  return best && servers_[*best].log.size() >= answered_;
+}
+
+bool Database::promote() {
+  if (!may_lose_primary()) return false;
+  const std::optional<std::size_t> best = best_standby();
   say("server " + std::to_string(*best) + " is promoted with " + std::to_string(servers_[*best].log.size()) +
       " of " + std::to_string(servers_[primary_].log.size()));
   for (Server& server : servers_)

@@ -108,7 +108,10 @@ class Database {
   /// It dies with all its sessions. `heard`: their clients are told.
   void crash(std::size_t server, bool heard);
   void start(std::size_t server);
-  /// The standby that has most becomes the primary; others follow it. False: there is none.
+  /// Whether a standby has all that was answered. One that was promoted may be the only one, until another
+  /// one has caught up: if that dies as well, nothing can be promised.
+  bool may_lose_primary() const;
+  /// The standby that has most becomes the primary; others follow it. False: none has what was answered.
   bool promote();
   /// A server that is no standby of the primary becomes one, with what that has.
   void rejoin(std::size_t server);
@@ -151,6 +154,7 @@ class Database {
   };
 
   void say(const std::string& what) const;
+  std::optional<std::size_t> best_standby() const;
   core::Duration latency() { return random_.between(core::Duration(100), core::Duration(2000)); }
   core::Duration work() { return random_.between(core::Duration(50), std::max(slow_, core::Duration(500))); }
   Session* session_of(std::uint64_t id);
@@ -179,6 +183,7 @@ class Database {
   const Watch watch_;
   std::vector<Server> servers_;
   std::size_t primary_ = 0;
+  std::size_t answered_ = 0;  ///< of the primary's log, behind a wait for a standby that was not cancelled
   std::map<std::uint64_t, Session> sessions_;
   std::uint64_t last_session_ = 0;
   bool holds_replication_ = false, full_ = false;
