@@ -55,7 +55,7 @@ void CommitQueue::send() {
   send_committed();
   const bool any_waits = std::any_of(outbox.sends.begin(), outbox.sends.end(),
                                      [](const core::Send& send) { return send.waits; });
-  if (any_waits && (!uncommitted_.empty() || ticket_ > store_.committed())) {
+  if (any_waits && (!uncommitted_.empty() || ticket_ > may_be_sent())) {
     if (spare_outboxes_.empty()) spare_outboxes_.push_back(std::make_unique<core::Outbox>());
     uncommitted_.push_back({ticket_, outbox.held_bytes(), std::move(spare_outboxes_.back())});
     bytes_ += uncommitted_.back().bytes;
@@ -67,13 +67,20 @@ void CommitQueue::send() {
 }
 
 bool CommitQueue::has_committed() const {
-  return !uncommitted_.empty() && uncommitted_.front().ticket <= store_.committed();
+  return !uncommitted_.empty() && uncommitted_.front().ticket <= may_be_sent();
+}
+
+/// The last ticket whose messages may leave. A process that stood still wakes with what it had committed
+/// before: by then another broker may own the store, and a call that leaves so late is in none of its
+/// windows.
+std::uint64_t CommitQueue::may_be_sent() const {
+  return store_.away() ? 0 : store_.committed();
 }
 
 void CommitQueue::send_committed() {
   // A hand-over leaves at once: if it stayed here in a crash, the next life would wait for a worker that
   // never had the job.
-  const std::uint64_t committed = store_.committed();
+  const std::uint64_t committed = may_be_sent();
   for (; offered_ < uncommitted_.size() && uncommitted_[offered_].ticket <= committed; ++offered_)
     post_.send(*uncommitted_[offered_].outbox, {.waiting = true, .to_others = false});
   std::size_t sent = 0;

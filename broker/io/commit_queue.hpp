@@ -57,7 +57,8 @@ class CommitQueue {
   void take_committed(core::TimePoint now);
   /// Sends the turn's messages, and those whose writes are on disk now.
   void send();
-  /// Whether messages wait whose writes are on disk.
+  /// Whether messages wait whose writes are on disk, and may leave: not while another broker may own the
+  /// store.
   bool has_committed() const;
   /// Bytes of writes and messages that wait for the disk.
   std::size_t backlog_bytes() const { return store_.backlog_bytes() + bytes_; }
@@ -70,6 +71,7 @@ class CommitQueue {
     std::unique_ptr<core::Outbox> outbox;
   };
 
+  std::uint64_t may_be_sent() const;
   void send_committed();
 
   core::Broker& broker_;

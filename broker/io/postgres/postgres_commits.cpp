@@ -105,8 +105,10 @@ void PostgresCommits::commit_batch(std::size_t count) {
   NetWrites net = reducer.net();
   bodies_.name_parts(net);
   const Clock::time_point began = Clock::now();
+  const auto good_at = good_at_.load();
   if (!settle(net, count > 0)) return;
   reached(Failpoint::store_after_commit);
+  if (since_boot() - good_at >= fence_.away_after()) exchange_.signal();  // it is away no more
   beat_at_ = Clock::now() + OwnerWatch::kBeat;
   if (!exchange_.trouble().empty()) exchange_.set_condition(StoreCondition::good, {});
   counts_.writes.fetch_add(writes, std::memory_order_relaxed);
