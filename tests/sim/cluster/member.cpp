@@ -11,6 +11,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // As the candidate, the store and the loop have them.
+/// As StoreWatch has it.
+constexpr milliseconds kStandsStill{500};
 constexpr milliseconds kLookPause{500};
 constexpr std::int64_t kClocksApartMaxUs = 100'000;
 constexpr int kClockTries = 10;
@@ -349,7 +351,7 @@ void Member::serve() {
   say("serves");
   broker_ = std::move(loading_);
   noted_at_ = {};
-  away_ = false;
+  away_ = stalled_ = false;
   change_addresses();
   schedule_turn(scheduler_.now());
 }
@@ -393,9 +395,22 @@ void Member::commits_over(OwnerCommits::End why) {
 void Member::begin_turn() {
   for (const Body& read : std::exchange(read_, {}))
     broker_->handle(core::BodyRead{read.number, read.body}, scheduler_.now());
+  tell_store(scheduler_.now());
+}
+
+/// As StoreWatch does.
+void Member::tell_store(core::TimePoint now) {
+  if (committed_ != committed_before_ || committed_ == submitted_) {
+    committed_before_ = committed_;
+    went_on_at_ = now;
+  }
+  if ((now - went_on_at_ >= kStandsStill) != stalled_) {
+    stalled_ = !stalled_;
+    broker_->handle(core::StoreStalled{stalled_}, now);
+  }
   if (commits_->away() == away_) return;
   away_ = !away_;
-  broker_->handle(core::StoreAway{away_}, scheduler_.now());
+  broker_->handle(core::StoreAway{away_}, now);
 }
 
 void Member::send_all() {

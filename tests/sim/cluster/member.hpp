@@ -80,6 +80,7 @@ class Member final : public BrokerHost {
 
   // The owner that serves.
   void begin_turn() override;
+  void tell_store(core::TimePoint now);
   void report() override {}
   void send_all() override;
   void submit(core::Writes& writes);
@@ -115,7 +116,9 @@ class Member final : public BrokerHost {
   };
   std::deque<Waiting> waiting_;
   core::TimePoint noted_at_{};
-  bool away_ = false;  ///< as the core was told
+  bool away_ = false, stalled_ = false;  ///< as the core was told
+  std::uint64_t committed_before_ = 0;   ///< when it last went on
+  core::TimePoint went_on_at_{};
   std::uint64_t watched_notes_ = 0;
   struct Reading {
     std::uint64_t number, after;
