@@ -263,6 +263,9 @@ TEST_P(AnyStore, is_copied_to_every_kind_of_store_and_back) {
   }
   for (const Kind& kind : kinds()) {
     const std::unique_ptr<Place> there = kind.make(), back = GetParam().make();
+    const auto nothing = io::copy_store(there->options(), back->options());
+    ASSERT_FALSE(nothing.has_value()) << "a slip in a name is no empty store";
+    EXPECT_THAT(nothing.error().message, HasSubstr("there is no store"));
 
     const auto went = io::copy_store(place_->options(), there->options());
     const auto came = io::copy_store(there->options(), back->options());
