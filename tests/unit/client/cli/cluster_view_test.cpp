@@ -93,6 +93,19 @@ TEST(Cluster, is_good_with_one_owner_however_often_it_is_seen) {
   EXPECT_EQ(verdict.says, "\"a\" (epoch 3) owns the store");
 }
 
+TEST(Cluster, is_good_with_an_owner_that_begins_to_serve) {
+  const Member starts{.at = "http://a", .role = "owner", .instance = "a", .says = "starts"};
+  const Member serves{.at = "tcp://a", .role = "owner", .instance = "a", .epoch = 3, .says = "serves"};
+
+  const ClusterVerdict verdict = judge_cluster({starts, serves});
+
+  EXPECT_TRUE(verdict.good);
+  EXPECT_EQ(verdict.says, "\"a\" (epoch 3) owns the store");
+  EXPECT_FALSE(
+      judge_cluster({starts, {.at = "tcp://b", .role = "owner", .instance = "b", .epoch = 3, .says = ""}})
+          .good);
+}
+
 TEST(Cluster, is_not_good_with_two_owners) {
   const ClusterVerdict verdict =
       judge_cluster({owner_at("tcp://a:5570", "a", 3), owner_at("tcp://b:5570", "b", 4)});
