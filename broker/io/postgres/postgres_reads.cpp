@@ -49,7 +49,14 @@ Result<void> PostgresReads::load(StoreReader& reader) {
   look();
   while (true) {
     const auto reached = connect().and_then([&] { return find_owned(); });
-    if (reached) return tell_rows(connection_, reader, place_.text);
+    if (reached) {
+      auto told = tell_rows(connection_, reader, place_.text);
+      // The reader has a part already: the next start reads anew.
+      if (!told && told.error().code == ErrorCode::unavailable)
+        exchange_.set_condition(StoreCondition::deposed,
+                                told.error().message + "; started again, this broker reads it anew");
+      return told;
+    }
     connection_.close();
     if (!reached.error().lost() || exchange_.over())
       return failure(ErrorCode::internal,

@@ -366,7 +366,8 @@ Result<void> for_rows(Connection& connection, const std::string& place, const ch
                                        });
   if (!outcome) return outcome;
   if (!all)
-    return failure(ErrorCode::internal, "the store " + place + " cannot be read: " + all.error().message);
+    return failure(all.error().lost() ? ErrorCode::unavailable : ErrorCode::internal,
+                   "the store " + place + " cannot be read: " + all.error().message);
   return {};
 }
 

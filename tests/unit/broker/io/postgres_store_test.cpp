@@ -255,6 +255,47 @@ TEST_F(PostgresStore, is_not_loaded_from_a_server_that_knows_another_owner) {
   EXPECT_EQ(store->condition(), StoreCondition::deposed);
 }
 
+/// Its server goes away while it reads.
+class CutReader final : public io::StoreReader {
+ public:
+  explicit CutReader(std::function<void()> cut) : cut_(std::move(cut)) {}
+  Result<void> note(std::string_view, std::string_view) override { return {}; }
+  Result<void> job(std::uint64_t, std::string_view, std::string_view, std::optional<std::string_view>,
+                   std::size_t) override {
+    if (jobs_++ == 0) cut_();
+    return {};
+  }
+  Result<void> result(std::uint64_t, std::string_view, std::optional<std::string_view>,
+                      std::size_t) override {
+    return {};
+  }
+
+ private:
+  std::function<void()> cut_;
+  int jobs_ = 0;
+};
+
+TEST_F(PostgresStore, is_read_anew_by_the_next_start_where_its_connection_was_lost_on_the_way) {
+  auto store = open(options());
+  Turn many;  // more than buffers hold
+  for (std::uint64_t job = 1; job <= 20'000; ++job)
+    many.insert_job(job, {"waits", "", std::string(1000, 'b')});
+  submit(*store, std::move(many));
+  store->flush();
+  store.reset();
+  store = open(options());
+  CutReader reader([this] { cut(); });
+
+  const auto loaded = store->load(reader);
+
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(store->condition(), StoreCondition::deposed);
+  EXPECT_THAT(store->trouble(), HasSubstr("reads it anew"));
+  store.reset();
+  store = open(options());
+  EXPECT_EQ(content_of(*store)->jobs.size(), 20'000u);
+}
+
 TEST_F(PostgresStore, is_not_taken_while_its_owner_is_alive) {
   const auto owner = open(options("a"));
   submit(*owner, Turn().put_note("n", ""));
