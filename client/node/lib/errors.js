@@ -229,17 +229,17 @@ export class StoreFullError extends LaneMQError {
   static saysWhenToRetry = true;
 }
 
-/** Another broker may own the store by now: nothing was taken; ask that one, and this one again later. */
+/**
+ * Another broker may own the store by now: nothing was taken. `endpoints` says where to ask, where this broker was told;
+ * see several brokers.
+ */
 export class NotOwnerError extends LaneMQError {
   static code = "not_owner";
   static httpStatus = 503;
   static saysWhenToRetry = true;
 }
 
-/**
- * The store cannot promise a durable job anything now (`limiter` says which option asks for that): nothing was taken;
- * come again, or submit with durable false.
- */
+/** The store cannot promise now what a durable job is told: nothing was taken. */
 export class UnavailableError extends LaneMQError {
   static code = "unavailable";
   static httpStatus = 503;

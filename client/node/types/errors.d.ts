@@ -139,13 +139,13 @@ export class PausedError extends LaneMQError {
  */
 export class StoreFullError extends LaneMQError {
 }
-/** Another broker may own the store by now: nothing was taken; ask that one, and this one again later. */
+/**
+ * Another broker may own the store by now: nothing was taken. `endpoints` says where to ask, where this broker was told;
+ * see several brokers.
+ */
 export class NotOwnerError extends LaneMQError {
 }
-/**
- * The store cannot promise a durable job anything now (`limiter` says which option asks for that): nothing was taken;
- * come again, or submit with durable false.
- */
+/** The store cannot promise now what a durable job is told: nothing was taken. */
 export class UnavailableError extends LaneMQError {
 }
 /** `timeout_ms` is over. */

@@ -240,7 +240,8 @@ class StoreFullError(LaneMQError):
 
 
 class NotOwnerError(LaneMQError):
-    """Another broker may own the store by now: nothing was taken; ask that one, and this one again later."""
+    """Another broker may own the store by now: nothing was taken. `endpoints` says where to ask, where this broker was told;
+    see several brokers."""
 
     code = "not_owner"
     http_status = 503
@@ -248,8 +249,7 @@ class NotOwnerError(LaneMQError):
 
 
 class UnavailableError(LaneMQError):
-    """The store cannot promise a durable job anything now (`limiter` says which option asks for that): nothing was taken;
-    come again, or submit with durable false."""
+    """The store cannot promise now what a durable job is told: nothing was taken."""
 
     code = "unavailable"
     http_status = 503
