@@ -39,9 +39,10 @@ void StoreWatch::tell_away(core::TimePoint now) {
   if (store_.away() == away_) return;
   away_ = !away_;
   broker_.handle(core::StoreAway{away_}, now);
+  const std::string why = store_.trouble();
   if (away_)
     log::event(log::Level::warning, "store.away",
-               {{"reason", store_.trouble()},
+               {{"reason", why.empty() ? "no commit has come for 80 % of store_lease" : why},
                 {"do",
                  "look at the database: until a commit succeeds no job is taken or handed over, since "
                  "another broker may own the store"}});

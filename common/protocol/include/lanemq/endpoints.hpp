@@ -16,12 +16,12 @@ class Endpoints {
  public:
   static constexpr std::size_t kEndpointsMax = 16;
 
-  /// `text`: endpoints separated by commas, as in `tcp://a:5570,tcp://b:5570`. Never empty: what is no
-  /// endpoint is found where it is connected to.
+  /// `text`: endpoints separated by commas, with spaces or not, as in `tcp://a:5570,tcp://b:5570`. Never
+  /// empty: what is no endpoint is found where it is connected to.
   explicit Endpoints(std::string_view text) {
     while (true) {
       const std::size_t comma = text.find(',');
-      all_.emplace_back(text.substr(0, comma));
+      all_.emplace_back(without_spaces(text.substr(0, comma)));
       if (comma == std::string_view::npos) return;
       text.remove_prefix(comma + 1);
     }
@@ -43,6 +43,11 @@ class Endpoints {
   void turn() { at_ = (at_ + 1) % all_.size(); }
 
  private:
+  static std::string_view without_spaces(std::string_view text) {
+    const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
+    return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+  }
+
   std::vector<std::string> all_;
   std::size_t at_ = 0;
 };
