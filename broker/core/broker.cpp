@@ -99,7 +99,7 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const ResultRead& what) { parts_->answers.result_read(what); },
                  [&](const StoreFull& what) { state_.store_full = what.full; },
                  [&](const StoreBehind& what) { state_.store_behind = what.behind; },
-                 [&](const StoreStalled& what) { on(what); },
+                 [&](const StoreStalled& what) { on(what, now); },
                  [&](const StoreAway& what) { state_.store_away = what.away; },
                  [&](const StoreUnsafe& what) { state_.store_unsafe = what.unsafe; },
                  [&](const StoodStill& what) {
@@ -205,9 +205,10 @@ void Broker::on(const OptionsChanged& event, TimePoint now) {
   parts_->life.sweep_soon();
 }
 
-void Broker::on(const StoreStalled& event) {
+void Broker::on(const StoreStalled& event, TimePoint now) {
   if (state_.store_stalled == event.stalled) return;
   state_.store_stalled = event.stalled;
+  if (!event.stalled) state_.store_went_on_at = now;
   for (const auto& lane : state_.lanes)
     lane->disk_stalled = event.stalled;
   const auto& all = state_.clients.all();

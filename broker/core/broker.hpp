@@ -91,7 +91,7 @@ class Broker {
 
  private:
   void on(const OptionsChanged& event, TimePoint now);
-  void on(const StoreStalled& event);
+  void on(const StoreStalled& event, TimePoint now);
   void on(const StoodStill& event);
   void fire(Timer& timer, TimePoint now);
   const KeptResults& kept() const;

@@ -819,10 +819,13 @@ void WorkerDesk::on(const HeartbeatHeard& event, TimePoint now) {
 /// missing while its hand-over is younger than a worker may be silent, plus the time its bytes take.
 void WorkerDesk::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
-    // While the store stands still, no worker can have a job whose offer waits for its commit.
+    // While the store stands still, no worker can have a job whose offer waits for its commit; nor yet when
+    // it has just gone on, perhaps with an earlier commit alone.
     if (away->body_awaited || (state_.store_stalled && away->offer_waited)) continue;
+    const TimePoint since =
+        away->offer_waited ? std::max(away->dispatched_at, state_.store_went_on_at) : away->dispatched_at;
     const auto transfer = std::chrono::seconds((away->job.bytes() + away->lent) / kLinkBytesPerSecond);
-    if (now - away->dispatched_at >= kSilentHeartbeatsMax * state_.options.heartbeat + transfer ||
+    if (now - since >= kSilentHeartbeatsMax * state_.options.heartbeat + transfer ||
         away->dispatched_at < worker.returned_at)
       ++away->missing;
   }
