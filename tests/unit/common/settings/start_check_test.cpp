@@ -30,7 +30,8 @@ TEST(StartCheck, knows_lists_of_endpoints) {
   EXPECT_NO_THROW(check_endpoints("tcp://a:5570"));
   EXPECT_NO_THROW(check_endpoints("tcp://a:5570,ipc:///run/b"));
   EXPECT_THROW(check_endpoints("tcp://a:5570,"), UsageError);
-  EXPECT_THROW(check_endpoints("tcp://a:5570, tcp://b:5570"), UsageError) << "a space";
+  EXPECT_NO_THROW(check_endpoints("tcp://a:5570, tcp://b:5570"));
+  EXPECT_THROW(check_endpoints("tcp://a:5570, "), UsageError);
   std::string many = "tcp://a:1";
   for (std::size_t i = 1; i < Endpoints::kEndpointsMax; ++i)
     many += ",tcp://a:1";
