@@ -51,9 +51,12 @@ void PostgresBodies::drop(const Blob& body) {
   exchange_.wake();
 }
 
+// A turn can have a body only once that is in, and put_bytes() counts it until its turn is: where it says
+// none, commits take no lock that the loop wants as well.
+
 void PostgresBodies::name_parts(NetWrites& net) {
+  if (put_bytes() == 0) return;
   const StoreExchange::Lock lock = exchange_.lock();
-  if (bodies_.empty()) return;
   for (NetWrites::NewJob& job : net.new_jobs) {
     const auto at = bodies_.find(job.body.data());
     if (at == bodies_.end()) continue;
@@ -63,8 +66,8 @@ void PostgresBodies::name_parts(NetWrites& net) {
 }
 
 void PostgresBodies::forget(const core::Writes& writes) {
+  if (put_bytes() == 0) return;
   const StoreExchange::Lock lock = exchange_.lock();
-  if (bodies_.empty()) return;
   for (const core::Write& write : writes) {
     const auto at =
         write.kind == core::Write::Kind::insert_job ? bodies_.find(writes.body(write).data()) : bodies_.end();
