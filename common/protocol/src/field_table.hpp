@@ -409,7 +409,8 @@ LANEMQ_OP(ErrorReply, "error", false, false, field<&ErrorReply::id>("id", kId),
           field<&ErrorReply::attempts>("attempts", {.max = kAttemptMax, .fallback = 1}),
           field<&ErrorReply::queued_ms>("queued_ms"), field<&ErrorReply::limiter>("limiter", kText),
           field<&ErrorReply::chunks>("chunks"), field<&ErrorReply::upstream_status>("upstream_status"),
-          field<&ErrorReply::endpoints>("endpoints", kList), ref_field<&ErrorReply::ref>())
+          field<&ErrorReply::endpoints>("endpoints", kList), field<&ErrorReply::shard>("shard", kName),
+          ref_field<&ErrorReply::ref>())
 LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId),
           field<&StatusReply::state>("state", kName), field<&StatusReply::lane>("lane", kName),
           field<&StatusReply::attempts>("attempts", {.max = kAttemptMax, .fallback = -1}),
@@ -422,7 +423,8 @@ LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId
 LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
           field<&Pong::batch>("batch"), field<&Pong::default_lane>("default_lane", kName),
-          field<&Pong::endpoints>("endpoints", kList), ref_field<&Pong::ref>())
+          field<&Pong::endpoints>("endpoints", kList), field<&Pong::shard>("shard", kName),
+          field<&Pong::shards>("shards"), field<&Pong::tenant>("tenant", kName), ref_field<&Pong::ref>())
 LANEMQ_OP(Spent, "spent", false, false, field<&Spent::key>("key", kNameRequired),
           field<&Spent::requests>("requests"), field<&Spent::tokens>("tokens"),
           field<&Spent::places>("places"), field<&Spent::requests_left>("requests_left"),
@@ -479,7 +481,8 @@ LANEMQ_OP(Welcome, "welcome", false, false, field<&Welcome::session>("session", 
           field<&Welcome::heartbeat_ms>("heartbeat_ms", {.min = 1, .fallback = -1}),
           field<&Welcome::body_bytes_max>("body_bytes_max", {.fallback = -1}),
           field<&Welcome::batch>("batch"), field<&Welcome::default_lane>("default_lane", kName),
-          field<&Welcome::endpoints>("endpoints", kList))
+          field<&Welcome::endpoints>("endpoints", kList), field<&Welcome::shard>("shard", kName),
+          field<&Welcome::shards>("shards"))
 LANEMQ_OP(JobOffer, "job", true, false, field<&JobOffer::job>("job", {.required = true}),
           field<&JobOffer::attempt>("attempt", kFirstSaid), field<&JobOffer::id>("id", kId),
           field<&JobOffer::service>("service", kName), field<&JobOffer::lane>("lane", kName),

@@ -171,6 +171,7 @@ struct ErrorReply {
   std::optional<std::int64_t> upstream_status;  ///< the HTTP status, where the upstream sent one
   Raw ref;
   std::vector<std::string_view> endpoints{};  ///< not_owner: where to ask
+  std::string_view shard{};                   ///< not_owner: of another shard, which takes such jobs
 };
 
 struct StatusReply {
@@ -232,6 +233,10 @@ struct Pong {
       0;  ///< where the request asked for it: the most maps that the broker accepts in a batch
   std::string_view default_lane{};            ///< the lane of messages that name none
   std::vector<std::string_view> endpoints{};  ///< where asked for: of each broker that may own the store
+  /// Where asked for, and there are shards: which one the broker owns, and all of them (lanemq/shards.hpp).
+  std::string_view shard{};
+  Raw shards{};
+  std::string_view tenant{};  ///< where asked for: of the key that asks, whose jobs go by it
 };
 
 /// What a gateway may use of a key, as totals in the sense of its request.
@@ -323,6 +328,8 @@ struct Welcome {
   std::int64_t batch = 0;                     ///< maps of one batch, in either direction; 0: no batches
   std::string_view default_lane{};            ///< the lane of messages that name none
   std::vector<std::string_view> endpoints{};  ///< where asked for: of each broker that may own the store
+  std::string_view shard{};                   ///< as in a pong
+  Raw shards{};                               ///< likewise, with the endpoints for workers and without rules
 };
 
 struct JobOffer {
