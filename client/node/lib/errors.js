@@ -231,7 +231,7 @@ export class StoreFullError extends LaneMQError {
 
 /**
  * Another broker may own the store by now: nothing was taken. `endpoints` says where to ask, where this broker was told;
- * see several brokers.
+ * see several brokers. With `shard`: that shard takes such jobs.
  */
 export class NotOwnerError extends LaneMQError {
   static code = "not_owner";

@@ -241,7 +241,7 @@ class StoreFullError(LaneMQError):
 
 class NotOwnerError(LaneMQError):
     """Another broker may own the store by now: nothing was taken. `endpoints` says where to ask, where this broker was told;
-    see several brokers."""
+    see several brokers. With `shard`: that shard takes such jobs."""
 
     code = "not_owner"
     http_status = 503
