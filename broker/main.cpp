@@ -239,9 +239,11 @@ StoreOptions store_options(const Config& config) {
                        .instance = instance_of(config),
                        .replication = config.store_replication,
                        .lease = std::chrono::duration_cast<std::chrono::milliseconds>(config.store_lease)};
+  if (!config.core.shard.empty() && options.schema == StoreOptions{}.schema)
+    options.schema += '_' + config.core.shard;
   lanemq::io::ignore_environment_of_store(options);
   if (!options.specification.empty()) return options;
-  const auto place = lanemq::io::default_store(lanemq::io::read_state_folders());
+  const auto place = lanemq::io::default_store(lanemq::io::read_state_folders(), config.core.shard);
   if (!place) refuse_store(place.error());
   options.specification = *place;
   return options;
@@ -515,6 +517,11 @@ int serve(Config config, const std::function<Config()>& read_again) {
   std::srand(static_cast<unsigned>(entropy()));
 
   lanemq::core::Options core = config.core;
+  for (const lanemq::core::ShardOptions& shard : core.shards)
+    if (shard.name == core.shard) {
+      core.client_endpoints = shard.clients;
+      core.worker_endpoints = shard.workers;
+    }
   core.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                      std::chrono::system_clock::now().time_since_epoch())
                      .count();

@@ -92,22 +92,6 @@ void check_webhooks(const Config& config, Place place) {
     throw ConfigError(place("webhook_lane") + "webhook_lane: there is no lane \"" + name + '"');
 }
 
-/// What peers are told of where the brokers are.
-template <class Place>
-void check_told_endpoints(const std::vector<std::string>& endpoints, const std::string& name, Place place) {
-  if (endpoints.size() > Endpoints::kEndpointsMax)
-    throw ConfigError(place(name) + name + " names " + std::to_string(endpoints.size()) +
-                      " endpoints; at most " + std::to_string(Endpoints::kEndpointsMax));
-  for (const std::string& endpoint : endpoints) {
-    check_length(endpoint, place(name) + name);
-    try {
-      settings::check_endpoint(endpoint, settings::Port::named);
-    } catch (const settings::UsageError& error) {
-      throw ConfigError(place(name) + name + ": " + error.what());
-    }
-  }
-}
-
 }  // namespace
 }  // namespace config
 
@@ -124,8 +108,8 @@ void check_config(const Config& config) {
     throw ConfigError(place("stream_kept_bytes_max") + "stream_kept_bytes_max is " +
                       settings::show_size(config.core.stream_kept_bytes_max) + "; at least " +
                       settings::show_size(limits::stream_bytes_max) + ", the window of a stream");
-  check_told_endpoints(config.core.client_endpoints, "cluster_clients", place);
-  check_told_endpoints(config.core.worker_endpoints, "cluster_workers", place);
+  check_told_endpoints(config.core.client_endpoints, place("cluster_clients") + "cluster_clients");
+  check_told_endpoints(config.core.worker_endpoints, place("cluster_workers") + "cluster_workers");
   check_names(lanes, "lane");
   check_names(config.core.budgets, "budget");
   check_names(config.core.clients, "client");
@@ -177,6 +161,7 @@ void check_config(const Config& config) {
     }
   }
   check_webhooks(config, place);
+  check_shards(config);
   if (config.core.jobs_max > 16'000'000) throw ConfigError(place("jobs_max") + "jobs_max is over 16000000");
   if (config.core.gone_max > core::GoneIds::kIdsMax)
     throw ConfigError(place("gone_max") + "gone_max is over " + std::to_string(core::GoneIds::kIdsMax));

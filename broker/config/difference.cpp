@@ -149,6 +149,12 @@ std::vector<io::OptionChange> difference(const Config& before, const Config& aft
       [&](const std::string& prefix, const ClientOptions& one, const ClientOptions& other) {
         differences.add_options(prefix, client_table(), one, other);
       });
+  add_order(differences, "shard", before.core.shards, after.core.shards);
+  differences.add_things(
+      "shard.", before.core.shards, after.core.shards,
+      [&](const std::string& prefix, const core::ShardOptions& one, const core::ShardOptions& other) {
+        differences.add_options(prefix, shard_table(), one, other);
+      });
   differences.add_things(
       "plugin.", before.server.plugins, after.server.plugins,
       [&](const std::string& prefix, const io::PluginOptions& one, const io::PluginOptions& other) {

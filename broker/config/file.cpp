@@ -146,6 +146,40 @@ void read_clients(const std::string& path, const toml::node& node, Config& confi
   });
 }
 
+/// The rows of `match.NAME`, as they are called in the table `match`.
+std::vector<settings::BoundOption> in_match(std::vector<settings::BoundOption> rows) {
+  constexpr std::string_view kMatch = "match.";
+  std::erase_if(rows, [&](const auto& row) { return !row.key.starts_with(kMatch); });
+  for (auto& row : rows)
+    row.key.remove_prefix(kMatch.size());
+  return rows;
+}
+
+void read_shards(const std::string& path, const toml::node& node, Config& config, Heard& heard) {
+  at_place(place_of(path, node.source()) + ": shard", [&] {
+    for (const toml::node& entry : list_in(node, "[[shard]]")) {
+      const std::string place = place_of(path, entry.source());
+      at_place(place + ": shard", [&] {
+        const toml::table& table = table_in(entry, "[[shard]]");
+        settings::refuse_empty(path, table);
+        core::ShardOptions shard{.name = name_in(table, "shard")};
+        refuse_twice(config.core.shards, "shard", shard.name);
+        const std::string prefix = "shard." + shard.name + ".";
+        const auto rows = bound(shard_table(), shard);
+        const auto read_own = [&](std::string_view key, const toml::node& value) {
+          if (key == "match")
+            read_table(path, table_in(value, "match = { tenant = \"acme*\" }"), prefix + "match.",
+                       in_match(rows), heard);
+          return key == "name" || key == "match";
+        };
+        read_table(path, table, prefix, rows, {"name", "match"}, read_own, heard);
+        heard.places["shard." + shard.name] = place;
+        config.core.shards.push_back(std::move(shard));
+      });
+    }
+  });
+}
+
 void read_plugins(const std::string& path, const toml::node& node, Config& config, Heard& heard) {
   at_place(place_of(path, node.source()) + ": plugin", [&] {
     for (const toml::node& entry : list_in(node, "[[plugin]]")) {
@@ -232,6 +266,8 @@ bool read_node(const std::string& path, std::string_view key, const toml::node& 
     read_plugins(path, node, config, heard);
   else if (key == "http_key")
     read_http_keys(path, node, config, heard);
+  else if (key == "shard" && !node.is_string())
+    read_shards(path, node, config, heard);
   else if (key == "store" && node.is_table())
     read_store(path, *node.as_table(), config, heard);
   else if (key == "clients" && !node.is_string())
@@ -253,7 +289,7 @@ settings::ProgramText program() {
           "SIGHUP reads the configuration again: lanes' bounds and guards, limits and keys of budgets, "
           "clients.\n"
           "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.",
-      .blocks = {"lane", "budget", "clients", "plugin", "http_key"},
+      .blocks = {"lane", "budget", "clients", "plugin", "http_key", "shard"},
       .flags = {{"--set", "KEY=VALUE",
                  "Set one key: drain_timeout=5s, lane.batch.depth_max=2000000, "
                  "budget.api.requests_per_minute=500; may be repeated, and wins over the other flags."},

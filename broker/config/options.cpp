@@ -97,6 +97,9 @@ const settings::Options<Config>& option_table() {
       text("instance", "name", "This broker's name among those that wait for one store in PostgreSQL.",
            &Config::instance)
           .when_empty("the machine's name"),
+      text("shard_name", "name", "Which [[shard]] this broker owns.", &Config::core, &core::Options::shard)
+          .or_brief("shard")
+          .when_empty("all jobs: there are no shards"),
       list("cluster_clients", "endpoints",
            "Where clients reach each broker of this store; told to those that ask, so that they find the one "
            "that goes on.",

@@ -89,6 +89,15 @@ std::string print_config(const Config& config) {
       out += "]\n";
     }
   }
+  if (config.core.shards.empty())
+    out +=
+        "\n# Several owners side by side; the first whose match fits takes a job, and shard_name says which "
+        "this is:\n"
+        "# [[shard]]\n# name = \"acme\"\n# match = { tenant = \"acme*\" }   # and service: globs; the last "
+        "one has none\n"
+        "# clients = []        # endpoints of its brokers\n# workers = []\n";
+  for (const core::ShardOptions& shard : config.core.shards)
+    out += "\n[[shard]]\nname = " + toml_text(shard.name) + "\n" + print_table(shard_table(), shard);
   if (config.server.plugins.empty())
     out +=
         "\n# What judges submits or counts their tokens, one behind the other:\n# [[plugin]]\n# name = "

@@ -53,6 +53,20 @@ const Options<ClientOptions>& client_table() {
   return kTable;
 }
 
+const Options<core::ShardOptions>& shard_table() {
+  using namespace settings::rows;
+  using core::ShardOptions;
+  static const Options<ShardOptions> kTable{
+      list("match.service", "patterns", "Services whose jobs it takes, as globs.", &ShardOptions::services)
+          .when_empty("all"),
+      list("match.tenant", "patterns", "Tenants whose clients' jobs it takes, as globs.",
+           &ShardOptions::tenants)
+          .when_empty("all"),
+      list("clients", "endpoints", "Where clients reach its brokers.", &ShardOptions::clients),
+      list("workers", "endpoints", "Where workers reach its brokers.", &ShardOptions::workers)};
+  return kTable;
+}
+
 const Options<io::PluginOptions>& plugin_table() {
   using namespace settings::rows;
   static const Options<io::PluginOptions> kTable{
@@ -135,6 +149,8 @@ const Options<BudgetOptions>& budget_table() {
       pattern("match.client", &BudgetOptions::client),
       pattern("match.tenant", &BudgetOptions::tenant),
       pattern("match.lane", &BudgetOptions::lane),
+      yes_or_no("per_shard", "Each shard whose jobs it counts has so much for itself.",
+                &BudgetOptions::per_shard),
       row(
           {.key = "output", .unit = "used|max_tokens", .sentence = "What its upstream counts of an answer."},
           parse_output,

@@ -12,6 +12,7 @@ namespace lanemq::config {
 
 const settings::Options<core::LaneOptions>& lane_table();
 const settings::Options<core::ClientOptions>& client_table();
+const settings::Options<core::ShardOptions>& shard_table();
 const settings::Options<io::PluginOptions>& plugin_table();
 const settings::Options<admin::HttpKey>& http_key_table();
 /// The keys of a budget, and of one of its keys, without limits and capacities.
@@ -35,6 +36,14 @@ template <class Limited>
 void set_limit(Limited& limited, const std::string& key, const std::string& text);
 template <class Limited>
 void set_capacity(Limited& limited, const std::string& key, const std::string& text);
+
+/// Refuses what peers cannot be told of where brokers are. `where` begins the message.
+void check_told_endpoints(const std::vector<std::string>& endpoints, const std::string& where);
+/// The shards whose jobs the budget counts, by their names.
+std::vector<std::string> shards_of(const core::BudgetOptions& budget,
+                                   const std::vector<core::ShardOptions>& shards);
+/// Rules of the shards, and of budgets that count jobs of several. Throws ConfigError.
+void check_shards(const Config& config);
 
 /// Throws ConfigError where an entry has that name already.
 template <class Entries>

@@ -103,6 +103,8 @@ std::vector<io::ShownOption> shown_config(const Config& config, const core::Opti
     add_budget(rows, named(config.core.budgets, budget.name, budget), budget);
   for (const ClientOptions& client : running.clients)
     rows.add("clients." + client.name + ".", "clients." + client.name, client_table(), client, client);
+  for (const core::ShardOptions& shard : config.core.shards)
+    rows.add("shard." + shard.name + ".", "shard." + shard.name, shard_table(), shard, shard);
   for (const io::PluginOptions& plugin : config.server.plugins)
     rows.add("plugin." + plugin.name + ".", "plugin." + plugin.name, plugin_table(), plugin, plugin);
   for (const admin::HttpKey& key : config.http.keys) {

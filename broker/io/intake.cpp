@@ -389,7 +389,15 @@ void Intake::answer_ping(const core::Origin& from, const wire::Ping& ping, core:
   for (const auto& lane : broker_.lanes())
     if (lane->options().is_default) pong.default_lane = lane->options().name;
   const auto& endpoints = broker_.options().client_endpoints;
-  if (ping.cluster) pong.endpoints.assign(endpoints.begin(), endpoints.end());
+  if (ping.cluster) {
+    pong.endpoints.assign(endpoints.begin(), endpoints.end());
+    const core::Placement& placement = broker_.placement();
+    if (!placement.own().empty()) pong.shard = placement.own();
+    pong.shards = {placement.told_clients()};
+    if (from.identity != nullptr)
+      if (const std::string_view tenant = core::tenant_of(from.identity->space); !tenant.empty())
+        pong.tenant = tenant;
+  }
   pong.ref = ping.ref;
   broker_.outbox().add(from.peer, from.address, from.envelope, pong);
 }

@@ -17,6 +17,8 @@ namespace lanemq::io {
 namespace {
 
 constexpr std::string_view kClock = "clock";
+/// Whose jobs the store has, where there are shards.
+constexpr std::string_view kShard = "shard";
 /// Rows between two calls of RestoreCalls::progress.
 constexpr std::size_t kRowsPerCall = 1024;
 /// The clocks of the machine and of the store are read within so long, if one of so many tries is as fast.
@@ -27,9 +29,10 @@ constexpr int kClockTries = 10;
 class Reader final : public StoreReader {
  public:
   /// `clock`: the store's, `machine`: this machine's, both read now.
-  Reader(core::Restorer& restorer, const RestoreCalls& calls, const ClockReading& clock,
-         const ClockReading& machine)
+  Reader(core::Restorer& restorer, const std::string& shard, const RestoreCalls& calls,
+         const ClockReading& clock, const ClockReading& machine)
       : restorer_(restorer),
+        shard_(shard),
         calls_(calls),
         time_(calls.now()),
         clock_(clock),
@@ -38,8 +41,10 @@ class Reader final : public StoreReader {
 
   /// The store's clock at the time `clock` was read.
   std::int64_t stored_now() const { return stored_us_; }
+  bool was_of_shard() const { return was_of_shard_; }
 
   Result<void> note(std::string_view name, std::string_view record) override {
+    if (name == kShard) return check_shard(record);
     if (name != kClock) return restorer_.note(name, record, time_);
     core::StoredDecoder decoder;
     auto entries = decoder.entries(record);
@@ -66,17 +71,32 @@ class Reader final : public StoreReader {
   }
 
  private:
+  /// A broker without shards may have any store, so that they can be given up.
+  Result<void> check_shard(std::string_view record) {
+    core::StoredDecoder decoder;
+    const auto entries = decoder.entries(record);
+    if (!entries || entries->empty()) return failure(ErrorCode::internal, "note \"shard\" cannot be read");
+    was_of_shard_ = true;
+    const std::string& of = entries->front().name;
+    if (shard_.empty() || of == shard_) return {};
+    return failure(ErrorCode::internal,
+                   "the store has the jobs of shard \"" + of + "\", and this broker owns shard \"" + shard_ +
+                       "\"; name another store with store or store_schema, or start with --shard " + of);
+  }
+
   void count_row() {
     if (++rows_ % kRowsPerCall == 0) calls_.progress(rows_);
   }
 
   core::Restorer& restorer_;
+  const std::string& shard_;
   const RestoreCalls& calls_;
   core::TimePoint time_;
   const ClockReading& clock_;
   const ClockReading& machine_;
   std::int64_t stored_us_;
   std::size_t rows_ = 0;
+  bool was_of_shard_ = false;
 };
 
 struct Clocks {
@@ -132,7 +152,8 @@ Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, con
   // Another machine's uptime means nothing to its successor.
   const ClockReading clock = own ? ClockReading{.unix_us = *own} : machine;
   core::Restorer restorer = broker.restorer();
-  Reader reader(restorer, calls, clock, machine);
+  const std::string& shard = broker.options().shard;
+  Reader reader(restorer, shard, calls, clock, machine);
   if (const auto loaded = store.load(reader); !loaded) return tl::unexpected<Error>(loaded.error());
   const auto restored = restorer.finish(calls.now());
   if (!restored) return restored;
@@ -141,6 +162,10 @@ Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, con
     numbers.put(number);
   core::Writes& writes = broker.outbox().writes;
   core::write_note(kClock, {{.name = "start", .numbers = numbers}}, writes);
+  if (!shard.empty())
+    core::write_note(kShard, {{.name = shard, .numbers = core::StoredNumbers()}}, writes);
+  else if (reader.was_of_shard())
+    core::erase_note(kShard, writes);
   // The first number of this life must be on disk before any number is used: another life would use it again,
   // and a worker could report an outcome of this life to that one.
   store.submit(writes);

@@ -32,14 +32,14 @@ StateFolders read_state_folders() {
   return folders;
 }
 
-Result<std::string> default_store(const StateFolders& folders) {
+Result<std::string> default_store(const StateFolders& folders, std::string_view shard) {
+  const std::string file = "/lanemq" + (shard.empty() ? "" : '-' + std::string(shard)) + ".db";
   // A unit may have several folders, separated by colons.
   const std::string service = folders.state_directory.substr(0, folders.state_directory.find(':'));
-  if (!service.empty()) return "sqlite:" + service + "/lanemq.db";
+  if (!service.empty()) return "sqlite:" + service + file;
   // The XDG specification says to ignore a relative path.
-  if (folders.xdg_state_home.starts_with('/'))
-    return "sqlite:" + folders.xdg_state_home + "/lanemq/lanemq.db";
-  if (folders.home.starts_with('/')) return "sqlite:" + folders.home + "/.local/state/lanemq/lanemq.db";
+  if (folders.xdg_state_home.starts_with('/')) return "sqlite:" + folders.xdg_state_home + "/lanemq" + file;
+  if (folders.home.starts_with('/')) return "sqlite:" + folders.home + "/.local/state/lanemq" + file;
   return failure(
       ErrorCode::bad_request,
       "no folder is known for the store, since STATE_DIRECTORY, XDG_STATE_HOME and HOME are not set; "

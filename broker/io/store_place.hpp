@@ -15,9 +15,9 @@ struct StateFolders {
 };
 StateFolders read_state_folders();
 
-/// The store where no option names one: `lanemq.db` in the service's folder, else in `lanemq/` of the user's.
-/// The error asks for an option.
-Result<std::string> default_store(const StateFolders& folders);
+/// The store where no option names one: `lanemq.db`, or `lanemq-SHARD.db`, in the service's folder, else in
+/// `lanemq/` of the user's. The error asks for an option.
+Result<std::string> default_store(const StateFolders& folders, std::string_view shard = {});
 
 /// Creates the folder of default_store(), for the user alone.
 Result<void> make_default_folder(const std::string& specification);

@@ -92,6 +92,7 @@ struct BudgetOptions {
   WindowKind window = WindowKind::sliding;
   OutputCount output = OutputCount::used;
   std::vector<KeyOptions> keys{};  ///< a job gets one of them; empty: workers have the only one
+  bool per_shard = false;          ///< where it counts jobs of several shards: each has so much for itself
 
   bool operator==(const BudgetOptions&) const = default;
 };
@@ -109,11 +110,24 @@ struct ClientOptions {
   std::string tenant{};           ///< whose it is, for budgets of several clients together; empty: nobody's
 };
 
+/// One of several owners side by side: what it takes, and where its brokers are. Patterns are globs.
+struct ShardOptions {
+  std::string name;
+  std::vector<std::string> services{}, tenants{};  ///< of the jobs that it takes; empty: any
+  std::vector<std::string> clients{}, workers{};   ///< endpoints, as clients and workers reach its brokers
+
+  bool operator==(const ShardOptions&) const = default;
+};
+
 /// The core's options. Durations are relative; every bound has its name in the options table.
 struct Options {
   std::vector<LaneOptions> lanes;
   std::vector<BudgetOptions> budgets;
   std::vector<ClientOptions> clients;
+  /// Several owners side by side, in the order of their rules; none: this broker takes all. `shard`: the name
+  /// of the one that this broker owns.
+  std::vector<ShardOptions> shards{};
+  std::string shard{};
 
   /// Thousandths of a lane's depth and bytes, and of memory_max, that only clients may fill that hold less
   /// than that themselves or have a depth_max. Of results_max and results_bytes_max: a client that holds as

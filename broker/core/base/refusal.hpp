@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <lanemq/error_table.hpp>
+#include <lanemq/shards.hpp>
 
 #include "broker/core/base/time.hpp"
 
@@ -16,7 +17,8 @@ struct Refusal {
   ErrorCode code;
   std::string message;
   std::optional<Duration> retry_after;
-  std::string limiter{};  ///< the bound that stood in the way, by its name in the configuration
+  std::string limiter{};         ///< the bound that stood in the way, by its name in the configuration
+  const Shard* shard = nullptr;  ///< not_owner: the one that takes such jobs; null: it is about the store
 };
 
 inline Refusal bad_request(std::string message) {

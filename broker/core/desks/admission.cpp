@@ -117,6 +117,19 @@ std::optional<Refusal> Admission::beyond_key(const Submitted& event, const Lane&
   return std::nullopt;
 }
 
+std::optional<Refusal> Admission::of_another_shard(const wire::Submit& fields, const Client& client) const {
+  const std::string& tenant = client.options.tenant;
+  const Shard* const shard = state_.placement.elsewhere(fields.service, tenant);
+  if (shard == nullptr) return std::nullopt;
+  return Refusal{ErrorCode::not_owner,
+                 "shard \"" + shard->name + "\" takes jobs of service \"" + std::string(fields.service) +
+                     '"' + (tenant.empty() ? "" : " and tenant \"" + tenant + '"') +
+                     ", and this is a broker of shard \"" + state_.placement.own() + "\"; submit it there",
+                 {},
+                 {},
+                 shard};
+}
+
 /// An offer repeats the submit and adds fields. It must fit one header, whatever lane and key the job gets
 /// later.
 std::optional<Refusal> Admission::unreadable_as_offer(const Submitted& event) {

@@ -35,6 +35,8 @@ class Admission {
   static ReplyMode reply_mode_of(const wire::Submit& fields);
   /// Refuses what the sender's key does not allow.
   static std::optional<Refusal> beyond_key(const Submitted& event, const Lane& lane);
+  /// Whether another shard takes such jobs of the client.
+  std::optional<Refusal> of_another_shard(const wire::Submit& fields, const Client& client) const;
   /// Refuses a valid, unknown job for which its client or lane has no room. Else fills in the rest of `to`.
   std::optional<Refusal> admit(const Submitted& event, Admitted& to, TimePoint now);
   /// Refuses a job that can never run, since its estimate exceeds a limit of its budgets.

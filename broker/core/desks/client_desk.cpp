@@ -86,7 +86,9 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
   const ClientHold client(state_.clients, fields.client.empty() ? state_.connections.client_of(connection)
                                                                 : state_.clients.named(fields.client));
   Admitted admitted{.lane = &lane, .client = &*client, .connection = &connection};
-  if (const auto why = admission_.admit(event, admitted, now)) {
+  auto why = admission_.of_another_shard(fields, *client);
+  if (!why) why = admission_.admit(event, admitted, now);
+  if (why) {
     lane.count_refused(why->code);
     tell_refused(state_, event, *why, now);
     return answers_.refuse(event.from, fields.ref, fields.id, *why);

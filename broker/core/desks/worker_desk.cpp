@@ -304,8 +304,11 @@ void WorkerDesk::say_welcome(Worker& worker) {
   welcome.body_bytes_max = static_cast<std::int64_t>(state_.options.body_bytes_max);
   welcome.batch = static_cast<std::int64_t>(worker.grouping.max);
   welcome.default_lane = state_.default_lane->options().name;
-  if (worker.asks_cluster)
+  if (worker.asks_cluster) {
     welcome.endpoints.assign(state_.options.worker_endpoints.begin(), state_.options.worker_endpoints.end());
+    if (const std::string& own = state_.placement.own(); !own.empty()) welcome.shard = own;
+    welcome.shards = {state_.placement.told_workers()};
+  }
   state_.tell(worker, welcome);
 }
 

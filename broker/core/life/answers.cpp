@@ -51,8 +51,9 @@ void Answers::refuse(const Origin& to, wire::Raw ref, std::string_view id, const
   if (why.retry_after) reply.retry_after_ms = to_ms(*why.retry_after);
   if (!why.limiter.empty()) reply.limiter = why.limiter;
   if (why.code == ErrorCode::not_owner) {
-    const auto& endpoints = state_.options.client_endpoints;
+    const auto& endpoints = why.shard != nullptr ? why.shard->endpoints : state_.options.client_endpoints;
     reply.endpoints.assign(endpoints.begin(), endpoints.end());
+    if (why.shard != nullptr) reply.shard = why.shard->name;
   }
   reply.ref = ref;
   state_.answer(to, reply);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include <lanemq/text.hpp>
 
@@ -125,6 +126,36 @@ bool glob_match(std::string_view pattern, std::string_view text) {
   while (p < pattern.size() && pattern[p] == '*')
     ++p;
   return p == pattern.size();
+}
+
+bool globs_meet(std::string_view one, std::string_view other) {
+  // meets[j]: whether the rest of `one` and other.substr(j) meet, for growing rests.
+  std::vector<char> meets(other.size() + 1), next(other.size() + 1);
+  for (std::size_t i = one.size() + 1; i-- > 0;) {
+    const bool ends = i == one.size();
+    for (std::size_t j = other.size() + 1; j-- > 0;) {
+      const bool other_ends = j == other.size();
+      if (!ends && one[i] == '*')
+        next[j] = meets[j] || (!other_ends && next[j + 1]);
+      else if (!other_ends && other[j] == '*')
+        next[j] = next[j + 1] || (!ends && meets[j]);
+      else if (ends || other_ends)
+        next[j] = ends && other_ends;
+      else
+        next[j] = (one[i] == '?' || other[j] == '?' || one[i] == other[j]) && meets[j + 1];
+    }
+    meets.swap(next);
+  }
+  return meets.front() != 0;
+}
+
+bool glob_covers(std::string_view general, std::string_view special) {
+  const std::size_t wild = special.find_first_of("*?");
+  if (wild == std::string_view::npos) return glob_match(general, special);
+  if (general == special) return true;
+  // `acme*` covers `acme-?`: what is literal in front of both decides.
+  return general.find_first_of("*?") == general.size() - 1 && general.ends_with('*') &&
+         special.substr(0, wild).starts_with(general.substr(0, general.size() - 1));
 }
 
 std::string rfc3339(std::int64_t unix_ms) {

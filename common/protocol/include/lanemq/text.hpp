@@ -20,6 +20,13 @@ bool is_utf8(std::string_view text);
 /// Whether `text` matches `pattern`, in which `*` stands for any run of characters and `?` for one.
 bool glob_match(std::string_view pattern, std::string_view text);
 
+/// Whether some text matches both patterns.
+bool globs_meet(std::string_view one, std::string_view other);
+
+/// Whether every text that `special` matches is matched by `general`, as far as can be told: false may be
+/// wrong for patterns with more than one `*` at their end.
+bool glob_covers(std::string_view general, std::string_view special);
+
 /// A Unix time in ms as 2026-11-25T23:05:00.123Z (RFC 3339).
 std::string rfc3339(std::int64_t unix_ms);
 

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of shards, and the budgets that count jobs of several.
+#include <algorithm>
+#include <string_view>
+
+#include <lanemq/endpoints.hpp>
+#include <lanemq/limits.hpp>
+#include <lanemq/shards.hpp>
+#include <lanemq/text.hpp>
+
+#include "broker/config/settings.hpp"
+#include "broker/core/base/identity.hpp"
+#include "broker/core/base/placement.hpp"
+#include "common/settings/start_check.hpp"
+
+namespace lanemq::config {
+namespace {
+
+using core::BudgetOptions;
+using core::ShardOptions;
+
+/// A schema of PostgreSQL and a file are named after it.
+constexpr std::size_t kNameBytesMax = 40;
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= kNameBytesMax && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
+}
+
+/// How the patterns of a rule stand to one of a budget, of which an empty one is any.
+struct Reach {
+  bool meets, covers;
+};
+Reach reach(const std::vector<std::string>& rule, std::string_view budget) {
+  if (rule.empty()) return {true, true};
+  const std::string_view wanted = budget.empty() ? "*" : budget;
+  const auto any = [&](auto holds) { return std::any_of(rule.begin(), rule.end(), holds); };
+  return {any([&](const std::string& pattern) { return globs_meet(pattern, wanted); }),
+          any([&](const std::string& pattern) { return glob_covers(pattern, wanted); })};
+}
+
+/// The tenants that the budget counts: a client's name may say it, too.
+std::string_view tenant_in(const BudgetOptions& budget) {
+  if (!budget.tenant.empty() || budget.client.find('/') == std::string::npos) return budget.tenant;
+  return core::tenant_of(budget.client);
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
+void check_shard(const ShardOptions& shard, bool last, const std::string& where) {
+  if (!is_name(shard.name))
+    throw ConfigError(where + ": a shard's name has 1 to " + std::to_string(kNameBytesMax) +
+                      " letters a to z, digits, - and _: its store is named after it");
+  const bool takes_all = shard.services.empty() && shard.tenants.empty();
+  if (takes_all != last)
+    throw ConfigError(where +
+                      (last ? ": the last shard takes what no rule before it matches; leave its match out"
+                            : ": it takes every job, and the shards behind it none; give it a match, as in "
+                              "match = { tenant = \"acme*\" }, or put it last"));
+  for (const auto* patterns : {&shard.services, &shard.tenants})
+    for (const std::string& pattern : *patterns)
+      if (pattern.empty() || pattern.size() > limits::name_bytes_max)
+        throw ConfigError(where + ": a pattern of its match has " + std::to_string(pattern.size()) +
+                          " bytes; 1 to " + std::to_string(limits::name_bytes_max));
+  if (shard.clients.empty() || shard.workers.empty())
+    throw ConfigError(where +
+                      ": say with clients and workers where its brokers are, as in clients = "
+                      "[\"tcp://a:5570\", \"tcp://b:5570\"]");
+  check_told_endpoints(shard.clients, where + ": clients");
+  check_told_endpoints(shard.workers, where + ": workers");
+}
+
+void check_own(const Config& config) {
+  const core::Options& core = config.core;
+  if (core.shards.empty() && core.shard.empty()) return;
+  if (core.shards.empty())
+    throw ConfigError(
+        "shard_name is \"" + printable(core.shard) +
+        "\", and the configuration has no [[shard]]; write all of them into the file of --config");
+  std::vector<std::string> names;
+  for (const ShardOptions& shard : core.shards)
+    names.push_back(shard.name);
+  if (std::find(names.begin(), names.end(), core.shard) == names.end())
+    throw ConfigError((core.shard.empty()
+                           ? "there are shards, and no --shard says which of them this broker owns"
+                           : "shard_name is \"" + printable(core.shard) + "\", and there is no such shard") +
+                      "; there are " + listed(names));
+  if (!core.client_endpoints.empty() || !core.worker_endpoints.empty())
+    throw ConfigError(
+        "where there are shards, each [[shard]] says where its brokers are; leave cluster_clients and "
+        "cluster_workers out");
+}
+
+void check_spans(const Config& config, const BudgetOptions& budget) {
+  if (budget.per_shard) return;
+  const std::vector<std::string> shards = shards_of(budget, config.core.shards);
+  if (shards.size() < 2) return;
+  const auto place = config.heard.places.find("budget." + budget.name);
+  throw ConfigError(
+      (place == config.heard.places.end() ? "" : place->second + ": ") + "budget \"" + budget.name +
+      "\" counts jobs of the shards " + listed(shards) +
+      ", and each of them would grant all of it: let its match name a tenant or a service of one shard, "
+      "let one shard take all of its jobs, or write a part of the limit and per_shard = true");
+}
+
+}  // namespace
+
+void check_told_endpoints(const std::vector<std::string>& endpoints, const std::string& where) {
+  if (endpoints.size() > Endpoints::kEndpointsMax)
+    throw ConfigError(where + " names " + std::to_string(endpoints.size()) + " endpoints; at most " +
+                      std::to_string(Endpoints::kEndpointsMax));
+  for (const std::string& endpoint : endpoints) {
+    if (endpoint.size() > limits::name_bytes_max)
+      throw ConfigError(where + " has an endpoint of " + std::to_string(endpoint.size()) +
+                        " bytes; at most " + std::to_string(limits::name_bytes_max));
+    try {
+      settings::check_endpoint(endpoint, settings::Port::named);
+    } catch (const settings::UsageError& error) {
+      throw ConfigError(where + ": " + error.what());
+    }
+  }
+}
+
+std::vector<std::string> shards_of(const BudgetOptions& budget, const std::vector<ShardOptions>& shards) {
+  std::vector<std::string> found;
+  for (const ShardOptions& shard : shards) {
+    const Reach service = reach(shard.services, budget.service),
+                tenant = reach(shard.tenants, tenant_in(budget));
+    if (service.meets && tenant.meets) found.push_back(shard.name);
+    if (service.covers && tenant.covers) break;  // no job is left for the rules behind it
+  }
+  return found;
+}
+
+void check_shards(const Config& config) {
+  check_own(config);
+  const std::vector<ShardOptions>& shards = config.core.shards;
+  if (shards.empty()) return;
+  if (shards.size() > ShardMap::kShardsMax)
+    throw ConfigError("there are " + std::to_string(shards.size()) + " shards; at most " +
+                      std::to_string(ShardMap::kShardsMax));
+  for (const ShardOptions& shard : shards) {
+    const auto place = config.heard.places.find("shard." + shard.name);
+    check_shard(shard, &shard == &shards.back(),
+                (place == config.heard.places.end() ? "" : place->second + ": ") + "shard \"" +
+                    printable(shard.name) + '"');
+  }
+  const std::size_t told = std::max(encode_shards(core::shards_for_clients(config.core)).size(),
+                                    encode_shards(core::shards_for_workers(config.core)).size());
+  if (told > ShardMap::kBytesMax)
+    throw ConfigError("what peers are told of the shards has " + std::to_string(told) + " bytes; at most " +
+                      std::to_string(ShardMap::kBytesMax) + ": write fewer endpoints or patterns");
+  for (const BudgetOptions& budget : config.core.budgets)
+    check_spans(config, budget);
+}
+
+}  // namespace lanemq::config
