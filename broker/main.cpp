@@ -417,9 +417,10 @@ class Http {
   void wait(Config& config, const StoreOptions& store) try {
     if (!config.http.is_on || !lanemq::io::has_owners(store)) return;
     instance_ = store.instance;
+    shard_ = config.core.shard;
     waiting_ = std::make_unique<CandidateHttp>(
         config.http, http_now(config),
-        Candidacy{.why = "it looks for its store's owner", .instance = instance_});
+        Candidacy{.why = "it looks for its store's owner", .instance = instance_, .shard = shard_});
     // A port that the system has chosen stays.
     config.http.server.port = waiting_->port();
   } catch (const std::runtime_error& error) {
@@ -429,6 +430,7 @@ class Http {
     if (waiting_)
       waiting_->tell({.why = seen.why,
                       .instance = instance_,
+                      .shard = shard_,
                       .owner = seen.owner,
                       .epoch = seen.epoch,
                       .since_commit = seen.stands});
@@ -436,7 +438,10 @@ class Http {
   /// The broker owns its store.
   void load() {
     if (waiting_)
-      waiting_->tell({.owns = true, .why = "it owns the store, and loads its jobs", .instance = instance_});
+      waiting_->tell({.owns = true,
+                      .why = "it owns the store, and loads its jobs",
+                      .instance = instance_,
+                      .shard = shard_});
   }
   void serve(const Config& config, lanemq::io::Server& server) {
     if (!config.http.is_on) return;
@@ -461,7 +466,7 @@ class Http {
   std::string url() const { return serving_ ? serving_->url() : ""; }
 
  private:
-  std::string instance_;
+  std::string instance_, shard_;
   std::unique_ptr<CandidateHttp> waiting_;
   std::unique_ptr<AdminHttp> serving_;
 };

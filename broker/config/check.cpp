@@ -99,7 +99,7 @@ using namespace config;
 
 void check_config(const Config& config) {
   const auto& lanes = config.core.lanes;
-  // The line of the file that set the key, for a message; empty where the file did not.
+  // The line of the file that set the key, for a message.
   const auto place = [&](const std::string& key) {
     const auto known = config.heard.places.find(key);
     return known == config.heard.places.end() ? std::string() : known->second + ": ";
@@ -108,8 +108,6 @@ void check_config(const Config& config) {
     throw ConfigError(place("stream_kept_bytes_max") + "stream_kept_bytes_max is " +
                       settings::show_size(config.core.stream_kept_bytes_max) + "; at least " +
                       settings::show_size(limits::stream_bytes_max) + ", the window of a stream");
-  check_told_endpoints(config.core.client_endpoints, place("cluster_clients") + "cluster_clients");
-  check_told_endpoints(config.core.worker_endpoints, place("cluster_workers") + "cluster_workers");
   check_names(lanes, "lane");
   check_names(config.core.budgets, "budget");
   check_names(config.core.clients, "client");
@@ -122,7 +120,7 @@ void check_config(const Config& config) {
     throw ConfigError("there are " + std::to_string(lanes.size()) + " lanes; there must be 1 to " +
                       std::to_string(core::kLanesMax));
   const auto defaults =
-      std::count_if(lanes.begin(), lanes.end(), [](const LaneOptions& lane) { return lane.is_default; });
+      std::count_if(lanes.begin(), lanes.end(), [](const auto& lane) { return lane.is_default; });
   if (defaults != 1)
     throw ConfigError("there are " + std::to_string(defaults) +
                       " default lanes; mark exactly one with default = true");

@@ -10,7 +10,6 @@
 
 #include "broker/config/settings.hpp"
 #include "broker/core/base/identity.hpp"
-#include "broker/core/base/placement.hpp"
 #include "common/settings/start_check.hpp"
 
 namespace lanemq::config {
@@ -76,6 +75,12 @@ void check_shard(const ShardOptions& shard, bool last, const std::string& where)
   check_told_endpoints(shard.workers, where + ": workers");
 }
 
+/// The line of the file that set the key, for a message; empty where the file did not.
+std::string place_of(const Config& config, const std::string& key) {
+  const auto known = config.heard.places.find(key);
+  return known == config.heard.places.end() ? "" : known->second + ": ";
+}
+
 void check_own(const Config& config) {
   const core::Options& core = config.core;
   if (core.shards.empty() && core.shard.empty()) return;
@@ -101,9 +106,8 @@ void check_spans(const Config& config, const BudgetOptions& budget) {
   if (budget.per_shard) return;
   const std::vector<std::string> shards = shards_of(budget, config.core.shards);
   if (shards.size() < 2) return;
-  const auto place = config.heard.places.find("budget." + budget.name);
   throw ConfigError(
-      (place == config.heard.places.end() ? "" : place->second + ": ") + "budget \"" + budget.name +
+      place_of(config, "budget." + budget.name) + "budget \"" + budget.name +
       "\" counts jobs of the shards " + listed(shards) +
       ", and each of them would grant all of it: let its match name a tenant or a service of one shard, "
       "let one shard take all of its jobs, or write a part of the limit and per_shard = true");
@@ -139,6 +143,8 @@ std::vector<std::string> shards_of(const BudgetOptions& budget, const std::vecto
 }
 
 void check_shards(const Config& config) {
+  check_told_endpoints(config.core.client_endpoints, place_of(config, "cluster_clients") + "cluster_clients");
+  check_told_endpoints(config.core.worker_endpoints, place_of(config, "cluster_workers") + "cluster_workers");
   check_own(config);
   const std::vector<ShardOptions>& shards = config.core.shards;
   if (shards.empty()) return;
@@ -146,10 +152,8 @@ void check_shards(const Config& config) {
     throw ConfigError("there are " + std::to_string(shards.size()) + " shards; at most " +
                       std::to_string(ShardMap::kShardsMax));
   for (const ShardOptions& shard : shards) {
-    const auto place = config.heard.places.find("shard." + shard.name);
     check_shard(shard, &shard == &shards.back(),
-                (place == config.heard.places.end() ? "" : place->second + ": ") + "shard \"" +
-                    printable(shard.name) + '"');
+                place_of(config, "shard." + shard.name) + "shard \"" + printable(shard.name) + '"');
   }
   const std::size_t told = std::max(encode_shards(core::shards_for_clients(config.core)).size(),
                                     encode_shards(core::shards_for_workers(config.core)).size());

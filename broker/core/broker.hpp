@@ -59,7 +59,6 @@ class Broker {
   void end_notes() { state_.budgets.end_leases(); }
 
   const Options& options() const { return state_.options; }
-  const Placement& placement() const { return state_.placement; }
   const Stats& stats() const { return state_.stats; }
   const std::vector<std::unique_ptr<Lane>>& lanes() const { return state_.lanes; }
   const Workers& workers() const { return state_.workers; }

@@ -34,6 +34,10 @@ std::string epoch_lines(std::int64_t epoch, std::int64_t since_commit_ms) {
   return "epoch: " + std::to_string(epoch) + "\nsince_commit_ms: " + std::to_string(since_commit_ms) + "\n";
 }
 
+std::string shard_line(const std::string& shard) {
+  return shard.empty() ? "" : "shard: " + printable(shard) + "\n";
+}
+
 /// Of the owner of a store that several brokers share; nothing of any other.
 void add_role(const Json& stats, std::string& text) {
   const auto store = stats.find("store");
@@ -65,6 +69,7 @@ Verdict readiness(const Json* stats, std::chrono::milliseconds age) {
   if (verdict.good) verdict.text = "ready\n";
   add_remarks(*stats, verdict.text);
   add_role(*stats, verdict.text);
+  verdict.text += shard_line(stats->value("shard", std::string()));
   return verdict;
 }
 
@@ -73,6 +78,7 @@ Verdict readiness(const Candidacy& candidacy) {
                              role_lines(candidacy.owns ? "owner" : "candidate", candidacy.instance)};
   if (!candidacy.owner.empty()) verdict.text += "owner: " + printable(candidacy.owner) + "\n";
   if (candidacy.epoch > 0) verdict.text += epoch_lines(candidacy.epoch, candidacy.since_commit.count());
+  verdict.text += shard_line(candidacy.shard);
   return verdict;
 }
 

@@ -20,6 +20,7 @@ struct Candidacy {
   bool owns = false;                          ///< it is the owner, and loads its jobs
   std::string why{};                          ///< it serves nobody
   std::string instance{};                     ///< its own name
+  std::string shard{};                        ///< that it owns or waits for; empty: there are none
   std::string owner{};                        ///< the owner's; empty: nobody knows
   std::int64_t epoch = 0;                     ///< of the store; 0: nobody knows
   std::chrono::milliseconds since_commit{0};  ///< of the owner, as far as this broker has seen
@@ -39,7 +40,8 @@ Verdict readiness(const Json* stats, std::chrono::milliseconds age);
 /// The same of a broker that has no loop yet, which never is ready.
 ///
 /// Both say what a shared store's part is as lines of `name: value`, behind all others: `role` (owner or
-/// candidate), `instance`, `owner`, `epoch`, `since_commit_ms`. `lanemq cluster status` reads these.
+/// candidate), `instance`, `owner`, `epoch`, `since_commit_ms`, and `shard`. `lanemq cluster status` reads
+/// these.
 Verdict readiness(const Candidacy& candidacy);
 
 }  // namespace lanemq::admin

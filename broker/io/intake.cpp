@@ -389,11 +389,14 @@ void Intake::answer_ping(const core::Origin& from, const wire::Ping& ping, core:
   for (const auto& lane : broker_.lanes())
     if (lane->options().is_default) pong.default_lane = lane->options().name;
   const auto& endpoints = broker_.options().client_endpoints;
+  std::string shards;  // until the pong is encoded
   if (ping.cluster) {
     pong.endpoints.assign(endpoints.begin(), endpoints.end());
-    const core::Placement& placement = broker_.placement();
-    if (!placement.own().empty()) pong.shard = placement.own();
-    pong.shards = {placement.told_clients()};
+    if (const core::Options& options = broker_.options(); !options.shards.empty()) {
+      pong.shard = options.shard;
+      shards = encode_shards(core::shards_for_clients(options));
+      pong.shards = {shards};
+    }
     if (from.identity != nullptr)
       if (const std::string_view tenant = core::tenant_of(from.identity->space); !tenant.empty())
         pong.tenant = tenant;

@@ -295,8 +295,10 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   DocumentWriter out(buffer);
   const core::TimePoint now = around.now;
   const LimitsPage page(broker.budgets(), from, now);
-  out.map(page.more() ? 21 : 20);
+  const std::string& shard = broker.options().shard;
+  out.map(20 + (page.more() ? 1 : 0) + (shard.empty() ? 0 : 1));
   out.text("version").text(kVersion);
+  if (!shard.empty()) out.text("shard").text(shard);
   out.text("state").text(transport.draining ? "draining" : "ready");
   out.text("uptime_ms").integer(core::to_ms(around.uptime));
   out.text("clock_set_ms").integer(around.clock_set_ms);

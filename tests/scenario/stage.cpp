@@ -54,6 +54,14 @@ void Stage::add_client(Words words) {
   options_.clients.push_back(std::move(client));
 }
 
+void Stage::add_shard(Words words) {
+  core::ShardOptions shard{.name = words.word(1)};
+  set_all(words, [&](const auto& key, const auto& value) {
+    settings::set_one(config::shard_table(), shard, "key of a shard", key, value);
+  });
+  options_.shards.push_back(std::move(shard));
+}
+
 void Stage::add_budget(Words words) {
   core::BudgetOptions budget;
   budget.name = words.word(1);
@@ -144,13 +152,14 @@ core::Broker& Stage::broker() {
 
 void Stage::direct(Words words) {
   const std::string verb = words.word(0);
-  const bool set_up =
-      verb == "lane" || verb == "budget" || verb == "key" || verb == "client" || verb == "option";
+  const bool set_up = verb == "lane" || verb == "budget" || verb == "key" || verb == "client" ||
+                      verb == "shard" || verb == "option";
   if (set_up && broker_) throw TranscriptError("\"" + verb + "\" must stand before the first event");
   if (verb == "lane") return add_lane(std::move(words));
   if (verb == "budget") return add_budget(std::move(words));
   if (verb == "key") return add_key(std::move(words));
   if (verb == "client") return add_client(std::move(words));
+  if (verb == "shard") return add_shard(std::move(words));
   if (verb == "option") return set_option(std::move(words));
   if (verb == "advance") return advance_to(now_ + parse_duration(words.word(1)));
   if (verb == "restart") return restart(std::move(words));

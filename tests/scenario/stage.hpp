@@ -33,6 +33,7 @@ class Stage {
   void add_budget(Words words);
   void add_key(Words words);
   void add_client(Words words);
+  void add_shard(Words words);
   void set_option(Words words);
   void start();
   void restart(Words words);

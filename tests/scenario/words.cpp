@@ -96,6 +96,7 @@ struct Describer {
     add(words, "queued_ms", message.queued_ms, 0);
     add(words, "chunks", message.chunks, 0);
     add(words, "upstream_status", message.upstream_status);
+    add(words, "shard", message.shard);
     add(words, "endpoints", joined(message.endpoints));
     add(words, "ref", message.ref);
     add(words, "body", body);
@@ -191,6 +192,8 @@ struct Describer {
     add(words, "batch", message.batch, 0);
     if (message.default_lane != "normal") add(words, "default_lane", message.default_lane);
     add(words, "endpoints", joined(message.endpoints));
+    add(words, "shard", message.shard);
+    add(words, "shards", message.shards);
   }
   void operator()(const wire::JobOffer& message) {
     op("job");

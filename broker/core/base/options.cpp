@@ -69,4 +69,18 @@ std::size_t last_part(std::size_t bound, const Options& options, std::size_t lea
   return part < least ? 0 : part;
 }
 
+ShardMap shards_for_clients(const Options& options) {
+  std::vector<Shard> shards;
+  for (const ShardOptions& shard : options.shards)
+    shards.push_back({shard.name, shard.services, shard.tenants, shard.clients});
+  return ShardMap(std::move(shards));
+}
+
+ShardMap shards_for_workers(const Options& options) {
+  std::vector<Shard> shards;
+  for (const ShardOptions& shard : options.shards)
+    shards.push_back({.name = shard.name, .endpoints = shard.workers});
+  return ShardMap(std::move(shards));
+}
+
 }  // namespace lanemq::core

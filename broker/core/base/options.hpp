@@ -10,6 +10,7 @@
 
 #include <lanemq/limits.hpp>
 #include <lanemq/result.hpp>
+#include <lanemq/shards.hpp>
 
 #include "broker/core/base/amounts.hpp"
 #include "broker/core/base/time.hpp"
@@ -187,6 +188,10 @@ struct Options {
   /// Unix time in ms, by the clock of the start.
   std::int64_t unix_ms(TimePoint at) const { return wall_ms + to_ms(at.time_since_epoch()); }
 };
+
+/// The shards as clients are told of them, and as workers are, who need no rules.
+ShardMap shards_for_clients(const Options& options);
+ShardMap shards_for_workers(const Options& options);
 
 /// One setting of a lane or of a budget, as a text of the configuration.
 struct OptionEdit {

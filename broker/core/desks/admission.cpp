@@ -119,12 +119,12 @@ std::optional<Refusal> Admission::beyond_key(const Submitted& event, const Lane&
 
 std::optional<Refusal> Admission::of_another_shard(const wire::Submit& fields, const Client& client) const {
   const std::string& tenant = client.options.tenant;
-  const Shard* const shard = state_.placement.elsewhere(fields.service, tenant);
-  if (shard == nullptr) return std::nullopt;
+  const Shard* const shard = state_.shards.of(fields.service, tenant);
+  if (shard == nullptr || shard->name == state_.options.shard) return std::nullopt;
   return Refusal{ErrorCode::not_owner,
                  "shard \"" + shard->name + "\" takes jobs of service \"" + std::string(fields.service) +
                      '"' + (tenant.empty() ? "" : " and tenant \"" + tenant + '"') +
-                     ", and this is a broker of shard \"" + state_.placement.own() + "\"; submit it there",
+                     ", and this is a broker of shard \"" + state_.options.shard + "\"; submit it there",
                  {},
                  {},
                  shard};

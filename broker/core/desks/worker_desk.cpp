@@ -304,10 +304,14 @@ void WorkerDesk::say_welcome(Worker& worker) {
   welcome.body_bytes_max = static_cast<std::int64_t>(state_.options.body_bytes_max);
   welcome.batch = static_cast<std::int64_t>(worker.grouping.max);
   welcome.default_lane = state_.default_lane->options().name;
+  std::string shards;  // until the welcome is encoded
   if (worker.asks_cluster) {
     welcome.endpoints.assign(state_.options.worker_endpoints.begin(), state_.options.worker_endpoints.end());
-    if (const std::string& own = state_.placement.own(); !own.empty()) welcome.shard = own;
-    welcome.shards = {state_.placement.told_workers()};
+    if (!state_.shards.empty()) {
+      welcome.shard = state_.options.shard;
+      shards = encode_shards(shards_for_workers(state_.options));
+      welcome.shards = {shards};
+    }
   }
   state_.tell(worker, welcome);
 }

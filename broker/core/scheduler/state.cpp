@@ -10,7 +10,7 @@ namespace lanemq::core {
 // One statement for each draw: within one statement the compiler would choose their order.
 State::State(Options all, std::uint64_t seed)
     : options(std::move(all)),
-      placement(options),
+      shards(shards_for_clients(options)),
       random(seed),
       workers(options.lanes, options.webhook_service),
       clients(options.clients, options.clients_idle_max),

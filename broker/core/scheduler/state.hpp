@@ -15,7 +15,6 @@
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/outbox.hpp"
 #include "broker/core/base/pauses.hpp"
-#include "broker/core/base/placement.hpp"
 #include "broker/core/base/stats.hpp"
 #include "broker/core/base/timer_wheel.hpp"
 #include "broker/core/base/times.hpp"
@@ -87,7 +86,7 @@ struct State {
   }
 
   Options options;
-  const Placement placement;
+  const ShardMap shards;  ///< as clients are told of them
   std::mt19937_64 random;
   std::vector<std::unique_ptr<Lane>> lanes;
   Lane* default_lane = nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -95,6 +96,48 @@ TEST(Glob, takes_little_time_for_a_pattern_full_of_stars) {
     pattern += "*a";
 
   EXPECT_FALSE(glob_match(pattern + "b", std::string(2000, 'a')));
+}
+
+/// All texts of up to `length` letters a and b.
+std::vector<std::string> all_texts(std::size_t length) {
+  std::vector<std::string> texts{""};
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    if (texts[i].size() < length)
+      for (const char letter : {'a', 'b'})
+        texts.push_back(texts[i] + letter);
+  return texts;
+}
+
+/// All patterns of up to three signs.
+std::vector<std::string> all_patterns() {
+  std::vector<std::string> patterns{""};
+  for (std::size_t i = 0; i < patterns.size(); ++i)
+    if (patterns[i].size() < 3)
+      for (const char sign : {'a', 'b', '?', '*'})
+        patterns.push_back(patterns[i] + sign);
+  return patterns;
+}
+
+TEST(Globs, meet_where_some_text_matches_both_and_cover_only_what_they_match) {
+  const std::vector<std::string> texts = all_texts(6), patterns = all_patterns();
+  for (const std::string& one : patterns) {
+    for (const std::string& other : patterns) {
+      bool some = false, all = true;
+      for (const std::string& text : texts) {
+        const bool here = glob_match(one, text), there = glob_match(other, text);
+        some = some || (here && there);
+        all = all && (here || !there);
+      }
+      EXPECT_EQ(globs_meet(one, other), some) << one << " and " << other;
+      if (glob_covers(one, other)) {
+        EXPECT_TRUE(all) << one << " covers " << other;
+      }
+    }
+  }
+  EXPECT_TRUE(glob_covers("acme*", "acme-?u*"));
+  EXPECT_TRUE(glob_covers("*", "a*b"));
+  EXPECT_TRUE(glob_covers("a?", "ab"));
+  EXPECT_FALSE(glob_covers("acme-*", "acme*"));
 }
 
 }  // namespace

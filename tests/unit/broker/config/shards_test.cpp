@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "broker/config/settings.hpp"
+
+namespace lanemq {
+namespace {
+
+using core::BudgetOptions;
+using core::ShardOptions;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// acme by tenants, audio by service, and the rest.
+Config three() {
+  Config config;
+  for (const char* name : {"acme", "audio", "rest"})
+    config.core.shards.push_back({.name = name, .clients = {"tcp://a:5570"}, .workers = {"tcp://a:5571"}});
+  config.core.shards[0].tenants = {"acme*", "umbrella"};
+  config.core.shards[1].services = {"speech"};
+  config.core.shard = "audio";
+  return config;
+}
+
+std::string error_of(const Config& config) {
+  try {
+    check_config(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// What check_config() says once `change` has been made to good shards.
+template <class Change>
+std::string error_after(Change change) {
+  Config config = three();
+  change(config.core);
+  return error_of(config);
+}
+
+std::vector<std::string> spanned(const BudgetOptions& budget) {
+  return config::shards_of(budget, three().core.shards);
+}
+
+TEST(Shards, good_ones_are_taken) {
+  EXPECT_EQ(error_of(three()), "no error");
+  EXPECT_EQ(error_of(Config{}), "no error");
+}
+
+TEST(Shards, what_is_wrong_with_one_is_named) {
+  using core::Options;
+  EXPECT_THAT(error_after([](Options& core) { core.shard.clear(); }),
+              AllOf(HasSubstr("--shard"), HasSubstr("acme, audio and rest")));
+  EXPECT_THAT(error_after([](Options& core) { core.shard = "other"; }), HasSubstr("no such shard"));
+  EXPECT_THAT(error_after([](Options& core) { core.shards.clear(); }), HasSubstr("has no [[shard]]"));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[0].tenants.clear(); }),
+              HasSubstr("takes every job"));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[2].services = {"x"}; }),
+              HasSubstr("the last shard"));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[0].name = "Acme!"; }), HasSubstr("a to z"));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[0].clients.clear(); }),
+              HasSubstr("where its brokers are"));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[0].workers = {"tcp://a:*"}; }),
+              HasSubstr("workers"));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[0].tenants = {""}; }), HasSubstr("0 bytes"));
+  EXPECT_THAT(error_after([](Options& core) { core.client_endpoints = {"tcp://a:1"}; }),
+              HasSubstr("leave cluster_clients"));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[0].tenants.assign(100, std::string(100, 'x')); }),
+              HasSubstr("8192"));
+}
+
+TEST(Shards, a_budget_counts_jobs_of_those_that_its_match_reaches) {
+  EXPECT_THAT(spanned({.name = "all"}), ElementsAre("acme", "audio", "rest"));
+  EXPECT_THAT(spanned({.name = "b", .service = "chat"}), ElementsAre("acme", "rest"));
+  EXPECT_THAT(spanned({.name = "b", .service = "speech"}), ElementsAre("acme", "audio"));
+  EXPECT_THAT(spanned({.name = "b", .service = "s*"}), ElementsAre("acme", "audio", "rest"));
+  EXPECT_THAT(spanned({.name = "b", .tenant = "acme-eu"}), ElementsAre("acme"));
+  EXPECT_THAT(spanned({.name = "b", .tenant = "acme-?"}), ElementsAre("acme"));
+  EXPECT_THAT(spanned({.name = "b", .tenant = "*me"}), ElementsAre("acme", "audio", "rest"));
+  EXPECT_THAT(spanned({.name = "b", .service = "chat", .tenant = "other"}), ElementsAre("rest"));
+  EXPECT_THAT(spanned({.name = "b", .client = "@umbrella/*"}), ElementsAre("acme"));
+  EXPECT_THAT(spanned({.name = "b", .client = "alice"}), ElementsAre("acme", "audio", "rest"))
+      << "a client may be of any tenant";
+}
+
+TEST(Shards, a_budget_of_several_is_refused_unless_each_has_its_part) {
+  const BudgetOptions all{.name = "all", .concurrency = 4};
+  EXPECT_THAT(error_after([&](core::Options& core) { core.budgets = {all}; }),
+              AllOf(HasSubstr("budget \"all\""), HasSubstr("acme, audio and rest"), HasSubstr("per_shard")));
+  EXPECT_EQ(error_after([&](core::Options& core) {
+              core.budgets = {all};
+              core.budgets[0].per_shard = true;
+            }),
+            "no error");
+  EXPECT_EQ(error_after([&](core::Options& core) {
+              core.budgets = {all};
+              core.budgets[0].tenant = "umbrella";
+            }),
+            "no error");
+}
+
+}  // namespace
+}  // namespace lanemq
