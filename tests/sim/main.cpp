@@ -11,16 +11,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/sim/bank_world.hpp"
 #include "tests/sim/cluster/cluster_world.hpp"
 #include "tests/sim/neighbour.hpp"
 #include "tests/sim/world.hpp"
 
-// lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --cluster | --neighbour [--open]] [--events N]
-// [--verbose] [--all] [--digests]: runs the broker's core in a simulated world; with --crashes one in which
-// it has a store on disk, and dies; with --cluster several brokers that share a database; with --neighbour
-// one in which a client does the worst it may, --open: also what is not bounded yet. Equal seeds give equal
-// runs: --digests says of each what it came to. Exit 1 at the first seed that breaks a promise, with the last
-// things that happened; with --all it goes on, says a line of each that does, and exits 1 at the end.
+// lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --cluster | --neighbour [--open] | --bank
+// [--figures]] [--events N] [--verbose] [--all] [--digests]: runs the broker's core in a simulated world;
+// with --crashes one in which it has a store on disk, and dies; with --cluster several brokers that share a
+// database; with --neighbour one in which a client does the worst it may, --open: also what is not bounded
+// yet; with --bank a budget that several shards share, --figures: also how much of its limit they use. Equal
+// seeds give equal runs: --digests says of each what it came to. Exit 1 at the first seed that breaks a
+// promise, with the last things that happened; with --all it goes on, says a line of each that does, and
+// exits 1 at the end.
 // --except leaves seeds out.
 
 namespace lanemq::sim {
@@ -32,8 +35,9 @@ struct Arguments {
   std::size_t events = 5000;
   bool verbose = false, all = false;
   bool digests = false;  ///< says that of each seed
-  enum class Mode { forgetful, crashing, cluster, neighbour } mode = Mode::forgetful;
-  bool open = false;  ///< of a neighbour, with what is not bounded yet
+  enum class Mode { forgetful, crashing, cluster, neighbour, bank } mode = Mode::forgetful;
+  bool open = false;     ///< of a neighbour, with what is not bounded yet
+  bool figures = false;  ///< of a bank, also its figures
 };
 
 constexpr std::size_t kLinesShown = 60;
@@ -86,6 +90,10 @@ std::optional<Arguments> parse(int argc, char** argv) {
       arguments.mode = Arguments::Mode::cluster;
     } else if (name == "--neighbour") {
       arguments.mode = Arguments::Mode::neighbour;
+    } else if (name == "--bank") {
+      arguments.mode = Arguments::Mode::bank;
+    } else if (name == "--figures") {
+      arguments.figures = true;
     } else if (name == "--open") {
       arguments.open = true;
     } else if (name == "--seeds") {
@@ -125,6 +133,10 @@ RunReport run_seed(std::uint64_t seed, const Arguments& arguments, Trace* trace,
     NeighbourWorld world(seed, arguments.events, arguments.open, trace);
     return run(world);
   }
+  if (arguments.mode == Arguments::Mode::bank) {
+    BankWorld world(seed, BankWorld::draw_plan(seed), trace);
+    return run(world);
+  }
   if (arguments.mode == Arguments::Mode::cluster) {
     ClusterWorld world(seed, arguments.events, trace);
     return run(world);
@@ -153,6 +165,7 @@ int show_failure(std::uint64_t seed, const Arguments& arguments) {
               static_cast<unsigned long long>(seed), what.c_str(), static_cast<unsigned long long>(seed),
               arguments.mode == Arguments::Mode::crashing  ? " --crashes"
               : arguments.mode == Arguments::Mode::cluster ? " --cluster"
+              : arguments.mode == Arguments::Mode::bank    ? " --bank"
               : arguments.mode == Arguments::Mode::neighbour
                   ? arguments.open ? " --neighbour --open" : " --neighbour"
                   : "",
@@ -233,7 +246,7 @@ int run(const Arguments& arguments) {
       static_cast<double>(total.simulated.count()) / 3.6e9, static_cast<unsigned long long>(total.digest));
   std::fprintf(stderr, "%.1f s, %.0f events/s\n", spent.count(),
                static_cast<double>(total.events) / spent.count());
-  return 0;
+  return arguments.figures && !print_bank_figures() ? 1 : 0;
 }
 
 }  // namespace
@@ -244,7 +257,7 @@ int main(int argc, char** argv) {
   if (!arguments) {
     std::fprintf(stderr,
                  "usage: lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --cluster | "
-                 "--neighbour [--open]] "
+                 "--neighbour [--open] | --bank [--figures]] "
                  "[--events N] "
                  "[--verbose] [--all] [--digests]\n");
     return 2;

@@ -267,7 +267,7 @@ class Budgets {
   void save_all();
   /// The history of a part for restore(). Times count from `epoch_us`, the Unix time of time zero. Errs on
   /// the side of the limit: by a hundredth of a period, and by what is debited ahead.
-  std::vector<StoredEntry> save(const Part& part, std::int64_t epoch_us) const;
+  std::vector<StoredEntry> save(const Part& part, std::int64_t epoch_us, Detail detail = Detail::few) const;
   /// Continues from what save() returned: what was spent stays spent, for limits that still exist. `entries`:
   /// of all parts, those of an account under account_entry().
   void restore(Budget& budget, const std::vector<StoredEntry>& entries, std::int64_t epoch_us, TimePoint now);

@@ -16,8 +16,10 @@ constexpr std::string_view kModel = "model ";
 /// Separates the owner's name from the limit's.
 constexpr char kOf = '\n';
 
-/// Numbers that say what the upstream has said and shown.
-constexpr std::int64_t kLearnedNumbers = 6;
+/// Numbers that say what the upstream has said and shown; the same with what an exact save has besides.
+constexpr std::int64_t kLearnedNumbers = 6, kExactNumbers = 8;
+/// Stands for the configured limit, whatever that is when it is restored.
+constexpr std::int64_t kNoCeiling = std::int64_t{1} << 60;
 /// Refusals of a key are counted up to this when restored.
 constexpr std::int64_t kRefusalsMax = 1000;
 constexpr std::int64_t kScaleMax = 1000, kAgeMsMax = std::int64_t{1} << 32;
@@ -46,9 +48,9 @@ void TokenBucket::set_level(std::int64_t tokens, TimePoint at) {
   refilled_at_ = at;
 }
 
-std::vector<SlidingWindow::Sent> SlidingWindow::sent() const {
+std::vector<SlidingWindow::Sent> SlidingWindow::sent(Detail detail) const {
   std::vector<Sent> all;
-  const std::int64_t step = kept_ / static_cast<std::int64_t>(kSaved) + 1;
+  const std::int64_t step = detail == Detail::exact ? 1 : kept_ / static_cast<std::int64_t>(kSaved) + 1;
   for (std::int64_t slice = slice_ - kept_ + 1; slice <= slice_; ++slice) {
     if (slice < 0) continue;
     const std::int64_t amount = counts_[static_cast<std::size_t>(slice) % counts_.size()];
@@ -60,26 +62,62 @@ std::vector<SlidingWindow::Sent> SlidingWindow::sent() const {
   return all;
 }
 
+void ConcurrencyLimit::save(std::int64_t epoch_us, StoredNumbers& numbers) const {
+  numbers.put(configured_ - limit_);
+  numbers.put(successes_);
+  numbers.put(unix_us(cut_at_, epoch_us));
+}
+
+void ConcurrencyLimit::restore(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now) {
+  const std::int64_t lowered = std::clamp<std::int64_t>(numbers.next(), 0, configured_);
+  limit_ = configured_ == 0 ? 0 : std::max<std::int64_t>(configured_ - lowered, 1);
+  successes_ = std::clamp<std::int64_t>(numbers.next(), 0, limit_);
+  cut_at_ = std::min(time_of(numbers.next(), epoch_us), now);
+}
+
+void LastTwo::save(std::int64_t epoch_us, StoredNumbers& numbers) const {
+  numbers.put(static_cast<std::int64_t>(mark_));
+  numbers.put(unix_us(at_, epoch_us));
+  numbers.put(unix_us(other_at_, epoch_us));
+}
+
+void LastTwo::restore(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now) {
+  const auto time = [&] {
+    const std::int64_t us = numbers.next();
+    return us == 0 ? kNever : std::min(time_of(us, epoch_us), now);
+  };
+  mark_ = static_cast<std::uint64_t>(numbers.next());
+  at_ = time();
+  other_at_ = time();
+}
+
 /// Few bytes: a pool of keys has hundreds of limits, and many change with each commit.
-void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers) const {
+void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers, Detail detail) const {
+  const bool exact = detail == Detail::exact;
+  // The fraction of a token is saved as time: a refill makes it again.
+  const TimePoint refilled_at = bucket_.refilled_at() - (exact ? bucket_.part_time() : Duration(0));
   numbers.put(-scale_);
   numbers.put(bucket_.level());
-  numbers.put(unix_us(bucket_.refilled_at(), epoch_us));
+  numbers.put(unix_us(refilled_at, epoch_us));
   numbers.put(ahead);
-  const bool learned = ceiling_ != limit_ || share_ != 1000 || ramp_ != 1000;
-  numbers.put(learned ? kLearnedNumbers : 0);
+  const bool learned = exact || ceiling_ != limit_ || share_ != 1000 || ramp_ != 1000;
+  numbers.put(exact ? kExactNumbers : learned ? kLearnedNumbers : 0);
   if (learned) {
-    numbers.put(ceiling_);
+    numbers.put(exact && ceiling_ == limit_ ? kNoCeiling : ceiling_);
     numbers.put(share_);
     numbers.put(unix_us(cut_at_, epoch_us));
     numbers.put(unix_us(changed_at_, epoch_us));
     numbers.put(ramp_);
     numbers.put(unix_us(ramp_next_, epoch_us));
   }
+  if (exact) {
+    numbers.put(unix_us(owed_at_, epoch_us));
+    numbers.put(trial_ ? 1 : 0);
+  }
   if (!window_) return;
-  for (const SlidingWindow::Sent& sent : window_->sent()) {
+  for (const SlidingWindow::Sent& sent : window_->sent(detail)) {
     // The age is rounded down, so that the step counts no shorter than it should.
-    numbers.put(std::chrono::floor<std::chrono::milliseconds>(bucket_.refilled_at() - sent.at).count());
+    numbers.put(std::chrono::floor<std::chrono::milliseconds>(refilled_at - sent.at).count());
     numbers.put(sent.amount);
   }
 }
@@ -91,7 +129,8 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   const std::int64_t scale = std::max<std::int64_t>(earlier ? first : -first, 1), level = numbers.next();
   const TimePoint saved_at = time(), refilled_at = std::min(saved_at, now);
   const std::int64_t ahead = earlier ? 0 : numbers.next();
-  if (earlier || numbers.next() == kLearnedNumbers) {
+  const std::int64_t learned = earlier ? kLearnedNumbers : numbers.next();
+  if (learned >= kLearnedNumbers) {
     ceiling_ = std::clamp<std::int64_t>(numbers.next(), 1, limit_);
     share_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 1, 1000));
     cut_at_ = std::min(time(), now);
@@ -101,6 +140,11 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
     ramp_next_ = std::min(time(), std::max(paused_until, now + std::chrono::seconds(1)));
   }
   trial_ = ramp_ == 0;
+  TimePoint owed_at = now;
+  if (learned == kExactNumbers) {
+    owed_at = std::min(time(), now);
+    trial_ = numbers.next() != 0;
+  }
   if (window_) {
     window_->advance(now);
     while (!numbers.at_end()) {
@@ -116,25 +160,46 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   const Int128 most = TokenBucket::kLevelMax;
   bucket_.set_level(static_cast<std::int64_t>(std::clamp(scaled, -most, most)), refilled_at);
   bucket_.raise_to(-limit_ * scale_);
-  owed_at_ = now;
+  owed_at_ = owed_at;
   advanced_at_ = kNever;
   advance(now);
   // Nobody knows how much of the debit ahead was used: all of it counts as used now.
   if (ahead > 0) take(std::min(ahead, limit_), now);
 }
 
-void Quota::save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries) const {
-  if (paused_until_ != TimePoint{}) {
+void Quota::save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries,
+                 Detail detail) const {
+  const bool exact = detail == Detail::exact;
+  if (exact || paused_until_ != TimePoint{}) {
     StoredEntry own{.name = name, .numbers = StoredNumbers()};
     own.numbers.put(unix_us(paused_until_, epoch_us));
     own.numbers.put(paused_for_.count());
+    if (exact) {
+      own.numbers.put(unix_us(paused_at_, epoch_us));
+      own.numbers.put(unix_us(probe_.at, epoch_us));
+      own.numbers.put(probe_.after.count());
+      concurrency_.save(epoch_us, own.numbers);
+      answered_.save(epoch_us, own.numbers);
+      refused_.save(epoch_us, own.numbers);
+    }
     entries.push_back(std::move(own));
   }
   for (const RateLimit& rate : rates_) {
     StoredEntry entry{.name = name + kOf + rate.name(), .numbers = StoredNumbers()};
-    rate.save(epoch_us, leased_ ? rate.ahead() : 0, entry.numbers);
+    rate.save(epoch_us, leased_ ? rate.ahead() : 0, entry.numbers, detail);
     entries.push_back(std::move(entry));
   }
+}
+
+/// What an exact save has besides.
+void Quota::restore_rest(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now) {
+  paused_at_ = std::min(time_of(numbers.next(), epoch_us), now);
+  const std::int64_t probed_at = numbers.next();
+  probe_.at = probed_at == 0 ? kNever : time_of(probed_at, epoch_us);
+  probe_.after = std::clamp(Duration(numbers.next()), kPauseProbedAfter, kUpstreamPauseMax);
+  concurrency_.restore(numbers, epoch_us, now);
+  answered_.restore(numbers, epoch_us, now);
+  refused_.restore(numbers, epoch_us, now);
 }
 
 void Quota::restore(const std::string& name, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
@@ -149,6 +214,7 @@ void Quota::restore(const std::string& name, const std::vector<StoredEntry>& ent
     paused_until_ = std::min(until, now + paused_for_);
     paused_at_ = now;
     if (paused_until_ - now > kPauseProbedAfter) probe_.at = now + kPauseProbedAfter;
+    if (!numbers.at_end()) restore_rest(numbers, epoch_us, now);
   }
   for (RateLimit& rate : rates_)
     if (const StoredEntry* entry = entry_named(entries, name + kOf + rate.name()))
@@ -213,14 +279,14 @@ std::string Budgets::account_entry(std::string_view account, std::string_view en
   return name.append(account).append(entry);
 }
 
-std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us) const {
+std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, Detail detail) const {
   std::vector<StoredEntry> entries;
   const Budget& budget = budgets_[part.budget];
   if (part.account != kOwnLimits) {
-    budget.accounts[part.account].quota.save({}, epoch_us, entries);
+    budget.accounts[part.account].quota.save({}, epoch_us, entries, detail);
     return entries;
   }
-  budget.quota.save(std::string(kOwn), epoch_us, entries);
+  budget.quota.save(std::string(kOwn), epoch_us, entries, detail);
   for (const Key& key : budget.keys)
     if (key.state == Key::State::spent)
       entries.push_back({.name = std::string(kSpent) + key.name,

@@ -8,6 +8,8 @@
 
 namespace lanemq::core {
 
+class StoredNumbers;
+
 /// How many jobs of a budget run at once, and how many may: what is configured, or less after the upstream
 /// said that it is overloaded (AIMD; Chiu & Jain, 1989).
 class ConcurrencyLimit {
@@ -53,6 +55,10 @@ class ConcurrencyLimit {
     ++limit_;
     successes_ = 0;
   }
+
+  /// For exact saves: how far it was lowered, not what runs.
+  void save(std::int64_t epoch_us, StoredNumbers& numbers) const;
+  void restore(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now);
 
  private:
   std::int64_t configured_, limit_;

@@ -7,6 +7,8 @@
 
 namespace lanemq::core {
 
+class StoredNumbers;
+
 /// Of a series of marks: the last one, and the last one different from it. That is enough to tell whether a
 /// client or model was alone.
 class LastTwo {
@@ -25,6 +27,10 @@ class LastTwo {
     const TimePoint at = other_than(mark);
     return at != kNever && now - at <= time;
   }
+
+  /// For exact saves.
+  void save(std::int64_t epoch_us, StoredNumbers& numbers) const;
+  void restore(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now);
 
  private:
   std::uint64_t mark_ = 0;

@@ -22,6 +22,7 @@ namespace lanemq::core {
 struct Account;
 struct Budget;
 struct StoredEntry;
+class StoredNumbers;
 
 /// Why a job cannot have what it claims of its budgets.
 struct Obstacle {
@@ -133,7 +134,8 @@ class Quota {
   void overloaded(TimePoint taken_at, TimePoint now) { concurrency_.overloaded(taken_at, now); }
 
   /// For Budgets::save() and restore(). `name` is put in front of the names of limits.
-  void save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries) const;
+  void save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries,
+            Detail detail = Detail::few) const;
   void restore(const std::string& name, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
                TimePoint now);
   /// Counts a job that ran before a restart and still runs.
@@ -177,6 +179,7 @@ class Quota {
     Amounts before{.requests = 0}, since{.requests = 0};
   };
   void end_pause(TimePoint now);
+  void restore_rest(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now);
   Amounts not_on_disk(const SaveMarks& marks) const;
 
   Ahead ahead_;

@@ -83,7 +83,8 @@ class RateLimit {
                        TimePoint now);
 
   /// For Budgets::save() and restore().
-  void save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers) const;
+  void save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers,
+            Detail detail = Detail::few) const;
   /// `paused_until`: of its quota, which is restored before.
   void restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint paused_until, TimePoint now);
 

@@ -8,6 +8,12 @@
 
 namespace lanemq::core {
 
+/// How much of a limit's state a save has.
+enum class Detail : std::uint8_t {
+  few,    ///< few bytes, erring on the side of the limit: for restarts, which are rare
+  exact,  ///< all of it: for state that is saved and restored with each use
+};
+
 /// What was sent in the last period, in slices, for an upstream that counts every window of that length.
 ///
 /// A bucket alone either wastes quota (refilled at (limit - capacity) / period) or breaks the limit (refilled
@@ -38,13 +44,13 @@ class SlidingWindow {
   /// Sets another limit. Requires: limit > 0.
   void set_limit(std::int64_t limit);
 
-  /// What still counts, in at most kSaved steps, each at the time of its latest part.
+  /// What still counts, in at most kSaved steps, each at the time of its latest part; `exact`: in slices.
   static constexpr std::size_t kSaved = 61;
   struct Sent {
     TimePoint at{};
     std::int64_t amount = 0;
   };
-  std::vector<Sent> sent() const;
+  std::vector<Sent> sent(Detail detail = Detail::few) const;
 
   /// How much may be sent now; negative after the limit was lowered.
   std::int64_t headroom() const { return limit_ - sent_; }

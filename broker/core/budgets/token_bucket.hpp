@@ -40,6 +40,8 @@ class TokenBucket {
   /// Puts tokens back, up to the capacity.
   void give(std::int64_t tokens);
   TimePoint refilled_at() const { return refilled_at_; }
+  /// How long the present rate took for the fraction of the next token.
+  Duration part_time() const { return Duration(rate_ > 0 ? part_ / rate_ : 0); }
   /// Sets the level that the bucket had, or would have had, at that time.
   void set_level(std::int64_t tokens, TimePoint at);
   /// When the level reaches `tokens` at the present rate; kNever at rate 0. Requires: refilled at `now`.

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/budgets/shared/bank.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "broker/core/base/check.hpp"
+
+namespace lanemq::core {
+namespace {
+
+/// Parts of a cost in which turns are counted, so that weights divide it; the most that one grant moves a
+/// turn.
+constexpr std::int64_t kTurnParts = 1 << 20, kCostMax = std::int64_t{1} << 40;
+/// A shard may be ahead of its turn by what all shards get in so many slices' time: draws do not come evenly.
+constexpr std::int64_t kTurnsAhead = 2;
+constexpr Duration kRetryMin = std::chrono::milliseconds(1), kRetryMax = kWantKept / 2;
+constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t refilled_in_slice(const RateOptions& rate) {
+  return static_cast<std::int64_t>(
+      (static_cast<Int128>(rate.limit) * kSliceTime.count() + rate.period.count() - 1) / rate.period.count());
+}
+
+std::int64_t burst_of(const RateOptions& rate) {
+  return rate.capacity > 0 ? rate.capacity : std::max<std::int64_t>(rate.limit / 10, 1);
+}
+
+void fit_rate(RateOptions& rate, WindowKind window, int offline_share) {
+  const auto granted = [&](std::int64_t amount) {
+    return std::max<std::int64_t>(
+        static_cast<std::int64_t>(static_cast<Int128>(amount) * (1000 - offline_share) / 1000), 1);
+  };
+  if (window == WindowKind::bucket)
+    rate.capacity = std::max<std::int64_t>(granted(burst_of(rate)) - refilled_in_slice(rate), 1);
+  else if (rate.capacity > 0)
+    rate.capacity = granted(rate.capacity);
+  rate.limit = granted(rate.limit);
+}
+
+/// The budget as the bank counts it: it matches all that is drawn.
+BudgetOptions fitted(const BudgetOptions& options, int offline_share) {
+  BudgetOptions fit = options;
+  fit.service = fit.client = fit.lane = fit.tenant = {};
+  if (fit.model.find_first_of("*?[") != std::string::npos) fit.model = {};
+  for (RateOptions& rate : fit.rates)
+    fit_rate(rate, fit.window, offline_share);
+  for (KeyOptions& key : fit.keys)
+    for (RateOptions& rate : key.rates)
+      fit_rate(rate, fit.window, offline_share);
+  return fit;
+}
+
+std::int64_t divided_up(std::int64_t value, std::int64_t by) {
+  return (value + by - 1) / by;
+}
+
+/// What each but the first of the waiting jobs wants.
+Amounts usual_job(const LaneWant& want) {
+  const std::int64_t others = want.jobs - 1;
+  if (others <= 0) return want.head;
+  const auto share = [&](std::int64_t all, std::int64_t head) {
+    return divided_up(std::max<std::int64_t>(all - head, 0), others);
+  };
+  return {.requests = std::max<std::int64_t>(share(want.all.requests, want.head.requests), 1),
+          .input_tokens = share(want.all.input_tokens, want.head.input_tokens),
+          .output_tokens = share(want.all.output_tokens, want.head.output_tokens)};
+}
+
+Amounts times(const Amounts& amounts, std::int64_t jobs) {
+  return {.requests = amounts.requests * jobs,
+          .input_tokens = amounts.input_tokens * jobs,
+          .output_tokens = amounts.output_tokens * jobs};
+}
+
+/// Bounds what a shard says, so that sums of it stay in 64 bits.
+LaneWant bounded(LaneWant want) {
+  want.jobs = std::clamp<std::int64_t>(want.jobs, 0, 1'000'000'000);
+  for (Amounts* amounts : {&want.head, &want.all})
+    for (std::int64_t* amount : {&amounts->requests, &amounts->input_tokens, &amounts->output_tokens})
+      *amount = std::clamp<std::int64_t>(*amount, 0, kCostMax);
+  want.clients = std::clamp<std::uint32_t>(want.clients, 1, 1 << 16);
+  want.hold = std::clamp(want.hold, 0, 1000);
+  return want;
+}
+
+}  // namespace
+
+Bank::Bank(const BudgetOptions& options, int offline_share)
+    : budgets_({fitted(options, offline_share)}), offline_share_(offline_share) {
+  LANEMQ_CHECK(offline_share >= 0 && offline_share < 1000 && cannot_share(options).empty());
+  set_ = budgets_.match({}, budget().options.model, {}, {});
+  std::vector<RateOptions> rates = budget().options.rates;
+  if (rates.empty())
+    for (const KeyOptions& key : budget().options.keys)
+      rates.insert(rates.end(), key.rates.begin(), key.rates.end());
+  for (const RateOptions& rate : rates)
+    if (rate.resource != Resource::requests) cost_ = rate.resource;
+  std::int64_t least = kForEver;
+  for (const RateOptions& rate : rates)
+    if (rate.resource == cost_) least = std::min(least, refilled_in_slice(rate));
+  cost_in_slice_time_ = least == kForEver ? 1 : std::max<std::int64_t>(least, 1);
+}
+
+std::string Bank::cannot_share(const BudgetOptions& options) {
+  if (options.keys.size() > kKeysMax)
+    return "budget \"" + options.name + "\" has " + std::to_string(options.keys.size()) +
+           " keys; a budget that shards share has at most " + std::to_string(kKeysMax);
+  std::vector<RateOptions> rates = options.rates;
+  for (const KeyOptions& key : options.keys)
+    rates.insert(rates.end(), key.rates.begin(), key.rates.end());
+  if (rates.size() > kLimitsMax)
+    return "budget \"" + options.name + "\" has " + std::to_string(rates.size()) +
+           " limits with those of its keys; a budget that shards share has at most " +
+           std::to_string(kLimitsMax);
+  for (const RateOptions& rate : rates)
+    if (options.window == WindowKind::bucket && burst_of(rate) <= refilled_in_slice(rate))
+      return "budget \"" + options.name + "\": the burst of " + rate.name +
+             " is no more than what refills in half a second, so shards cannot share it; use window = "
+             "\"sliding\", or a larger capacity";
+  return {};
+}
+
+void Bank::tell_time(TimePoint database_now, const std::optional<TimePoint>& saw) {
+  if (time_.at == TimePoint{}) {
+    time_.at = database_now;
+  } else if (saw) {
+    time_.at = std::max(time_.at, *saw);
+  } else {
+    time_.at += std::max(database_now - time_.database - kSkewMax, Duration(0));
+  }
+  time_.database = database_now;
+}
+
+/// Calls `change` with each limit that counts what has the key.
+template <class Change>
+void Bank::for_rates(std::uint16_t key, Change change) {
+  Budget& budget = budgets_.all().front();
+  for (RateLimit& rate : budget.quota.rates())
+    change(rate);
+  if (key >= budget.keys.size()) return;
+  for (RateLimit& rate : budget.accounts[budget.keys[key].account].quota.rates())
+    change(rate);
+}
+
+/// Calls `visit` with the name and LaneState of each shard that waits in the lane.
+template <class Visit>
+void Bank::for_waiting(std::size_t lane, Duration kept, Visit visit) const {
+  for (const auto& [name, shard] : shards_) {
+    const auto state = shard.lanes.find(lane);
+    if (state == shard.lanes.end() || state->second.want.jobs == 0) continue;
+    if (time_.at - state->second.at < kept) visit(name, state->second);
+  }
+}
+
+/// Counts what was counted at `from` at `to`.
+void Bank::recount(std::uint16_t key, const Counts& amounts, TimePoint from, TimePoint to) {
+  for_rates(key, [&](RateLimit& rate) {
+    const std::int64_t amount = amounts.of(rate.resource());
+    if (amount <= 0) return;
+    // In this order the burst is as it was.
+    rate.take_late(amount, to, time_.at);
+    rate.give(amount, from, time_.at);
+  });
+}
+
+void Bank::end_slices() {
+  for (auto at = ledger_.begin(); at != ledger_.end();) {
+    Entry& entry = at->second;
+    if (!entry.over && time_.at >= entry.granted_at + kSliceTime) {
+      recount(entry.key, entry.amounts, entry.granted_at, entry.granted_at + kSliceTime);
+      entry.over = true;
+    }
+    at = time_.at >= entry.granted_at + kReportTaken ? ledger_.erase(at) : std::next(at);
+  }
+}
+
+void Bank::take_slice(const SliceReport& report, const std::string& shard) {
+  const auto at = ledger_.find(report.slice);
+  if (at == ledger_.end() || at->second.shard != shard) return;
+  const Entry& entry = at->second;
+  for (const SliceUse& use : report.uses) {
+    // Not later than now: the report was said after the use.
+    const TimePoint used_at = std::min(
+        {entry.granted_at + std::max(use.age, Duration(0)), entry.granted_at + kSliceTime, time_.at});
+    for_rates(entry.key, [&](RateLimit& rate) {
+      if (const std::int64_t used = use.used.of(rate.resource()); used > 0)
+        rate.take_late(used, used_at, time_.at);
+    });
+  }
+  for_rates(entry.key, [&](RateLimit& rate) {
+    if (const std::int64_t amount = entry.amounts.of(rate.resource()); amount > 0)
+      rate.give(amount, entry.counted_at(), time_.at);
+  });
+  ledger_.erase(at);
+}
+
+void Bank::take_word(const UpstreamWord& word) {
+  const std::size_t keys = budget().keys.size();
+  if (keys > 0 ? word.key >= keys : word.key != Claim::kNoKey) return;
+  const Reservation call{.set = set_,
+                         .tries_key = word.tries_key,
+                         .key = word.key,
+                         .taken_at = time_.at - std::clamp(word.age, Duration(0), kUpstreamPauseMax)};
+  const std::uint64_t client = mark_of(word.client);
+  if (word.limits) {
+    wire::UpstreamLimits limits = *word.limits;
+    // The room of the bank's limits is less than the true one: what others use cannot be told from it.
+    limits.remaining_requests = limits.remaining_tokens = std::nullopt;
+    limits.remaining_input_tokens = limits.remaining_output_tokens = std::nullopt;
+    for (auto* limit : {&limits.limit_requests, &limits.limit_tokens, &limits.limit_input_tokens,
+                        &limits.limit_output_tokens})
+      if (*limit) *limit = std::clamp<std::int64_t>(**limit, 1, kCostMax) * (1000 - offline_share_) / 1000;
+    budgets_.learn(call, limits, time_.at);
+  }
+  switch (word.kind) {
+    case UpstreamWord::Kind::answered:
+      budgets_.succeeded(call, mark_of(word.model), time_.at);
+      budgets_.take_key(call, true, time_.at, client);
+      break;
+    case UpstreamWord::Kind::limited:
+      budgets_.pause(call,
+                     {.model = word.model,
+                      .client = word.client,
+                      .until = time_.at + std::clamp(word.pause, Duration(0), kUpstreamPauseMax),
+                      .shared = word.shared,
+                      .told = word.limits.has_value()},
+                     time_.at, [](std::size_t) { return false; });
+      break;
+    case UpstreamWord::Kind::overloaded:
+      budgets_.overloaded(call, time_.at);
+      break;
+    case UpstreamWord::Kind::key_refused:
+      if (word.key != Claim::kNoKey) budgets_.spend_key(call, true, time_.at, client);
+      break;
+  }
+}
+
+void Bank::take_report(const Report& report, const std::string& shard) {
+  for (const SliceReport& slice : report.slices)
+    take_slice(slice, shard);
+  for (auto at = ledger_.begin(); at != ledger_.end();) {
+    const Entry& entry = at->second;
+    const bool unused = entry.shard == shard && std::find(report.disclaimed.begin(), report.disclaimed.end(),
+                                                          entry.draw) != report.disclaimed.end();
+    if (unused)
+      for_rates(entry.key, [&](RateLimit& rate) {
+        rate.give(entry.amounts.of(rate.resource()), entry.counted_at(), time_.at);
+      });
+    at = unused ? ledger_.erase(at) : std::next(at);
+  }
+  for (const Correction& correction : report.corrections)
+    for_rates(correction.key, [&](RateLimit& rate) {
+      const std::int64_t more = correction.more.of(rate.resource());
+      if (more > 0) rate.take_late(more, std::min(correction.at, time_.at), time_.at);
+      if (more < 0) rate.give(-more, std::min(correction.at, time_.at), time_.at);
+    });
+  for (const UpstreamWord& word : report.words)
+    take_word(word);
+}
+
+/// True if there is room for one more shard.
+bool Bank::make_room_for_shard() {
+  if (shards_.size() < kShardsMax) return true;
+  const auto idle = std::find_if(shards_.begin(), shards_.end(), [&](const Shards::value_type& one) {
+    const bool holds = std::any_of(one.second.places.begin(), one.second.places.end(),
+                                   [](const auto& places) { return places.second.wants.held > 0; }) ||
+                       std::any_of(ledger_.begin(), ledger_.end(),
+                                   [&](const auto& slice) { return slice.second.shard == one.first; });
+    return !holds && time_.at - one.second.drawn_at > kShardKept;
+  });
+  if (idle == shards_.end()) return false;
+  shards_.erase(idle);
+  return true;
+}
+
+/// The shard that draws; null: it may not, and `outcome` says why.
+Bank::Shard* Bank::find_shard(const Draw& draw, Drawn::Outcome& outcome) {
+  auto at = shards_.find(draw.shard);
+  if (at == shards_.end()) {
+    LANEMQ_CHECK(draw.shard.size() <= kShardNameMax);
+    if (!make_room_for_shard()) {
+      outcome = Drawn::Outcome::full;
+      return nullptr;
+    }
+    at = shards_.emplace(draw.shard, Shard{.epoch = draw.epoch}).first;
+  }
+  Shard& shard = at->second;
+  if (draw.epoch < shard.epoch) {
+    outcome = Drawn::Outcome::superseded;
+    return nullptr;
+  }
+  if (draw.epoch > shard.epoch) {
+    // The owner before is gone. Its slices count to their end, its places are the shard's.
+    shard.epoch = draw.epoch;
+    shard.draw = shard.report = 0;
+  }
+  if (draw.number <= shard.draw) {
+    outcome = Drawn::Outcome::stale;
+    return nullptr;
+  }
+  return &shard;
+}
+
+void Bank::note_wants(Shard& shard, const std::vector<LaneWant>& wants) {
+  for (std::size_t i = 0; i < std::min(wants.size(), kWantsMax); ++i) {
+    const LaneWant want = bounded(wants[i]);
+    if (want.lane >= kWantsMax) continue;
+    LaneState& state = shard.lanes[want.lane];
+    const bool waited = state.want.jobs > 0 && time_.at - state.at < kWantKept;
+    if (want.jobs > 0 && !waited) {
+      // Who did not wait has saved up nothing.
+      std::int64_t least = kForEver;
+      for_waiting(want.lane, kTurnKept,
+                  [&](const std::string&, const LaneState& other) { least = std::min(least, other.turn); });
+      if (least != kForEver) state.turn = std::max(state.turn, least);
+    }
+    state.want = want;
+    state.at = time_.at;
+  }
+}
+
+/// Whether some shard waits in a higher lane.
+bool Bank::waits_above(std::size_t lane) const {
+  bool waits = false;
+  for (std::size_t above = 0; above < lane; ++above)
+    for_waiting(above, kWantKept, [&](const std::string&, const LaneState&) { waits = true; });
+  return waits;
+}
+
+/// What the shard may take of the lane before it is the turn of others, as a cost. Whoever is served least
+/// for its weight may take more than that at once.
+std::int64_t Bank::turn_left(const Shard& shard, std::size_t lane) const {
+  const LaneState& own = shard.lanes.at(lane);
+  std::int64_t weights = 0, least = kForEver;
+  for_waiting(lane, kTurnKept, [&](const std::string&, const LaneState& state) {
+    weights += state.want.clients;
+    if (&state != &own) least = std::min(least, state.turn);
+  });
+  if (least == kForEver) return kCostMax;
+  const std::int64_t ahead =
+      std::max(kTurnsAhead * cost_in_slice_time_, std::min(cost_of(own.want.head), kCostMax));
+  const Int128 left = static_cast<Int128>(least) - own.turn;
+  const Int128 parts =
+      left * own.want.clients + static_cast<Int128>(ahead) * kTurnParts * own.want.clients / weights;
+  const std::int64_t cost = static_cast<std::int64_t>(std::clamp<Int128>(parts / kTurnParts, 0, kCostMax));
+  return left >= 0 ? std::max(cost, cost_of(own.want.head)) : cost;
+}
+
+/// How many jobs more than the first one the slice is for.
+std::int64_t Bank::extra_jobs(const Reservation& reservation, const LaneWant& want, std::int64_t cost_max) {
+  if (reservation.tries_key || time_.at < budget().quota.paused_until()) return 0;
+  if (reservation.key != Claim::kNoKey &&
+      time_.at < budget().accounts[budget().keys[reservation.key].account].quota.paused_until())
+    return 0;
+  const Amounts job = usual_job(want);
+  std::int64_t jobs = want.jobs - 1;
+  if (const std::int64_t cost = cost_of(job); cost > 0)
+    jobs = std::min(jobs, std::max<std::int64_t>(cost_max - cost_of(want.head), 0) / cost);
+  for_rates(reservation.key, [&](RateLimit& rate) {
+    const std::int64_t of_job = job.of(rate.resource());
+    const std::int64_t room = rate.available(time_.at) - rate.held(want.hold);
+    if (of_job > 0) jobs = std::min(jobs, std::max<std::int64_t>(room, 0) / of_job);
+  });
+  return jobs;
+}
+
+/// Requires: nothing stands in the way of the first job.
+Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, std::int64_t cost_max) {
+  const LaneWant want = state.want;
+  Reservation reservation = budgets_.reserve(set_, {.amounts = want.head, .hold = want.hold}, time_.at);
+  const std::int64_t extra = extra_jobs(reservation, want, cost_max);
+  const Amounts more = times(usual_job(want), extra);
+  Budget& budget = budgets_.all().front();
+  if (extra > 0) {
+    const auto take = [&](Quota& quota) {
+      quota.take({.amounts = more, .hold = want.hold}, time_.at);
+      quota.settle(more, nullptr, time_.at, time_.at);
+    };
+    take(budget.quota);
+    if (reservation.key != Claim::kNoKey) take(budget.accounts[budget.keys[reservation.key].account].quota);
+  }
+  if (reservation.tries_key) budget.keys[reservation.key].rests_until = time_.at + kTrialTime;
+  // Places are counted by shard: give_places().
+  budgets_.settle(reservation, std::nullopt, time_.at);
+
+  Slice slice{.number = next_slice_++,
+              .lane = want.lane,
+              .key = reservation.key,
+              .tries_key = reservation.tries_key,
+              .amounts = Counts(want.head)};
+  if (extra > 0) slice.amounts += Counts(more);
+  ledger_.emplace(slice.number, Entry{.shard = name,
+                                      .draw = shard.draw,
+                                      .key = slice.key,
+                                      .granted_at = time_.at,
+                                      .amounts = slice.amounts});
+  const std::int64_t cost = std::min(slice.amounts.of(cost_), kCostMax);
+  state.turn += static_cast<std::int64_t>(static_cast<Int128>(cost) * kTurnParts / want.clients);
+  state.want.jobs -= 1 + extra;
+  state.want.all = sum_of(want.all, times(sum_of(want.head, more), -1));
+  state.want.head = usual_job(want);
+  return slice;
+}
+
+/// Says why the job that is next does not go, and when it may.
+void Bank::explain(const LaneWant& want, LaneAnswer& answer) {
+  const Claim claim{.amounts = want.head, .hold = want.hold};
+  const Obstacle obstacle = budgets_.obstacle_of(set_, 0, claim, time_.at);
+  answer.refusal = obstacle.no_key   ? DrawRefusal::no_key
+                   : obstacle.paused ? DrawRefusal::paused
+                                     : DrawRefusal::room;
+  answer.limit = obstacle.name();
+  if (obstacle && obstacle.until != kNever)
+    answer.retry_after = std::clamp(obstacle.until - time_.at, kRetryMin, kRetryMax);
+}
+
+LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, Drawn& drawn) {
+  LaneState& state = shard.lanes.at(lane);
+  LaneAnswer answer{.lane = lane, .retry_after = kSliceTime};
+  if (waits_above(lane)) {
+    answer.refusal = DrawRefusal::lanes_above;
+    return answer;
+  }
+  // A job that can never be had keeps nobody waiting.
+  if (budgets_.unsatisfiable(set_, state.want.head)) {
+    explain(state.want, answer);
+    state.want.jobs = 0;
+    return answer;
+  }
+  const auto of_shard = std::count_if(ledger_.begin(), ledger_.end(),
+                                      [&](const auto& entry) { return entry.second.shard == name; });
+  if (ledger_.size() >= kSlicesMax || static_cast<std::size_t>(of_shard) >= kSlicesOfShardMax) {
+    answer.refusal = DrawRefusal::too_many;
+    state.want.jobs = 0;
+    return answer;
+  }
+  const std::int64_t cost_max = turn_left(shard, lane);
+  if (cost_max < std::min(cost_of(state.want.head), kCostMax)) {
+    answer.refusal = DrawRefusal::others_turn;
+    answer.retry_after = kSliceTime / 5;
+    return answer;
+  }
+  const Claim first{.amounts = state.want.head, .hold = state.want.hold};
+  if (budgets_.obstacle(set_, first, time_.at)) {
+    explain(state.want, answer);
+    return answer;
+  }
+  drawn.slices.push_back(grant(name, shard, state, cost_max));
+  if (state.want.jobs == 0) return answer;
+  if (budgets_.obstacle(set_, {.amounts = state.want.head, .hold = state.want.hold}, time_.at))
+    explain(state.want, answer);
+  else
+    answer.refusal = DrawRefusal::others_turn;
+  return answer;
+}
+
+/// Shares the places among the shards that want them, max-min by their weights: who holds more than that
+/// hands no job over until enough have ended.
+PlacesGranted Bank::give_places(const std::string& name, Shard& shard, std::uint16_t account) {
+  PlacesWanted& own = shard.places.at(account).wants;
+  const Quota* quota = &budget().quota;
+  if (account != PlacesWanted::kOfBudget) quota = &budget().accounts[account].quota;
+  const std::int64_t limit = quota->concurrency().configured() > 0 ? quota->concurrency().limit() : kCostMax;
+  struct Sharer {
+    std::int64_t wants, clients;
+    bool own;
+  };
+  std::vector<Sharer> sharers;
+  std::int64_t held = 0;
+  for (const auto& [other, of] : shards_) {
+    const auto places = of.places.find(account);
+    if (places == of.places.end()) continue;
+    const PlacesWanted& wants = places->second.wants;
+    const bool waits = time_.at - places->second.at < kWantKept;
+    held += wants.held;
+    sharers.push_back({wants.held + (waits ? wants.wanted : 0), wants.clients, other == name});
+  }
+  // Who wants least for its weight is served first; what it leaves is the others'.
+  std::sort(sharers.begin(), sharers.end(), [](const Sharer& a, const Sharer& b) {
+    const Int128 left = static_cast<Int128>(a.wants) * b.clients,
+                 right = static_cast<Int128>(b.wants) * a.clients;
+    return left != right ? left < right : a.own > b.own;
+  });
+  std::int64_t weights = 0, rest = limit, share = 0;
+  for (const Sharer& sharer : sharers)
+    weights += sharer.clients;
+  for (const Sharer& sharer : sharers) {
+    const std::int64_t part = std::min(sharer.wants, divided_up(rest * sharer.clients, weights));
+    if (sharer.own) share = part;
+    rest -= part;
+    weights -= sharer.clients;
+  }
+  const std::int64_t free = std::max<std::int64_t>(limit - held, 0);
+  const std::int64_t more = std::clamp<std::int64_t>(share - own.held, 0, std::min(own.wanted, free));
+  own.held += more;
+  own.wanted -= more;
+  return {.account = account, .places = own.held, .allowed = std::min(own.held, share)};
+}
+
+/// Counts turns from that of whoever was served least on, so that they stay small.
+void Bank::lower_turns(std::size_t lane) {
+  std::int64_t least = kForEver;
+  for_waiting(lane, kTurnKept,
+              [&](const std::string&, const LaneState& state) { least = std::min(least, state.turn); });
+  for (auto& [name, shard] : shards_)
+    if (const auto state = shard.lanes.find(lane); state != shard.lanes.end())
+      state->second.turn = std::max<std::int64_t>(state->second.turn - least, 0);
+}
+
+Drawn Bank::draw(const Draw& draw, TimePoint database_now) {
+  Drawn drawn{.number = draw.number};
+  tell_time(database_now, draw.saw);
+  drawn.at = time_.at;
+  end_slices();
+  Shard* const shard = find_shard(draw, drawn.outcome);
+  if (shard == nullptr) return drawn;
+  shard->draw = draw.number;
+  shard->drawn_at = time_.at;
+  if (draw.report.number > shard->report) {
+    take_report(draw.report, draw.shard);
+    shard->report = draw.report.number;
+    shard->reported_at = time_.at;
+  }
+  drawn.reported_at = shard->reported_at;
+
+  for (std::size_t i = 0; i < std::min(draw.places.size(), kKeysMax + 1); ++i) {
+    PlacesWanted wants = draw.places[i];
+    if (wants.account != PlacesWanted::kOfBudget && wants.account >= budget().accounts.size()) continue;
+    wants.held = std::clamp<std::int64_t>(wants.held, 0, kCostMax);
+    wants.wanted = std::clamp<std::int64_t>(wants.wanted, 0, kCostMax);
+    wants.clients = std::clamp<std::uint32_t>(wants.clients, 1, 1 << 16);
+    shard->places[wants.account] = {wants, time_.at};
+    drawn.places.push_back(give_places(draw.shard, *shard, wants.account));
+  }
+  note_wants(*shard, draw.wants);
+  // In the order of the map: the top lane first.
+  for (auto& [lane, state] : shard->lanes)
+    if (state.want.jobs > 0 && state.at == time_.at)
+      drawn.lanes.push_back(serve(draw.shard, *shard, lane, drawn));
+  for (const auto& [lane, state] : shard->lanes)
+    lower_turns(lane);
+  for (const auto& [model, until] : budgets_.paused_models(0, time_.at))
+    drawn.models_paused.emplace_back(model, until - time_.at);
+  budgets_.take_unsaved();
+  budgets_.take_eased();
+  return drawn;
+}
+
+}  // namespace lanemq::core

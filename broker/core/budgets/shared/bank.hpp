@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lanemq/result.hpp>
+
+#include "broker/core/base/options.hpp"
+#include "broker/core/base/time.hpp"
+#include "broker/core/budgets/budgets.hpp"
+#include "broker/core/budgets/shared/slice.hpp"
+
+namespace lanemq::core {
+
+/// The bank of one budget that several shards share: it says who may use how much of it, and no two shards
+/// the same part. Its state is one row of a database. A shard locks the row, restores the bank from it,
+/// draws, and writes back what save() returns; so draws follow one another, whoever does them.
+///
+/// What a limit counts is counted by the core's own Budgets, over one budget. The bank adds the ledger of the
+/// slices whose use it does not know yet, the wants of lanes and shards, and the time.
+///
+/// The limit holds. T: kSliceTime, P: the period, s: the window's slack. Slice g of amount a is granted at
+/// the bank's time t. It is used only until T after it was asked for, by a clock of which a thousandth is
+/// left off, hence before t + T. The window counts a at t, and from t + T on at t + T, so until t + T + P +
+/// s. A report, after which g is used no more, replaces a by each use at its time y, counted until y + P + s.
+/// Of what counts, no more than the limit is there when something is granted.
+///
+/// Claim: what is used in any window (x, x + P] is at most the limit. Let h be the last granted of the slices
+/// used in it. Some use of h is at z <= x + P, so h was granted at th <= x + P. Take any use in the window,
+/// at y > x, under g. Not reported at th: a counts still, until after t + T + P >= y + P > th. Reported: y
+/// counts still, since y + P > x + P >= th. So at th the limit covered all uses of the window.
+///
+/// This needs no common clock, only that of any two draws the bank's time says no more than passed between
+/// them, and of any use no less than passed since its grant. So the bank's time advances by what the drawing
+/// shard saw pass since its own earlier draws (Slices), a thousandth left off. A shard without any takes the
+/// database's clock, less kSkewMax since the last draw. The time is never set back. A use above a job's
+/// estimate is outside of the claim, as with a budget of one broker: it is reported as a correction, and
+/// owed.
+///
+/// For `window = "bucket"` the burst is less by what refills in T: uses come up to T after their grant.
+///
+/// Not here: what lanes are owed by `share_min`, and the use of an account by others as `remaining` shows it.
+class Bank {
+ public:
+  /// Shards that draw; slices whose use is not known, of all of them; keys; limits with those of keys; bytes
+  /// of the row, whatever these hold.
+  static constexpr std::size_t kShardsMax = 64, kSlicesMax = 4096, kKeysMax = 32, kLimitsMax = 128,
+                               kRowBytesMax = 4 << 20;
+  static constexpr std::size_t kShardNameMax = 128;
+  /// A database's clock is ahead of the one before by at most this, when another server takes over.
+  static constexpr Duration kSkewMax = std::chrono::seconds(1);
+  /// A report of a slice counts for so long after its grant. Later its amount counts as used at its end.
+  static constexpr Duration kReportTaken = std::chrono::seconds(60);
+  /// Where there is no room for one more, a shard is forgotten that holds nothing and was silent for so long.
+  static constexpr Duration kShardKept = std::chrono::minutes(10);
+  /// A shard that waits is left its turn for so long after its last draw.
+  static constexpr Duration kTurnKept = std::chrono::milliseconds(1100);
+  /// A key that has rested is given to no second job for so long: the first one finds out.
+  static constexpr Duration kTrialTime = std::chrono::seconds(10);
+
+  /// `offline_share`: thousandths of each limit that the bank grants to nobody. Requires: cannot_share() is
+  /// empty.
+  explicit Bank(const BudgetOptions& options, int offline_share = 0);
+  /// For people: why no bank can hold such a budget to its limits; empty: one can.
+  static std::string cannot_share(const BudgetOptions& options);
+
+  /// Continues from what save() returned, with limits that may be others. An error says what is wrong with
+  /// the bytes: then nothing may be granted. Requires: nothing was drawn yet.
+  Result<void> restore(std::string_view row);
+  /// All of the state, with a checksum: at most kRowBytesMax bytes.
+  std::string save() const;
+
+  /// Takes the report, grants what there is. `database_now`: the database's clock, since 1970.
+  Drawn draw(const Draw& draw, TimePoint database_now);
+
+  /// The bank's time, as of the last draw.
+  TimePoint now() const { return time_.at; }
+  /// The limits and what counts of them, for reports.
+  const Budget& budget() const { return budgets_.all().front(); }
+  std::size_t slices() const { return ledger_.size(); }
+
+ private:
+  /// The bank's time, and the database's clock when it was set.
+  struct Time {
+    TimePoint at{}, database{};
+  };
+  /// A slice of which no report has come.
+  struct Entry {
+    std::string shard;
+    std::uint64_t draw = 0;
+    std::uint16_t key = Claim::kNoKey;
+    bool over = false;  ///< its time is: it is counted at the end of it
+    TimePoint granted_at{};
+    Counts amounts;
+
+    TimePoint counted_at() const { return over ? granted_at + kSliceTime : granted_at; }
+  };
+  /// What a lane of a shard waits for, and its turn: what it was granted for its weight, above others.
+  struct LaneState {
+    LaneWant want;
+    TimePoint at{};
+    std::int64_t turn = 0;
+  };
+  struct PlacesState {
+    PlacesWanted wants;
+    TimePoint at{};
+  };
+  struct Shard {
+    std::uint64_t epoch = 0, draw = 0, report = 0;
+    TimePoint drawn_at{}, reported_at{};
+    std::map<std::size_t, LaneState> lanes;
+    std::map<std::uint16_t, PlacesState> places;
+  };
+  using Shards = std::map<std::string, Shard, std::less<>>;
+
+  void tell_time(TimePoint database_now, const std::optional<TimePoint>& saw);
+  Shard* find_shard(const Draw& draw, Drawn::Outcome& outcome);
+  bool make_room_for_shard();
+  void end_slices();
+  void take_report(const Report& report, const std::string& shard);
+  void take_slice(const SliceReport& report, const std::string& shard);
+  void take_word(const UpstreamWord& word);
+  void recount(std::uint16_t key, const Counts& amounts, TimePoint from, TimePoint to);
+  template <class Change>
+  void for_rates(std::uint16_t key, Change change);
+  template <class Visit>
+  void for_waiting(std::size_t lane, Duration kept, Visit visit) const;
+
+  void note_wants(Shard& shard, const std::vector<LaneWant>& wants);
+  bool waits_above(std::size_t lane) const;
+  LaneAnswer serve(const std::string& name, Shard& shard, std::size_t lane, Drawn& drawn);
+  Slice grant(const std::string& name, Shard& shard, LaneState& state, std::int64_t cost_max);
+  std::int64_t extra_jobs(const Reservation& reservation, const LaneWant& want, std::int64_t cost_max);
+  void explain(const LaneWant& want, LaneAnswer& answer);
+  std::int64_t turn_left(const Shard& shard, std::size_t lane) const;
+  void lower_turns(std::size_t lane);
+  std::int64_t cost_of(const Amounts& amounts) const { return Counts(amounts).of(cost_); }
+  PlacesGranted give_places(const std::string& name, Shard& shard, std::uint16_t account);
+  void save_shards(std::vector<StoredEntry>& entries) const;
+  Result<void> restore_entry(StoredEntry& entry);
+  void restore_shard(std::string_view name, StoredNumbers& numbers);
+
+  Budgets budgets_;  ///< one
+  BudgetSet set_ = 0;
+  int offline_share_;
+  Resource cost_ = Resource::requests;  ///< by which shards of a lane share
+  std::int64_t cost_in_slice_time_ = 1;
+  Time time_;
+  Shards shards_;
+  std::map<std::uint64_t, Entry> ledger_;  ///< by their numbers
+  std::uint64_t next_slice_ = 1;
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <xxhash.h>
+
+#include <lanemq/list_reader.hpp>
+
+#include "broker/core/base/check.hpp"
+#include "broker/core/base/stored_entry.hpp"
+#include "broker/core/budgets/shared/bank.hpp"
+
+// The row of a bank: a list of entries, and a checksum of its bytes. What Budgets saves has the names that
+// Budgets gives; the bank's own entries begin with '='.
+
+namespace lanemq::core {
+namespace {
+
+constexpr std::int64_t kVersion = 1;
+constexpr std::string_view kBank = "=bank", kShard = "=shard ", kSlice = "=slice ";
+constexpr std::size_t kNumbersMax = 8192;  // of an entry: an exact window has 1,214
+constexpr std::int64_t kTimeMax = std::int64_t{1} << 56, kNumberMax = std::int64_t{1} << 60;
+
+void put(StoredNumbers& numbers, TimePoint time) {
+  numbers.put(time.time_since_epoch().count());
+}
+TimePoint time_in(StoredNumbers& numbers) {
+  return TimePoint(Duration(std::clamp<std::int64_t>(numbers.next(), 0, kTimeMax)));
+}
+
+void put(StoredNumbers& numbers, const Amounts& amounts) {
+  numbers.put(amounts.requests);
+  numbers.put(amounts.input_tokens);
+  numbers.put(amounts.output_tokens);
+}
+Amounts amounts_in(StoredNumbers& numbers) {
+  Amounts amounts;
+  amounts.requests = numbers.next();
+  amounts.input_tokens = numbers.next();
+  amounts.output_tokens = numbers.next();
+  return amounts;
+}
+
+std::int64_t amount_in(StoredNumbers& numbers) {
+  return std::clamp<std::int64_t>(numbers.next(), 0, kNumberMax);
+}
+std::uint64_t number_in(StoredNumbers& numbers) {
+  return static_cast<std::uint64_t>(amount_in(numbers));
+}
+
+std::uint64_t checksum(std::string_view bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+tl::unexpected<Error> damaged(const std::string& what) {
+  return tl::unexpected(Error{.code = ErrorCode::internal, .message = "the row " + what});
+}
+
+Result<std::vector<StoredEntry>> entries_in(std::string_view bytes) {
+  ListReader list;
+  if (!list.open(bytes)) return damaged("is no list");
+  std::vector<StoredEntry> entries;
+  while (list.more() && list.sound()) {
+    StoredEntry entry{.name = std::string(list.text()), .numbers = StoredNumbers()};
+    std::size_t left = list.enter();
+    if (left > kNumbersMax) return damaged("has an entry with too many numbers");
+    for (; left > 0; --left)
+      entry.numbers.put(list.integer());
+    list.leave();
+    entries.push_back(std::move(entry));
+  }
+  if (!list.sound()) return damaged("is not in the form of this version");
+  return entries;
+}
+
+}  // namespace
+
+void Bank::save_shards(std::vector<StoredEntry>& entries) const {
+  for (const auto& [name, shard] : shards_) {
+    StoredNumbers numbers;
+    numbers.put(static_cast<std::int64_t>(shard.epoch));
+    numbers.put(static_cast<std::int64_t>(shard.draw));
+    numbers.put(static_cast<std::int64_t>(shard.report));
+    put(numbers, shard.drawn_at);
+    put(numbers, shard.reported_at);
+    numbers.put(static_cast<std::int64_t>(shard.lanes.size()));
+    for (const auto& [lane, state] : shard.lanes) {
+      numbers.put(static_cast<std::int64_t>(lane));
+      put(numbers, state.at);
+      numbers.put(state.turn);
+      numbers.put(state.want.clients);
+      numbers.put(state.want.hold);
+      numbers.put(state.want.jobs);
+      put(numbers, state.want.head);
+      put(numbers, state.want.all);
+    }
+    numbers.put(static_cast<std::int64_t>(shard.places.size()));
+    for (const auto& [account, places] : shard.places) {
+      numbers.put(account);
+      numbers.put(places.wants.held);
+      numbers.put(places.wants.wanted);
+      numbers.put(places.wants.clients);
+      put(numbers, places.at);
+    }
+    entries.push_back({.name = std::string(kShard) + name, .numbers = std::move(numbers)});
+  }
+}
+
+std::string Bank::save() const {
+  std::vector<StoredEntry> entries;
+  StoredNumbers own({kVersion});
+  put(own, time_.at);
+  put(own, time_.database);
+  own.put(static_cast<std::int64_t>(next_slice_));
+  entries.push_back({.name = std::string(kBank), .numbers = std::move(own)});
+  save_shards(entries);
+  for (const auto& [number, entry] : ledger_) {
+    StoredNumbers numbers({static_cast<std::int64_t>(number), static_cast<std::int64_t>(entry.draw),
+                           entry.key, entry.over ? 1 : 0});
+    put(numbers, entry.granted_at);
+    for (std::size_t i = 0; i < Counts::kResources; ++i)
+      numbers.put(entry.amounts[i]);
+    entries.push_back({.name = std::string(kSlice) + entry.shard, .numbers = std::move(numbers)});
+  }
+  std::vector<StoredEntry> counted = budgets_.save({}, 0, Detail::exact);
+  std::move(counted.begin(), counted.end(), std::back_inserter(entries));
+  for (std::size_t account = 0; account < budget().accounts.size(); ++account)
+    for (StoredEntry& entry : budgets_.save({.account = account}, 0, Detail::exact)) {
+      entry.name = Budgets::account_entry(budget().accounts[account].name, entry.name);
+      entries.push_back(std::move(entry));
+    }
+  Buffer out;
+  write(entries, out);
+  const std::uint64_t sum = checksum(out.view());
+  char bytes[sizeof sum];
+  for (std::size_t i = 0; i < sizeof sum; ++i)
+    bytes[i] = static_cast<char>(sum >> (8 * i));
+  out.write(bytes, sizeof sum);
+  LANEMQ_CHECK(out.size() <= kRowBytesMax);
+  return std::string(out.view());
+}
+
+void Bank::restore_shard(std::string_view name, StoredNumbers& numbers) {
+  Shard& shard = shards_[std::string(name)];
+  shard.epoch = static_cast<std::uint64_t>(numbers.next());
+  shard.draw = number_in(numbers);
+  shard.report = number_in(numbers);
+  shard.drawn_at = time_in(numbers);
+  shard.reported_at = time_in(numbers);
+  for (std::size_t left = std::min<std::size_t>(number_in(numbers), kWantsMax); left > 0; --left) {
+    LaneState state;
+    const std::size_t lane = state.want.lane = number_in(numbers);
+    state.at = time_in(numbers);
+    state.turn = amount_in(numbers);
+    state.want.clients = static_cast<std::uint32_t>(std::clamp<std::int64_t>(numbers.next(), 1, 1 << 16));
+    state.want.hold = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 0, 1000));
+    state.want.jobs = amount_in(numbers);
+    state.want.head = amounts_in(numbers);
+    state.want.all = amounts_in(numbers);
+    shard.lanes[lane] = state;
+  }
+  for (std::size_t left = std::min<std::size_t>(number_in(numbers), kKeysMax + 1); left > 0; --left) {
+    PlacesState places;
+    places.wants.account = static_cast<std::uint16_t>(numbers.next());
+    places.wants.held = amount_in(numbers);
+    places.wants.wanted = amount_in(numbers);
+    places.wants.clients = static_cast<std::uint32_t>(std::clamp<std::int64_t>(numbers.next(), 1, 1 << 16));
+    places.at = time_in(numbers);
+    shard.places[places.wants.account] = places;
+  }
+}
+
+Result<void> Bank::restore_entry(StoredEntry& entry) {
+  StoredNumbers& numbers = entry.numbers;
+  if (entry.name == kBank) {
+    if (const std::int64_t version = numbers.next(); version != kVersion)
+      return damaged("is of version " + std::to_string(version) + ", and this broker knows " +
+                     std::to_string(kVersion) + "; upgrade it");
+    time_.at = time_in(numbers);
+    time_.database = time_in(numbers);
+    next_slice_ = number_in(numbers);
+    return {};
+  }
+  if (entry.name.starts_with(kShard)) {
+    restore_shard(std::string_view(entry.name).substr(kShard.size()), numbers);
+    return shards_.size() > kShardsMax ? damaged("has too many shards") : Result<void>{};
+  }
+  if (!entry.name.starts_with(kSlice)) return {};
+  const std::uint64_t number = number_in(numbers);
+  Entry slice{.shard = entry.name.substr(kSlice.size()), .draw = number_in(numbers)};
+  slice.key = static_cast<std::uint16_t>(numbers.next());
+  slice.over = numbers.next() != 0;
+  slice.granted_at = time_in(numbers);
+  for (std::size_t i = 0; i < Counts::kResources; ++i)
+    slice.amounts[i] = amount_in(numbers);
+  ledger_[number] = slice;
+  if (number >= next_slice_ || ledger_.size() > kSlicesMax) return damaged("has slices that cannot be");
+  return {};
+}
+
+Result<void> Bank::restore(std::string_view row) {
+  LANEMQ_CHECK(time_.at == TimePoint{});
+  if (row.size() < sizeof(std::uint64_t) || row.size() > kRowBytesMax)
+    return damaged("has " + std::to_string(row.size()) + " bytes");
+  const std::string_view bytes = row.substr(0, row.size() - sizeof(std::uint64_t));
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < sizeof sum; ++i)
+    sum |= std::uint64_t{static_cast<unsigned char>(row[bytes.size() + i])} << (8 * i);
+  if (sum != checksum(bytes)) return damaged("was changed: its checksum is another one");
+  Result<std::vector<StoredEntry>> entries = entries_in(bytes);
+  if (!entries) return tl::unexpected(entries.error());
+  if (entries->empty() || entries->front().name != kBank) return damaged("is no bank's");
+  for (StoredEntry& entry : *entries)
+    if (const Result<void> done = restore_entry(entry); !done) return done;
+  budgets_.restore(budgets_.all().front(), *entries, 0, time_.at);
+  return {};
+}
+
+}  // namespace lanemq::core

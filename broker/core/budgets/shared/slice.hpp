@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <lanemq/messages.hpp>
+
+#include "broker/core/base/amounts.hpp"
+#include "broker/core/base/time.hpp"
+
+// What shards and the bank of a shared budget say to each other (Bank, Slices). Two times meet here: a
+// shard's own, by a clock that runs through suspend, and the bank's, which is never ahead of what passed.
+
+namespace lanemq::core {
+
+/// So long may a slice be used, from when its shard asked for it.
+inline constexpr Duration kSliceTime = std::chrono::milliseconds(500);
+/// No clock gains or loses more than one part in so many.
+inline constexpr std::int64_t kClockParts = 1000;
+/// So long a want counts after its shard has said it.
+inline constexpr Duration kWantKept = std::chrono::seconds(2);
+
+/// So many lanes a draw may name, so many uses of a slice, words, corrections and lost draws one report.
+inline constexpr std::size_t kWantsMax = 16, kUsesMax = 64, kWordsMax = 64, kCorrectionsMax = 1024,
+                             kDisclaimedMax = 64;
+/// Slices of one shard whose use the bank does not know yet.
+inline constexpr std::size_t kSlicesOfShardMax = 256;
+
+/// Amounts by what limits count: `tokens` is apart from the two kinds that it sums up.
+class Counts {
+ public:
+  static constexpr std::size_t kResources = 4;
+
+  Counts() = default;
+  explicit Counts(const Amounts& amounts) {
+    for (std::size_t i = 0; i < kResources; ++i)
+      all_[i] = amounts.of(static_cast<Resource>(i));
+  }
+  std::int64_t& of(Resource resource) { return all_[static_cast<std::size_t>(resource)]; }
+  std::int64_t of(Resource resource) const { return all_[static_cast<std::size_t>(resource)]; }
+  std::int64_t& operator[](std::size_t place) { return all_[place]; }
+  std::int64_t operator[](std::size_t place) const { return all_[place]; }
+  Counts& operator+=(const Counts& other) {
+    for (std::size_t i = 0; i < kResources; ++i)
+      all_[i] += other.all_[i];
+    return *this;
+  }
+  Counts& operator-=(const Counts& other) {
+    for (std::size_t i = 0; i < kResources; ++i)
+      all_[i] -= other.all_[i];
+    return *this;
+  }
+  bool none() const { return all_ == std::array<std::int64_t, kResources>{}; }
+  bool operator==(const Counts&) const = default;
+
+ private:
+  std::array<std::int64_t, kResources> all_{};
+};
+
+/// What a lane's waiting jobs want.
+struct LaneWant {
+  std::size_t lane = 0;       ///< 0: the top lane
+  Amounts head{};             ///< of the job that is next
+  std::int64_t jobs = 0;      ///< that wait; 0: the lane wants nothing
+  Amounts all{};              ///< of all of them
+  std::uint32_t clients = 1;  ///< that wait: the weight of the shard among those of the lane
+  int hold = 0;               ///< thousandths of each burst that the lane leaves to those above
+};
+
+/// What was used under a slice, so long after its shard asked for it (rounded up).
+struct SliceUse {
+  Duration age{};
+  Counts used;
+};
+
+/// All that was used under a slice: it is used no more.
+struct SliceReport {
+  std::uint64_t slice = 0;
+  std::vector<SliceUse> uses;
+};
+
+/// A use that was reported, and was more or less than expected.
+struct Correction {
+  std::uint16_t key = Claim::kNoKey;
+  TimePoint at{};  ///< at which the bank counts the use
+  Counts more;     ///< below 0: less
+};
+
+/// What an upstream said or showed in answer to a call.
+struct UpstreamWord {
+  enum class Kind : std::uint8_t { answered, limited, overloaded, key_refused };
+  Kind kind = Kind::answered;
+  std::uint16_t key = Claim::kNoKey;
+  bool tries_key = false;         ///< its slice was for a key that had rested
+  std::string model{}, client{};  ///< of the job
+  Duration age{};                 ///< since the call was handed over
+  Duration pause{};               ///< limited: for so long the upstream asks to be left alone
+  bool shared = false;            ///< limited: nothing is left of what all models share
+  std::optional<wire::UpstreamLimits> limits{};
+};
+
+/// What happened under a shard's slices. The bank takes each report once, however often it arrives.
+struct Report {
+  std::uint64_t number = 0;  ///< of the draw with which it was said first; 0: there is nothing to say
+  std::vector<SliceReport> slices;
+  std::vector<Correction> corrections;
+  std::vector<UpstreamWord> words;
+  std::vector<std::uint64_t> disclaimed;  ///< draws whose slices never arrived, and are not used
+};
+
+/// Places of a concurrency: of the budget, or of an account of its keys.
+struct PlacesWanted {
+  static constexpr std::uint16_t kOfBudget = Claim::kNoKey;
+  std::uint16_t account = kOfBudget;
+  std::int64_t held = 0;    ///< that the shard has and keeps: at least what runs
+  std::int64_t wanted = 0;  ///< besides
+  std::uint32_t clients = 1;
+};
+
+/// One draw of a shard. What it does not name of its wants and places counts as before.
+struct Draw {
+  std::string shard;
+  std::uint64_t epoch = 0;   ///< of the shard's owner: an earlier one gets nothing
+  std::uint64_t number = 0;  ///< rises with each draw of an owner, from 1
+  /// The bank's time when this was asked, by what the shard saw pass since its earlier draws; none: there
+  /// were none.
+  std::optional<TimePoint> saw;
+  Report report;
+  std::vector<LaneWant> wants;
+  std::vector<PlacesWanted> places;
+};
+
+/// Amounts that a shard may use.
+struct Slice {
+  std::uint64_t number = 0;
+  std::size_t lane = 0;  ///< for which it was granted
+  std::uint16_t key = Claim::kNoKey;
+  bool tries_key = false;  ///< its key has rested: its one job finds out whether the upstream takes it again
+  Counts amounts;
+};
+
+/// Why a lane got nothing, or less than it wants.
+enum class DrawRefusal : std::uint8_t {
+  none,
+  room,         ///< the limit named has no more
+  lanes_above,  ///< a higher lane waits for the same
+  others_turn,  ///< it is the turn of other shards
+  paused,       ///< the upstream asked to be left alone
+  no_key,       ///< all keys rest
+  too_many,     ///< slices whose use is not known yet
+};
+
+struct LaneAnswer {
+  std::size_t lane = 0;
+  DrawRefusal refusal = DrawRefusal::none;
+  std::string limit{};  ///< room: as Obstacle::name() says it
+  Duration retry_after{};
+};
+
+struct PlacesGranted {
+  std::uint16_t account = PlacesWanted::kOfBudget;
+  std::int64_t places = 0;   ///< that the shard has now
+  std::int64_t allowed = 0;  ///< no job is handed over while so many run: the rest is for other shards
+};
+
+/// What the bank says to a draw.
+struct Drawn {
+  enum class Outcome : std::uint8_t {
+    taken,
+    stale,       ///< a later draw of this owner was taken before
+    superseded,  ///< the shard has another owner
+    full,        ///< there are kShardsMax shards
+  };
+  Outcome outcome = Outcome::taken;
+  std::uint64_t number = 0;
+  TimePoint at{};           ///< the bank's time
+  TimePoint reported_at{};  ///< the bank's time at which it took the draw's report
+  std::vector<Slice> slices;
+  std::vector<LaneAnswer> lanes;
+  std::vector<PlacesGranted> places;
+  std::vector<std::pair<std::string, Duration>> models_paused;  ///< alone; for so long
+};
+
+}  // namespace lanemq::core

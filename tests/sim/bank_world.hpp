@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "broker/core/budgets/shared/bank.hpp"
+#include "broker/core/budgets/shared/slices.hpp"
+#include "tests/sim/counting_window.hpp"
+#include "tests/sim/random.hpp"
+#include "tests/sim/scheduler.hpp"
+#include "tests/sim/world.hpp"
+
+namespace lanemq::sim {
+
+/// What a run of the bank is like.
+struct BankPlan {
+  core::BudgetOptions budget;
+  int offline_share = 0;
+  std::size_t shards = 1, lanes = 1;
+  std::vector<int> holds;  ///< of the lanes
+  std::vector<std::vector<double>>
+      per_second;                ///< jobs of each shard, by lanes; kSaturated: as many as may go
+  std::int64_t tokens_most = 0;  ///< of a job; 0: none
+  core::Duration period{}, length{};
+  core::Duration transit_most{};  ///< from a hand-over to the upstream's counter
+  core::Duration commit_most = std::chrono::milliseconds(8);
+  core::Duration link_most = std::chrono::milliseconds(2);  ///< to the bank, one way
+  int lost_mille = 0, late_mille = 0;                       ///< draws
+  core::Duration trouble_every{};                           ///< kills and pauses of owners; 0: none
+  bool clocks_differ = false, database_jumps = false;
+  bool used_less = false;  ///< than was expected
+
+  static constexpr double kSaturated = 1e9;
+};
+
+/// What a run came to.
+struct BankFigures {
+  double use = 0;                          ///< of the limit, once it was full the first time
+  double least_share = 0, most_share = 0;  ///< of a saturated shard, by an even share
+  core::Duration top_p50{}, top_p99{};     ///< what the top lane's jobs waited for the budget
+  std::size_t top_jobs = 0;
+  std::size_t draws = 0, lost = 0, row_bytes = 0;
+};
+
+/// One run of a shared budget: owners of shards that draw from one row, with kills, pauses, lost and late
+/// draws and clocks of other rates, and one upstream that counts every window by a rule of its own. It must
+/// never have a call to refuse.
+class BankWorld {
+ public:
+  BankWorld(std::uint64_t seed, const BankPlan& plan, Trace* trace);
+  ~BankWorld();
+
+  /// A seed's mixture of trouble.
+  static BankPlan draw_plan(std::uint64_t seed);
+
+  /// Throws Violation.
+  RunReport run();
+  const BankFigures& figures() const { return figures_; }
+  std::string describe() const;
+
+ private:
+  struct Job;
+  struct Shard;
+  struct Owner;
+  struct Upstream;
+  using OwnerLink = std::shared_ptr<Owner>;
+
+  void start_shard(std::size_t place);
+  void new_owner(Shard& shard);
+  void arrive(Shard& shard, std::size_t lane);
+  void turn(const OwnerLink& owner);
+  void hand_over(const OwnerLink& owner, std::size_t lane, const core::Slices::Taken& taken, const Job& job);
+  void send(const OwnerLink& owner, std::size_t lane, std::uint64_t use, Job job);
+  void call(const OwnerLink& owner, std::uint64_t use, const Job& job);
+  void say_wants(Owner& owner);
+  void wake(const OwnerLink& owner);
+  void draw(const OwnerLink& owner);
+  std::optional<core::Drawn> at_bank(const core::Draw& draw);
+  /// Does it after so much real time, once the owner is not stopped; never, if it has died by then.
+  void after(const OwnerLink& owner, core::Duration wait, std::function<void()> what);
+  void make_trouble();
+  void note(const std::string& line);
+  core::TimePoint database_now() const;
+  void find_figures();
+  void check_liveness() const;
+
+  Random random_;
+  BankPlan plan_;
+  Trace* trace_;
+  Scheduler scheduler_;
+  std::string row_;
+  core::Duration database_ahead_{};
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::unique_ptr<Upstream> upstream_;
+  BankFigures figures_;
+  RunReport report_;
+  std::uint64_t jobs_ = 0;
+};
+
+/// Prints the figures that docs/testing.md names, each from a run of its own. False where one is not reached.
+bool print_bank_figures();
+
+}  // namespace lanemq::sim

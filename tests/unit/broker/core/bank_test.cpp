@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/budgets/shared/bank.hpp"
+
+#include <map>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "broker/core/budgets/shared/slices.hpp"
+
+namespace lanemq::core {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr TimePoint kBegin{std::chrono::hours(500'000)};
+
+BudgetOptions a_budget(std::int64_t limit = 60, std::int64_t concurrency = 0) {
+  BudgetOptions budget{.name = "shared"};
+  budget.rates.push_back({.name = "requests_per_minute",
+                          .limit = limit,
+                          .period = minutes(1),
+                          .capacity = limit,
+                          .resource = Resource::requests});
+  budget.concurrency = concurrency;
+  return budget;
+}
+
+/// A bank whose database and shards have one clock, and whose row is written and read between all draws.
+class Row {
+ public:
+  explicit Row(BudgetOptions budget = a_budget(), int offline_share = 0)
+      : budget_(std::move(budget)), offline_share_(offline_share) {}
+
+  Drawn draw(Draw draw) {
+    Bank bank(budget_, offline_share_);
+    const bool restored = row_.empty() || bank.restore(row_).has_value();
+    EXPECT_TRUE(restored);
+    draw.epoch = draw.epoch == 0 ? 1 : draw.epoch;
+    draw.number = draw.number == 0 ? ++numbers_[draw.shard] : draw.number;
+    if (!draw.saw) draw.saw = now;
+    Drawn drawn = bank.draw(draw, now);
+    row_ = bank.save();
+    return drawn;
+  }
+  /// What the shard gets of `jobs` that it wants for a lane, in all its slices.
+  std::int64_t get(const std::string& shard, std::int64_t jobs, std::size_t lane = 0, int hold = 0) {
+    std::int64_t got = 0;
+    for (const Slice& slice : draw({.shard = shard, .wants = {want(jobs, lane, hold)}}).slices)
+      got += slice.amounts.of(Resource::requests);
+    return got;
+  }
+  static LaneWant want(std::int64_t jobs, std::size_t lane = 0, int hold = 0) {
+    return {.lane = lane, .jobs = jobs, .all = {.requests = jobs}, .hold = hold};
+  }
+  static Report report(std::uint64_t number, std::uint64_t slice, std::int64_t used, Duration age) {
+    Counts counts(Amounts{.requests = used});
+    return {.number = number, .slices = {{.slice = slice, .uses = {{.age = age, .used = counts}}}}};
+  }
+  std::string& row() { return row_; }
+
+  TimePoint now = kBegin;
+
+ private:
+  BudgetOptions budget_;
+  int offline_share_;
+  std::string row_;
+  std::map<std::string, std::uint64_t> numbers_;
+};
+
+TEST(Bank, grants_no_more_than_the_limit_to_all_shards_together) {
+  Row row;
+
+  std::int64_t got = 0;
+  for (int i = 0; i < 200; ++i) {
+    got += row.get(i % 2 == 0 ? "a" : "b", 10);
+    row.now += milliseconds(200);
+  }
+
+  EXPECT_LE(got, 60);
+  EXPECT_GE(got, 50);
+}
+
+TEST(Bank, a_slice_that_nobody_reports_counts_for_a_period_from_its_end) {
+  Row row(a_budget(1));
+  ASSERT_EQ(row.get("a", 1), 1);
+
+  // Its time is half a second, the window's slack a hundredth of a minute.
+  row.now = kBegin + milliseconds(61'000);
+  EXPECT_EQ(row.get("b", 1), 0);
+  row.now = kBegin + milliseconds(61'300);
+  EXPECT_EQ(row.get("b", 1), 1);
+}
+
+TEST(Bank, a_reported_use_counts_for_a_period_from_its_time) {
+  Row row(a_budget(1));
+  const Drawn drawn = row.draw({.shard = "a", .wants = {Row::want(1)}});
+  row.now += milliseconds(400);
+  row.draw({.shard = "a", .report = Row::report(2, drawn.slices.at(0).number, 1, milliseconds(300))});
+
+  row.now = kBegin + milliseconds(60'800);
+  EXPECT_EQ(row.get("b", 1), 0);
+  row.now = kBegin + milliseconds(61'050);
+  EXPECT_EQ(row.get("b", 1), 1);
+}
+
+TEST(Bank, a_report_gives_back_what_was_not_used) {
+  Row row;
+  const Drawn drawn = row.draw({.shard = "a", .wants = {Row::want(30)}});
+  ASSERT_EQ(row.get("b", 1), 0) << "the burst is spent";
+
+  row.now += milliseconds(100);
+  row.draw({.shard = "a", .report = Row::report(2, drawn.slices.at(0).number, 3, milliseconds(100))});
+
+  EXPECT_GE(row.get("b", 60), 27);
+}
+
+TEST(Bank, takes_a_report_once_however_often_it_is_said) {
+  Row row;
+  const Drawn drawn = row.draw({.shard = "a", .wants = {Row::want(30)}});
+  Report report = Row::report(2, drawn.slices.at(0).number, 30, milliseconds(100));
+  report.corrections.push_back({.at = row.now, .more = Counts(Amounts{.requests = -20})});
+  const Drawn first = row.draw({.shard = "a", .report = report});
+  row.now += milliseconds(10);
+
+  const Drawn again = row.draw({.shard = "a", .report = report});
+
+  EXPECT_EQ(again.reported_at, first.reported_at);
+  EXPECT_EQ(row.get("b", 60), 20);
+}
+
+TEST(Bank, gives_back_what_a_lost_draw_was_granted_when_its_shard_disclaims_it) {
+  Row row;
+  ASSERT_EQ(row.get("a", 30), 30);
+  ASSERT_EQ(row.get("b", 60), 0);
+
+  row.draw({.shard = "a",
+            .report = {.number = 2, .slices = {}, .corrections = {}, .words = {}, .disclaimed = {1}}});
+
+  EXPECT_EQ(row.get("b", 60), 30);
+}
+
+TEST(Bank, an_earlier_draw_that_comes_late_gets_nothing) {
+  Row row;
+  row.draw({.shard = "a", .number = 7});
+
+  const Drawn late = row.draw({.shard = "a", .number = 6, .wants = {Row::want(5)}});
+
+  EXPECT_EQ(late.outcome, Drawn::Outcome::stale);
+  EXPECT_THAT(late.slices, IsEmpty());
+}
+
+TEST(Bank, a_former_owner_gets_nothing) {
+  Row row;
+  row.draw({.shard = "a", .epoch = 2, .number = 1});
+
+  const Drawn former = row.draw({.shard = "a", .epoch = 1, .number = 9, .wants = {Row::want(5)}});
+
+  EXPECT_EQ(former.outcome, Drawn::Outcome::superseded);
+  EXPECT_THAT(former.slices, IsEmpty());
+}
+
+TEST(Bank, a_lower_lane_gets_nothing_while_a_higher_one_of_another_shard_waits) {
+  Row row;
+  ASSERT_EQ(row.get("a", 40, 0), 30);  // ten more wait
+
+  row.now += seconds(1);
+  EXPECT_EQ(row.get("b", 1, 1), 0);
+  row.now += seconds(2);
+  EXPECT_EQ(row.get("b", 1, 1), 1) << "the want is old";
+}
+
+TEST(Bank, a_lower_lane_leaves_the_reserve_of_those_above) {
+  BudgetOptions budget = a_budget(1000);
+  budget.rates[0].capacity = 100;
+  Row row(budget);
+
+  EXPECT_EQ(row.get("a", 1000, 1, 100), 90);
+  EXPECT_EQ(row.get("b", 1000, 0), 10);
+}
+
+TEST(Bank, shards_of_one_lane_take_turns_by_the_clients_that_wait) {
+  BudgetOptions budget = a_budget(6000);
+  Row row(budget);
+  std::int64_t got[2] = {};
+  for (int i = 0; i < 400; ++i) {
+    LaneWant want = Row::want(10'000);
+    want.clients = i % 2 == 0 ? 3 : 1;
+    const Drawn drawn = row.draw({.shard = i % 2 == 0 ? "a" : "b", .wants = {want}});
+    for (const Slice& slice : drawn.slices)
+      got[i % 2] += slice.amounts.of(Resource::requests);
+    row.now += milliseconds(250);
+  }
+  EXPECT_NEAR(static_cast<double>(got[0]) / static_cast<double>(got[1]), 3.0, 0.3);
+}
+
+TEST(Bank, its_time_is_never_set_back_nor_ahead_of_what_the_drawing_shard_saw_pass) {
+  Bank bank(a_budget());
+  bank.draw({.shard = "a", .epoch = 1, .number = 1}, kBegin);
+  ASSERT_EQ(bank.now(), kBegin);
+
+  bank.draw({.shard = "a", .epoch = 1, .number = 2, .saw = kBegin + seconds(3)}, kBegin + seconds(3600));
+  EXPECT_EQ(bank.now(), kBegin + seconds(3)) << "the database's clock jumped";
+  bank.draw({.shard = "a", .epoch = 1, .number = 3, .saw = kBegin + seconds(2)}, kBegin);
+  EXPECT_EQ(bank.now(), kBegin + seconds(3)) << "it was set back";
+  bank.draw({.shard = "b", .epoch = 1, .number = 1}, kBegin + seconds(5));
+  EXPECT_EQ(bank.now(), kBegin + seconds(7)) << "who saw nothing takes the database's, less a second";
+}
+
+TEST(Bank, shares_places_and_takes_them_back_as_jobs_end) {
+  Row row(a_budget(60, 4));
+  const auto places = [&](const std::string& shard, std::int64_t held, std::int64_t wanted) {
+    return row.draw({.shard = shard, .places = {{.held = held, .wanted = wanted}}}).places.at(0);
+  };
+
+  EXPECT_EQ(places("a", 0, 10).places, 4);
+  EXPECT_EQ(places("b", 0, 10).places, 0);
+  const PlacesGranted first = places("a", 4, 10);
+  EXPECT_EQ(first.places, 4);
+  EXPECT_EQ(first.allowed, 2);
+  EXPECT_EQ(places("a", 2, 10).places, 2) << "two jobs have ended";
+  EXPECT_EQ(places("b", 0, 10).places, 2);
+}
+
+TEST(Bank, offline_share_is_granted_to_nobody) {
+  Row row(a_budget(100), 200);
+  std::int64_t got = 0;
+  for (int i = 0; i < 100; ++i) {
+    got += row.get("a", 100);
+    row.now += milliseconds(500);
+  }
+  EXPECT_LE(got, 80);
+  EXPECT_GE(got, 60);
+}
+
+TEST(Bank, grants_the_key_with_the_most_room) {
+  BudgetOptions budget{.name = "shared"};
+  for (const std::string name : {"k1", "k2"})
+    budget.keys.push_back({.name = name,
+                           .rates = {{.name = "requests_per_minute",
+                                      .limit = 60,
+                                      .period = minutes(1),
+                                      .capacity = 30,
+                                      .resource = Resource::requests}}});
+  Row row(budget);
+
+  const Drawn first = row.draw({.shard = "a", .wants = {Row::want(20)}});
+  const Drawn second = row.draw({.shard = "b", .wants = {Row::want(20)}});
+
+  ASSERT_THAT(first.slices, SizeIs(1));
+  ASSERT_THAT(second.slices, SizeIs(1));
+  EXPECT_NE(first.slices[0].key, second.slices[0].key);
+}
+
+TEST(Bank, a_refusal_that_one_shard_reports_pauses_all) {
+  Row row;
+  UpstreamWord word{.kind = UpstreamWord::Kind::limited, .pause = seconds(20)};
+  row.draw({.shard = "a", .report = {.number = 1, .slices = {}, .corrections = {}, .words = {word}}});
+
+  const Drawn paused = row.draw({.shard = "b", .wants = {Row::want(1)}});
+  ASSERT_THAT(paused.lanes, SizeIs(1));
+  EXPECT_EQ(paused.lanes[0].refusal, DrawRefusal::paused);
+  row.now += seconds(21);
+  EXPECT_EQ(row.get("b", 1), 1);
+}
+
+TEST(Bank, a_limit_that_the_upstream_states_holds_for_all_shards) {
+  Row row(a_budget(60));
+  wire::UpstreamLimits limits;
+  limits.limit_requests = 10;
+  UpstreamWord word{.limits = limits};
+  row.draw({.shard = "a", .report = {.number = 1, .slices = {}, .corrections = {}, .words = {word}}});
+
+  EXPECT_EQ(row.get("b", 60), 10);
+}
+
+TEST(Bank, a_key_that_is_refused_rests_and_is_then_tried_by_one_job) {
+  BudgetOptions budget = a_budget();
+  budget.keys.push_back({.name = "k1"});
+  Row row(budget);
+  UpstreamWord word{.kind = UpstreamWord::Kind::key_refused, .key = 0};
+  row.draw({.shard = "a", .report = {.number = 1, .slices = {}, .corrections = {}, .words = {word}}});
+
+  EXPECT_EQ(row.get("b", 5), 0);
+  row.now += minutes(2);
+  const Drawn trial = row.draw({.shard = "b", .wants = {Row::want(5)}});
+  ASSERT_THAT(trial.slices, SizeIs(1));
+  EXPECT_TRUE(trial.slices[0].tries_key);
+  EXPECT_EQ(trial.slices[0].amounts.of(Resource::requests), 1);
+  EXPECT_EQ(row.get("c", 5), 0) << "one shard finds out";
+}
+
+TEST(Bank, a_row_that_was_changed_or_is_of_another_version_is_not_restored) {
+  Row row;
+  row.get("a", 10);
+  const std::string good = row.row();
+  for (std::size_t at = 0; at < good.size(); at += 7) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 4);
+    EXPECT_FALSE(Bank(a_budget()).restore(bad)) << at;
+    EXPECT_FALSE(Bank(a_budget()).restore(good.substr(0, at))) << at;
+  }
+}
+
+TEST(Bank, goes_on_from_its_row_as_if_it_had_stayed_in_memory) {
+  Bank stays(a_budget(600));
+  Row row(a_budget(600));
+  for (std::uint64_t i = 1; i < 300; ++i) {
+    row.now += milliseconds(70 + i % 90);
+    Draw draw{
+        .shard = i % 3 == 0 ? "a" : "b", .epoch = 1, .number = i, .saw = row.now, .wants = {Row::want(9)}};
+    const Drawn drawn = stays.draw(draw, row.now), restored = row.draw(draw);
+    ASSERT_EQ(drawn.slices.size(), restored.slices.size()) << i;
+    for (std::size_t j = 0; j < drawn.slices.size(); ++j)
+      ASSERT_EQ(drawn.slices[j].amounts, restored.slices[j].amounts) << i;
+  }
+}
+
+TEST(Bank, a_full_row_is_within_its_bound_and_can_be_read) {
+  BudgetOptions budget{.name = "shared"};
+  for (std::size_t i = 0; i < Bank::kKeysMax; ++i)
+    budget.keys.push_back({.name = "key" + std::to_string(i),
+                           .rates = {{.name = "tokens_per_minute",
+                                      .limit = 1'000'000'000'000,
+                                      .period = minutes(1),
+                                      .resource = Resource::tokens}}});
+  Row row(budget);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    const Amounts cost{.input_tokens = 1'000'000};
+    row.draw({.shard = "shard " + std::to_string(i % Bank::kShardsMax),
+              .wants = {{.head = cost, .jobs = 1, .all = cost}}});
+    row.now += milliseconds(50);
+  }
+  EXPECT_LE(row.row().size(), Bank::kRowBytesMax / 2);
+}
+
+TEST(Bank, says_which_budgets_cannot_be_shared) {
+  BudgetOptions budget = a_budget();
+  EXPECT_EQ(Bank::cannot_share(budget), "");
+  budget.window = WindowKind::bucket;
+  budget.rates[0].period = seconds(1);
+  budget.rates[0].capacity = 10;
+  EXPECT_THAT(Bank::cannot_share(budget), testing::HasSubstr("burst of requests_per_minute"));
+}
+
+}  // namespace
+}  // namespace lanemq::core
