@@ -25,6 +25,8 @@ struct Config {
   io::Replication store_replication = io::StoreOptions{}.replication;
   core::Duration store_lease = io::StoreOptions{}.lease;
   std::string instance;  ///< empty: the machine's name
+  std::string bank;      ///< of budgets that several shards share; empty: there is none
+  std::string bank_schema = "lanemq_bank";
   log::Level log_level = log::Level::info;
   log::Format log_format = log::Format::text;
   bool insecure = false;

@@ -530,11 +530,19 @@ int serve(Config config, const std::function<Config()>& read_again) {
   core.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                      std::chrono::system_clock::now().time_since_epoch())
                      .count();
+  std::unique_ptr<lanemq::io::BankRows> bank;
+  if (std::any_of(core.budgets.begin(), core.budgets.end(),
+                  [](const auto& budget) { return budget.shared; })) {
+    auto opened = lanemq::io::open_bank(config.bank, config.bank_schema);
+    if (!opened) throw ConfigError(opened.error().message);
+    bank = std::move(*opened);
+  }
   lanemq::io::Server server(
       config.server, core, std::move(*store), signals,
       {.reload = reload_now,
        .edit = lanemq::edited,
-       .show = [&](const lanemq::core::Options& now) { return lanemq::shown_config(config, now); }},
+       .show = [&](const lanemq::core::Options& now) { return lanemq::shown_config(config, now); },
+       .bank = std::move(bank)},
       entropy(), notifier);
   const HttpEnd http_ends_first(http);
   http.serve(config, server);

@@ -343,6 +343,7 @@ settings::Asked read_config(int argc, const char* const* argv, const settings::E
     for (const std::string& assignment : assignments->second)
       set_config(assignment, config);
   check_config(config);
+  share_budgets(config);
   if (asked.what == Asked::For::print_config) asked.text = print_config(config);
   return asked;
 }

@@ -100,6 +100,12 @@ const settings::Options<Config>& option_table() {
       text("shard_name", "name", "Which [[shard]] this broker owns.", &Config::core, &core::Options::shard)
           .or_brief("shard")
           .when_empty("all jobs: there are no shards"),
+      text("bank", "postgres:CONNINFO",
+           "The database that all shards reach, by which they share budgets that count jobs of several.",
+           &Config::bank)
+          .when_empty("none: such budgets are refused"),
+      text("bank_schema", "schema", "The schema of PostgreSQL that has the bank's table.",
+           &Config::bank_schema),
       list("cluster_clients", "endpoints",
            "Where clients reach each broker of this store; told to those that ask, so that they find the one "
            "that goes on.",

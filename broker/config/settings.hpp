@@ -45,6 +45,9 @@ std::vector<std::string> shards_of(const core::BudgetOptions& budget,
 /// Rules of the shards, and of budgets that count jobs of several. Throws ConfigError.
 void check_shards(const Config& config);
 
+/// Marks the budgets that shards share by the bank.
+void share_budgets(Config& config);
+
 /// Throws ConfigError where an entry has that name already.
 template <class Entries>
 void refuse_twice(const Entries& entries, const std::string& what, const std::string& name) {

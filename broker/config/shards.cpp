@@ -10,6 +10,7 @@
 
 #include "broker/config/settings.hpp"
 #include "broker/core/base/identity.hpp"
+#include "broker/core/budgets/shared/bank.hpp"
 #include "common/settings/start_check.hpp"
 
 namespace lanemq::config {
@@ -106,11 +107,19 @@ void check_spans(const Config& config, const BudgetOptions& budget) {
   if (budget.per_shard) return;
   const std::vector<std::string> shards = shards_of(budget, config.core.shards);
   if (shards.size() < 2) return;
+  if (!config.bank.empty()) {
+    if (const std::string why = core::Bank::cannot_share(budget); !why.empty())
+      throw ConfigError(place_of(config, "budget." + budget.name) + "budget \"" + budget.name +
+                        "\" counts jobs of the shards " + listed(shards) +
+                        ", and no bank can share it: " + why);
+    return;
+  }
   throw ConfigError(
       place_of(config, "budget." + budget.name) + "budget \"" + budget.name +
       "\" counts jobs of the shards " + listed(shards) +
       ", and each of them would grant all of it: let its match name a tenant or a service of one shard, "
-      "let one shard take all of its jobs, or write a part of the limit and per_shard = true");
+      "let one shard take all of its jobs, or write a part of the limit and per_shard = true; or name a "
+      "bank, by which they share it");
 }
 
 }  // namespace
@@ -162,6 +171,12 @@ void check_shards(const Config& config) {
                       std::to_string(ShardMap::kBytesMax) + ": write fewer endpoints or patterns");
   for (const BudgetOptions& budget : config.core.budgets)
     check_spans(config, budget);
+}
+
+void share_budgets(Config& config) {
+  for (BudgetOptions& budget : config.core.budgets)
+    budget.shared =
+        !config.bank.empty() && !budget.per_shard && shards_of(budget, config.core.shards).size() > 1;
 }
 
 }  // namespace lanemq::config

@@ -102,6 +102,8 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const StoreStalled& what) { on(what, now); },
                  [&](const StoreAway& what) { state_.store_away = what.away; },
                  [&](const StoreUnsafe& what) { state_.store_unsafe = what.unsafe; },
+                 [&](const BankAnswered& what) { state_.budgets.shared.drawn(what.budget, what.drawn, now); },
+                 [&](const HandoverVoid& what) { parts_->life.take_back_unsent(what, now); },
                  [&](const StoodStill& what) {
                    parts_->watchers.on(what);
                    on(what);
@@ -144,6 +146,7 @@ void Broker::advance(TimePoint now) {
     }
     // What ended meanwhile is told by jobs, which may start in this turn, too.
   } while (parts_->clients.make_webhooks(now));
+  dispatcher.say_wants(now);
 }
 
 void Broker::fire(Timer& timer, TimePoint now) {
@@ -182,7 +185,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
 
 std::optional<TimePoint> Broker::next_wakeup() const {
   TimePoint wakeup = std::min(state_.timers.next_wakeup().value_or(kNever), parts_->dispatcher.next_wakeup());
-  wakeup = std::min({wakeup, parts_->life.next_wakeup(), parts_->results.next_wakeup()});
+  wakeup = std::min({wakeup, parts_->life.next_wakeup(), parts_->results.next_wakeup(),
+                     state_.budgets.shared.draw_due(parts_->dispatcher.begun_at())});
   return wakeup == kNever ? std::nullopt : std::optional(wakeup);
 }
 

@@ -10,6 +10,7 @@ void Post::send(const core::Outbox& outbox, Part part) {
   for (const core::Send& send : outbox.sends) {
     if (send.waits != part.waiting) continue;
     if (!(send.peer == core::Peer::worker ? part.to_workers : part.to_others)) continue;
+    if (!gate_.may_leave(send)) continue;
     any_to_workers = any_to_workers || send.peer == core::Peer::worker;
     switch (send.peer) {
       case core::Peer::client:

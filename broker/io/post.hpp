@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "broker/core/base/outbox.hpp"
+#include "broker/io/bank/handover_gate.hpp"
 #include "broker/io/options.hpp"
 #include "broker/io/sockets.hpp"
 #include "broker/io/stats_document.hpp"
@@ -19,8 +20,8 @@ namespace lanemq::io {
 class Post {
  public:
   /// All outlive it.
-  Post(Sockets& sockets, const ServerOptions& options, TransportStats& stats)
-      : sockets_(sockets), options_(options), stats_(stats) {}
+  Post(Sockets& sockets, const ServerOptions& options, TransportStats& stats, HandoverGate& gate)
+      : sockets_(sockets), options_(options), stats_(stats), gate_(gate) {}
 
   /// Which messages of an outbox to send: those that wait for the disk, or those that do not; and to whom.
   struct Part {
@@ -58,6 +59,7 @@ class Post {
   Sockets& sockets_;
   const ServerOptions& options_;
   TransportStats& stats_;
+  HandoverGate& gate_;
   std::map<std::string, Backlog, std::less<>> backlogs_;
   std::vector<std::string> unreachable_workers_, gone_clients_;
 };

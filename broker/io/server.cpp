@@ -34,7 +34,11 @@ constexpr auto kAnswerLeaves = std::chrono::milliseconds(100);
 /// How long the last answers may take to leave.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
 
-core::Options with_adapters(core::Options options, const Store& store, bool traces) {
+core::Options with_adapters(core::Options options, Store& store, bool traces) {
+  // By the store's clock, where it has one: a later owner, on whatever machine, has a greater epoch.
+  const auto store_us = store.unix_us();
+  options.shard_epoch =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(store_us ? *store_us / 1000 : options.wall_ms, 1));
   options.store_durable = store.durable();
   options.store_shared = store.shared();
   options.tells_waits = traces;
@@ -50,7 +54,8 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       broker_(with_adapters(core_options, *store, !options.otlp.empty()), seed),
       store_(std::move(store)),
       sockets_(options_, core_options),
-      post_(sockets_, options_, stats_),
+      gate_(broker_, [this] { return now(); }),
+      post_(sockets_, options_, stats_, gate_),
       commits_(broker_, *store_, post_, stats_.commits),
       bodies_(broker_, *store_),
       store_watch_(broker_, *store_, commits_, options_.store_backlog_max),
@@ -66,7 +71,9 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
               core::TimePoint(kTimeAtStart)),
       signals_(signals),
       started_(Clock::now()) {
-  if (!options_.otlp.empty()) spans_ = std::make_unique<WaitSpans>(options_.otlp, started_ - kTimeAtStart);
+  if (!options_.otlp.empty())
+    spans_ = std::make_unique<WaitSpans>(options_.otlp, std::chrono::steady_clock::now() - kTimeAtStart);
+  if (configuration.bank) bank_ = std::make_unique<BankDesk>(std::move(configuration.bank));
   restore();
 }
 
@@ -138,6 +145,7 @@ bool Server::turn() {
   store_watch_.tell_away(now_);
   store_watch_.tell_unsafe(now_);
   intake_.take_put(now_);
+  take_bank(now_);
   service_watch_.look(now_);
   const core::TimePoint began = now_;
   std::size_t read = intake_.read_workers(now_);
@@ -157,6 +165,7 @@ bool Server::turn() {
   keys_.expire(now_);
   look_at_connections();
   if (!catches_up(read)) broker_.advance(now_);
+  if (bank_) bank_->draw(broker_.budgets().shared.begin_draws(now_));
   bodies_.find(now_);
   commits_.commit(now_);
   bodies_.ask_store();
@@ -167,7 +176,31 @@ bool Server::turn() {
   note_standstill(core::Duration(0));
   stats_.turns.note(now_ - began, now_);
   return read > 0 || !post_.unreachable_workers().empty() || !sockets_.worker_connections.gone().empty() ||
-         !post_.gone_clients().empty() || commits_.has_committed();
+         !post_.gone_clients().empty() || commits_.has_committed() || gate_.any_void();
+}
+
+/// Tells the core what became of draws, and of hand-overs that came too late for what was drawn.
+void Server::take_bank(core::TimePoint now) {
+  for (const core::HandoverVoid& unsent : gate_.take_void())
+    broker_.handle(unsent, now);
+  if (!bank_) return;
+  std::vector<BankAnswer> answers;
+  bank_->take(answers);
+  for (const BankAnswer& answer : answers)
+    broker_.handle(core::BankAnswered{answer.budget, answer.drawn ? &*answer.drawn : nullptr}, now);
+  if (!answers.empty() || !stats_.bank) note_bank();
+}
+
+/// Says once that the bank is away, and once that it is there again.
+void Server::note_bank() {
+  const bool was_away = stats_.bank && !stats_.bank->trouble.empty();
+  stats_.bank = bank_->figures();
+  if (was_away == !stats_.bank->trouble.empty()) return;
+  if (was_away) return log::event(log::Level::info, "bank.good", {{"bank", bank_->name()}});
+  log::event(log::Level::warning, "bank.away",
+             {{"bank", bank_->name()},
+              {"reason", stats_.bank->trouble},
+              {"do", "jobs of budgets that shards share wait, all else goes on; look at that database"}});
 }
 
 /// Keeps connections within their bounds, and tells of them.
@@ -234,8 +267,10 @@ void Server::wait() {
                              {sockets_.worker_connections.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {nullptr, sockets_.worker_processes.descriptor(), ZMQ_POLLIN, 0},
                              {nullptr, store_->descriptor(), ZMQ_POLLIN, 0},
+                             {nullptr, -1, ZMQ_POLLIN, 0},
                              {nullptr, -1, ZMQ_POLLIN, 0}};
   std::size_t count = store_->descriptor() >= 0 ? 7 : 6;
+  if (bank_) items[count++] = {nullptr, bank_->descriptor(), ZMQ_POLLIN, 0};
   if (sockets_.admin) items[count++] = {sockets_.admin->handle().handle(), 0, ZMQ_POLLIN, 0};
   try {
     zmq::poll(items, count, std::chrono::milliseconds(timeout));

@@ -10,7 +10,10 @@
 
 #include "broker/core/broker.hpp"
 #include "broker/io/backup_desk.hpp"
+#include "broker/io/bank/bank_desk.hpp"
+#include "broker/io/bank/handover_gate.hpp"
 #include "broker/io/body_reads.hpp"
+#include "broker/io/boot_clock.hpp"
 #include "broker/io/commit_queue.hpp"
 #include "broker/io/config_desk.hpp"
 #include "broker/io/intake.hpp"
@@ -45,9 +48,10 @@ struct StoreDeposed : StoreError {
 
 /// What the program knows of its configuration, and the loop does not.
 struct Configuration {
-  Reload reload;            ///< reads it again
-  core::OptionEditor edit;  ///< changes one option, by the file's rules
-  ShowConfig show;          ///< all options
+  Reload reload;                     ///< reads it again
+  core::OptionEditor edit;           ///< changes one option, by the file's rules
+  ShowConfig show;                   ///< all options
+  std::unique_ptr<BankRows> bank{};  ///< where the banks of shared budgets are; null: none are
 };
 
 /// The loop: reads sockets and clock, tells the core, commits, sends, turn by turn, with parts that it owns.
@@ -74,11 +78,13 @@ class Server {
   int run();
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = BootClock;
 
   core::TimePoint now() const;
   void restore();
   bool turn();
+  void take_bank(core::TimePoint now);
+  void note_bank();
   void wait();
   void read_store(core::TimePoint now);
   void take_disconnected_workers();
@@ -96,6 +102,7 @@ class Server {
   std::unique_ptr<Store> store_;
   TransportStats stats_;
   Sockets sockets_;
+  HandoverGate gate_;
   Post post_;
   CommitQueue commits_;
   BodyReads bodies_;
@@ -109,6 +116,7 @@ class Server {
   OwnershipDesk ownership_;
   Intake intake_;
   std::unique_ptr<WaitSpans> spans_;  ///< null: none are made
+  std::unique_ptr<BankDesk> bank_;    ///< null: no budget is shared
   int signals_;
   Clock::time_point started_;
   Clock::time_point polled_{};

@@ -266,6 +266,14 @@ void add_ownership(core::DocumentMap& store, const StoreOwnership& ownership) {
   if (database.standbys) store.integer("standbys", signed_of(*database.standbys));
 }
 
+core::DocumentMap bank_map(const BankFigures& bank) {
+  core::DocumentMap map;
+  map.text("state", bank.trouble.empty() ? "good" : "away").integer("draws", signed_of(bank.draws));
+  map.integer("lost", signed_of(bank.lost))
+      .number("draw_ms", static_cast<double>(bank.time.count()) / 1000.0);
+  return map;
+}
+
 core::DocumentMap store_map(const Surroundings& around) {
   core::DocumentMap store;
   store.text("kind", around.store).text("state", around.store_state);
@@ -296,7 +304,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   const core::TimePoint now = around.now;
   const LimitsPage page(broker.budgets(), from, now);
   const std::string& shard = broker.options().shard;
-  out.map(20 + (page.more() ? 1 : 0) + (shard.empty() ? 0 : 1));
+  out.map(20 + (page.more() ? 1 : 0) + (shard.empty() ? 0 : 1) + (transport.bank ? 1 : 0));
   out.text("version").text(kVersion);
   if (!shard.empty()) out.text("shard").text(shard);
   out.text("state").text(transport.draining ? "draining" : "ready");
@@ -338,6 +346,10 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   out.text("resident_bytes").integer(signed_of(resident_bytes()));
   out.text("store");
   store_map(around).write_to(buffer);
+  if (transport.bank) {
+    out.text("bank");
+    bank_map(*transport.bank).write_to(buffer);
+  }
   out.text("descriptors").map(2);
   out.text("used").integer(signed_of(transport.descriptors.used(now)));
   out.text("limit").integer(signed_of(descriptors_max()));

@@ -78,6 +78,13 @@ class Descriptors {
   core::TimePoint counts_until_{};
 };
 
+/// The draws at the bank of budgets that shards share, since the start.
+struct BankFigures {
+  std::uint64_t draws = 0, lost = 0;  ///< lost: nobody knows whether they were done, or they were not
+  std::chrono::microseconds time{0};  ///< of all draws that were done
+  std::string trouble{};              ///< of the last draw; empty: it was done
+};
+
 struct TransportStats {
 #define LANEMQ_COUNTER(name, meaning) std::uint64_t name = 0;
   LANEMQ_TRANSPORT_COUNTERS(LANEMQ_COUNTER)
@@ -86,6 +93,7 @@ struct TransportStats {
   TurnTimes turns;
   core::Times commits;  ///< from a turn's writes to when the loop finds them on disk; one at a time is timed
   Descriptors descriptors;
+  std::optional<BankFigures> bank;  ///< none: no budget is shared
 };
 
 /// What surrounds the core, at the time of an answer.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "broker/config/settings.hpp"
+#include "broker/core/budgets/shared/bank.hpp"
 
 namespace lanemq::scenario {
 namespace {
@@ -74,6 +75,7 @@ void Stage::set_option(Words words) {
     options_.store_durable = *value != "memory";
     options_.store_shared = *value == "shared";
   }
+  if (words.take("bank")) banked_ = true;
   Config config{.core = std::move(options_)};
   set_all(words, [&](const auto& key, const auto& value) {
     settings::set_one(option_table(), config, "key", key, value, {"store"});
@@ -83,6 +85,12 @@ void Stage::set_option(Words words) {
 
 void Stage::start() {
   if (options_.lanes.empty()) options_.lanes = core::default_lanes();
+  if (banked_) {
+    Config config{.core = std::move(options_), .bank = "the stage's"};
+    config::share_budgets(config);
+    options_ = std::move(config.core);
+  }
+  options_.shard_epoch = lives_ + 1;
   broker_ = std::make_unique<core::Broker>(options_, ++lives_);
   crashed_ = false;
   if (options_.store_durable) committed_.restore(*broker_, now_, clock_set_);
@@ -102,6 +110,7 @@ void Stage::restart(Words words) {
   uncommitted_ = false;
   notes_watched_ = false;
   if (options_.lanes.empty()) options_.lanes = core::default_lanes();
+  options_.shard_epoch = lives_ + 1;
   broker_ = std::make_unique<core::Broker>(options_, ++lives_);
   crashed_ = false;
   if (!options_.store_durable) return;
@@ -116,6 +125,7 @@ void Stage::set_commits(bool on) {
   commit();
   for (Sent& sent : std::exchange(waiting_, {}))
     deliver(std::move(sent));
+  if (!void_.empty()) turn();
 }
 
 /// The end of a turn as the adapter has it: what was written goes to the store.
@@ -199,14 +209,17 @@ void Stage::happen(Words words) {
     broker_->handle(core::DrainAsked{}, now_);
   else if (who == "disk")
     disk_is(words.word(1));
+  else if (who == "bank")
+    bank_happens(words);
   else if (who == "stood_still")
     stand_still(parse_duration(words.word(1)));
   else if (who == "give_up_running")
     broker_->give_up_running(now_);
   else
     throw TranscriptError(
-        "events are of a client, a req, an admin, a worker or the disk, drain or stood_still; not \"" + who +
-        "\"");
+        "events are of a client, a req, an admin, a worker, the disk or the bank, drain or stood_still; not "
+        "\"" +
+        who + "\"");
   if (!together_) turn();
 }
 
@@ -340,6 +353,72 @@ void Stage::turn() {
     broker_->advance(now_);
     take_outbox();
   }
+  while (take_void() || draw()) {
+    broker_->advance(now_);
+    take_outbox();
+  }
+}
+
+// ---- the bank of budgets that shards share --------------------------------------------------------------
+
+/// `away`, `good`; or `SHARD wants=20`: another shard draws so many requests from the budget of that name.
+void Stage::bank_happens(const Words& said) {
+  Words words = said;
+  const std::string what = words.word(1);
+  if (what == "away" || what == "good") {
+    bank_away_ = what == "away";
+    return;
+  }
+  const std::string budget = words.take("budget").value_or("");
+  const auto options = std::find_if(options_.budgets.begin(), options_.budgets.end(),
+                                    [&](const core::BudgetOptions& one) { return one.name == budget; });
+  if (options == options_.budgets.end()) throw TranscriptError("there is no budget \"" + budget + "\"");
+  core::LaneWant want{.lane = static_cast<std::size_t>(parse_number(words.take("lane").value_or("0"))),
+                      .jobs = parse_number(words.take("wants").value_or("1"))};
+  words.require_all_taken();
+  want.all.requests = want.jobs;
+  static_cast<void>(
+      draw_from(*options, {.shard = what, .epoch = 1, .number = ++other_draws_[what], .wants = {want}}));
+}
+
+/// Makes the draws that are due. Returns whether any was.
+bool Stage::draw() {
+  const std::vector<core::DrawWanted> draws = broker_->budgets().shared.begin_draws(now_);
+  for (const core::DrawWanted& wanted : draws) {
+    core::Drawn drawn;
+    if (!bank_away_) drawn = draw_from(wanted.options, wanted.draw);
+    broker_->handle(core::BankAnswered{wanted.budget, bank_away_ ? nullptr : &drawn}, now_);
+  }
+  return !draws.empty();
+}
+
+core::Drawn Stage::draw_from(const core::BudgetOptions& budget, const core::Draw& draw) {
+  core::Bank bank(budget, budget.offline_share);
+  std::string& row = bank_rows_[budget.name];
+  if (!row.empty())
+    if (const auto restored = bank.restore(row); !restored) throw TranscriptError(restored.error().message);
+  const core::Drawn drawn =
+      bank.draw(draw, core::TimePoint(std::chrono::hours(24 * 365)) + now_.time_since_epoch());
+  row = bank.save();
+  return drawn;
+}
+
+/// As the adapter asks when a hand-over leaves.
+bool Stage::may_leave(const wire::Lease& lease) {
+  const core::Record* const record = broker_->jobs().find(core::JobNumber{lease.job});
+  if (record == nullptr || record->is_result) return false;
+  const core::Job& job = *record->job();
+  if (job.attempt != lease.attempt || job.worker() == nullptr) return false;
+  if (broker_->budgets().shared.leaves(job.at_away().reservation, now_)) return true;
+  void_.push_back({lease.job, static_cast<std::uint32_t>(lease.attempt)});
+  return false;
+}
+
+bool Stage::take_void() {
+  const std::vector<core::HandoverVoid> unsent = std::exchange(void_, {});
+  for (const core::HandoverVoid& one : unsent)
+    broker_->handle(one, now_);
+  return !unsent.empty();
 }
 
 void Stage::take_outbox() {
@@ -381,6 +460,7 @@ void Stage::note_items(const core::Outbox& outbox, const core::Send& send, std::
       if (const auto* offer = std::get_if<wire::JobOffer>(&items[i])) {
         sent.worker = to[1];
         sent.lease = {offer->job, offer->attempt};
+        sent.checked = send.checked_job != 0;
       }
     }
     Words words = describe(items[i], send.body.empty() ? items.body(i) : send.body.bytes(), names_);
@@ -419,6 +499,7 @@ bool joins_chunks(Words& shown, const Words& next) {
 }  // namespace
 
 void Stage::deliver(Sent sent) {
+  if (sent.checked && !may_leave(sent.lease)) return;
   if (!sent.worker.empty()) held_[sent.worker].push_back(sent.lease);
   if (!sent_.empty() && joins_chunks(sent_.back(), sent.words)) return;
   sent_.push_back(std::move(sent.words));

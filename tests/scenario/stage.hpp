@@ -53,11 +53,17 @@ class Stage {
     Words words;
     std::string worker{};  ///< that gets a lease by it
     wire::Lease lease{};
+    bool checked = false;  ///< it may leave only if the bank's grant still holds
   };
   template <class Message>
   void note_items(const core::Outbox& outbox, const core::Send& send, std::vector<std::string> to,
                   Items<Message>& items);
   void deliver(Sent sent);
+  bool may_leave(const wire::Lease& lease);
+  bool take_void();
+  bool draw();
+  core::Drawn draw_from(const core::BudgetOptions& budget, const core::Draw& draw);
+  void bank_happens(const Words& words);
 
   std::map<std::string, std::string> sessions_;  ///< by worker: as its last welcome named it
   core::Options options_;
@@ -78,6 +84,10 @@ class Stage {
   bool uncommitted_ = false;    // written_ is ahead
   bool notes_watched_ = false;  // the core wants to hear when that is on disk
   std::vector<Sent> waiting_;   // for the disk
+  bool banked_ = false, bank_away_ = false;
+  std::map<std::string, std::string> bank_rows_;      // by budget
+  std::map<std::string, std::uint64_t> other_draws_;  // by shard: of others, which the transcript speaks for
+  std::vector<core::HandoverVoid> void_;              // hand-overs that came too late for what was granted
 };
 
 }  // namespace lanemq::scenario

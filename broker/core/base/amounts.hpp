@@ -43,6 +43,7 @@ inline std::int64_t cost_of(const Amounts& amounts) {
 /// What a job wants of its budgets, and how it stands among others.
 struct Claim {
   Amounts amounts;
+  std::size_t lane = 0;      ///< the level at which it competes, 0 the top lane
   int hold = 0;              ///< thousandths of each burst that the claim leaves to the lanes above
   std::uint64_t number = 0;  ///< accounts that are earmarked away from this claim note it; 0: none is
   bool key_refused = false;  ///< an upstream refused a key of the job: it is not used to try a resting key

@@ -15,6 +15,8 @@
 
 namespace lanemq::core {
 
+struct Drawn;
+
 // What can happen to the broker. Views and pointers are valid during handle() alone; the core copies what it
 // keeps. It adopts a body that owns its bytes, and copies a borrowed one.
 
@@ -173,6 +175,18 @@ struct StoreUnsafe {
   bool unsafe;
 };
 
+/// The bank has answered the draw of a shared budget, or nobody knows whether it was done. A view.
+struct BankAnswered {
+  std::size_t budget;            ///< its place among the configured ones
+  const Drawn* drawn = nullptr;  ///< null: nobody knows
+};
+
+/// A hand-over that was committed did not leave: it came too late for what the bank had granted.
+struct HandoverVoid {
+  std::uint64_t job;
+  std::uint32_t attempt;
+};
+
 /// The broker's process stood still for so long, stopped or starved: silence of peers in that time does not
 /// count.
 struct StoodStill {
@@ -190,6 +204,6 @@ using Event =
                  WatchAsked, AdminAsked, WorkerReady, ChunkReported, ProgressReported, OutcomeReported,
                  FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable,
                  WorkerDisconnected, KeyRevoked, DrainAsked, OptionsChanged, BodyRead, ResultRead, StoreFull,
-                 StoreBehind, StoreStalled, StoreAway, StoreUnsafe, StoodStill>;
+                 StoreBehind, StoreStalled, StoreAway, StoreUnsafe, BankAnswered, HandoverVoid, StoodStill>;
 
 }  // namespace lanemq::core

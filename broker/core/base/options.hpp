@@ -94,6 +94,9 @@ struct BudgetOptions {
   OutputCount output = OutputCount::used;
   std::vector<KeyOptions> keys{};  ///< a job gets one of them; empty: workers have the only one
   bool per_shard = false;          ///< where it counts jobs of several shards: each has so much for itself
+  /// Several shards share it by a bank (Bank), which grants nobody so many thousandths of each limit.
+  bool shared = false;
+  int offline_share = 0;
 
   bool operator==(const BudgetOptions&) const = default;
 };
@@ -129,6 +132,8 @@ struct Options {
   /// of the one that this broker owns.
   std::vector<ShardOptions> shards{};
   std::string shard{};
+  /// Of this owner of the shard: later ones have a greater one, so that banks know who is deposed.
+  std::uint64_t shard_epoch = 0;
 
   /// Thousandths of a lane's depth and bytes, and of memory_max, that only clients may fill that hold less
   /// than that themselves or have a depth_max. Of results_max and results_bytes_max: a client that holds as

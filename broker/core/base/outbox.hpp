@@ -29,7 +29,10 @@ struct Send {
   std::uint32_t address_begin, envelope_begin, header_begin, end;  ///< in Outbox::bytes
   std::uint32_t batch = kAlone;  ///< which of the outbox's batches is its header
   bool waits = false;            ///< until all that was written up to this turn is on disk
-  Blob body;                     ///< a frame of its own behind the header; empty: none
+  /// A hand-over of that job that may leave only if SharedBudgets::leaves() says so; 0: any message may.
+  std::uint64_t checked_job = 0;
+  std::uint32_t checked_attempt = 0;
+  Blob body;  ///< a frame of its own behind the header; empty: none
 };
 
 /// Something that an operator may want to read in a log.
@@ -156,6 +159,14 @@ class Outbox {
         return add_as_is(peer, address, envelope, own, body, grouping);
       }
     add_as_is(peer, address, envelope, message, body, grouping);
+  }
+
+  /// Appends a hand-over that is asked about when it leaves, alone: it joins no batch.
+  template <class Message>
+  void add_checked(std::string_view address, const Message& message, const Blob& body) {
+    add_as_is(Peer::worker, address, {}, message, body, nullptr);
+    sends.back().checked_job = message.job;
+    sends.back().checked_attempt = static_cast<std::uint32_t>(message.attempt);
   }
 
   /// While it lives, messages that are added wait for the commit, or do not.

@@ -35,6 +35,15 @@ const RateLimit* too_small(const Quota& quota, const Amounts& amounts) {
   return nullptr;
 }
 
+/// What keeps the claim from the budget itself.
+bool blocks(Budget& budget, const Claim& claim, TimePoint now, Obstacle& obstacle) {
+  if (budget.slices == nullptr) return budget.quota.blocks(claim, now, obstacle);
+  obstacle.paused = budget.quota.is_paused(now);
+  if (!obstacle.paused && budget.slices->affordable(claim.lane, claim.amounts, now)) return false;
+  obstacle.bank = budget.slices->answer(claim.lane);
+  return true;
+}
+
 }  // namespace
 
 std::string_view name_of(Key::State state) {
@@ -74,11 +83,36 @@ void Budget::add_key(const KeyOptions& key) {
                   .state = key.draining ? Key::State::draining : Key::State::active});
 }
 
+namespace {
+
+/// Why the bank of a shared budget grants a lane nothing now.
+std::string name_at_bank(const std::string& budget, const LaneAnswer& answer) {
+  switch (answer.refusal) {
+    case DrawRefusal::room:
+      return (answer.limit.empty() ? budget : answer.limit) + " at the bank";
+    case DrawRefusal::lanes_above:
+      return budget + " at the bank, behind lanes above";
+    case DrawRefusal::others_turn:
+      return budget + " at the bank, behind other shards";
+    case DrawRefusal::paused:
+      return budget + " paused by its upstream";
+    case DrawRefusal::no_key:
+      return budget + " keys";
+    case DrawRefusal::none:
+    case DrawRefusal::too_many:
+      break;
+  }
+  return budget + " at the bank";
+}
+
+}  // namespace
+
 std::string Obstacle::name() const {
   if (budget == nullptr) return {};
   std::string name = budget->options.name;
   if (no_key) return name + " keys";
   if (paused && !model.empty()) return name + " paused by model=" + std::string(model);
+  if (bank != nullptr) return name_at_bank(name, *bank);
   if (account != nullptr) name += " key " + account->name;
   if (paused) return name + " paused by its upstream";
   return name + " " + (rate != nullptr ? rate->name() : "concurrency");
@@ -234,11 +268,12 @@ Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
     return {.budget = pause.budget, .paused = true, .model = pause.model};
   Obstacle obstacle;
   for (const std::size_t i : sets_[set].budgets) {
-    if (!budgets_[i].quota.blocks(claim, now, obstacle)) continue;
+    if (!blocks(budgets_[i], claim, now, obstacle)) continue;
     obstacle.budget = &budgets_[i];
     return obstacle;
   }
-  return pool_of(set) == nullptr ? Obstacle{} : key_obstacle(set, claim, now);
+  const Budget* const pool = pool_of(set);
+  return pool == nullptr || pool->slices != nullptr ? Obstacle{} : key_obstacle(set, claim, now);
 }
 
 /// What keeps the claim from a key of the pool; the budget's own limits are left out.
@@ -262,18 +297,21 @@ Obstacle Budgets::key_obstacle(BudgetSet set, const Claim& claim, TimePoint now)
 Obstacle Budgets::obstacle_of(BudgetSet set, std::size_t place, const Claim& claim, TimePoint now) {
   Budget& budget = budgets_[place];
   Obstacle obstacle;
-  if (budget.quota.blocks(claim, now, obstacle)) {
+  if (blocks(budget, claim, now, obstacle)) {
     obstacle.budget = &budget;
-    obstacle.until = budget.quota.when_affordable(claim, now);
+    obstacle.until = budget.slices == nullptr ? budget.quota.when_affordable(claim, now)
+                     : obstacle.paused        ? budget.quota.open_from()
+                                              : kNever;
     return obstacle;
   }
-  return pool_of(set) == &budget ? key_obstacle(set, claim, now) : Obstacle{};
+  return pool_of(set) == &budget && budget.slices == nullptr ? key_obstacle(set, claim, now) : Obstacle{};
 }
 
 bool Budgets::leaves_hold(BudgetSet set, const Claim& claim) const {
   for (const std::size_t i : sets_[set].budgets)
-    if (!budgets_[i].quota.leaves_hold(claim)) return false;
+    if (budgets_[i].slices == nullptr && !budgets_[i].quota.leaves_hold(claim)) return false;
   const Budget* const pool = pool_of(set);
+  if (pool != nullptr && pool->slices != nullptr) return true;
   // Draining keys are given to no job, so room on their accounts alone does not count.
   return pool == nullptr || std::any_of(pool->keys.begin(), pool->keys.end(), [&](const Key& key) {
            return key.state != Key::State::draining && pool->accounts[key.account].quota.leaves_hold(claim);
@@ -287,6 +325,13 @@ void Budgets::ease(std::size_t budget) {
 }
 
 std::vector<std::size_t> Budgets::take_eased() {
+  for (const std::size_t budget : shared.take_eased())
+    ease(budget);
+  for (const SharedBudgets::ModelPaused& pause : shared.take_models_paused())
+    if (const std::size_t model =
+            go_apart(pause.model, {}, pause.until - pause.length, [](std::size_t) { return true; });
+        model != kNoModel)
+      pause_model(model, {.budget = pause.budget, .until = pause.until, .length = pause.length});
   for (const std::size_t line : eased_)
     if (line < budgets_.size()) budgets_[line].eased = false;
   return std::exchange(eased_, {});
@@ -358,7 +403,8 @@ Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
                           .taken_at = now,
                           .input_tokens = static_cast<std::uint32_t>(claim.amounts.input_tokens),
                           .output_tokens = static_cast<std::uint32_t>(claim.amounts.output_tokens)};
-  if (Budget* const pool = pool_of(set)) {
+  shared.take(of(set), sets_[set].pool, claim, reservation, now);
+  if (Budget* const pool = pool_of(set); pool != nullptr && pool->slices == nullptr) {
     Key* const key = best_key(set, claim, now);
     LANEMQ_CHECK(key != nullptr);
     ++key->given;
@@ -378,6 +424,7 @@ std::string_view Budgets::key_of(const Reservation& reservation) const {
 void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now) {
   LANEMQ_CHECK(reservation.held);
   reservation.held = false;
+  shared.settle(reservation, used);
   const Amounts expected = reservation.amounts();
   for_parts(reservation, [&](Quota& quota, const Part& part) {
     Amounts counted = used.value_or(expected);
@@ -404,9 +451,10 @@ void Budgets::release(Reservation& reservation, TimePoint now) {
 TimePoint Budgets::foreseen(BudgetSet set, const Claim& claim, TimePoint now) const {
   TimePoint latest = std::max(now, model_pause(set, now).until);
   for (const std::size_t i : sets_[set].budgets)
-    latest = std::max(latest, budgets_[i].quota.foreseen(claim, now));
+    latest =
+        std::max(latest, budgets_[i].slices != nullptr ? kNever : budgets_[i].quota.foreseen(claim, now));
   const Budget* const pool = pool_of(set);
-  if (pool == nullptr || latest == kNever) return latest;
+  if (pool == nullptr || pool->slices != nullptr || latest == kNever) return latest;
   if (pool->keys.size() > kForeseenKeys) return kNever;
   TimePoint soonest = kNever;
   for (const Key& key : pool->keys)
@@ -417,7 +465,9 @@ TimePoint Budgets::foreseen(BudgetSet set, const Claim& claim, TimePoint now) co
 }
 
 void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {
+  shared.hear_limits(limits);
   const auto learn = [&](Quota& quota, std::size_t budget, std::size_t account = kOwnLimits) {
+    if (budgets_[budget].slices != nullptr) return;
     note_change(budget, account);
     if (quota.learn(limits, reservation.taken_at, now)) ease(budget);
   };
@@ -438,16 +488,23 @@ void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& 
 
 void Budgets::cut(const Reservation& reservation, TimePoint now) {
   if (reservation.key != Reservation::kNoKey && account_of(reservation).has_rates()) {
+    if (budgets_[sets_[reservation.set].pool].slices != nullptr) return;
     note_change(sets_[reservation.set].pool, key_at(reservation).account);
     return account_of(reservation).cut(now);
   }
   for (const std::size_t i : sets_[reservation.set].budgets) {
+    if (budgets_[i].slices != nullptr) continue;
     note_change(i, kOwnLimits);
     budgets_[i].quota.cut(now);
   }
 }
 
 void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now) {
+  shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
+              {.kind = UpstreamWord::Kind::answered});
+  for (const std::size_t i : sets_[reservation.set].budgets)  // the pause that this shard has seen
+    if (budgets_[i].slices != nullptr && budgets_[i].quota.answered(model, reservation.taken_at, now))
+      ease(i);
   for_parts(reservation, [&](Quota& quota, const Part& part) {
     quota.succeeded(reservation.taken_at);
     if (!quota.answered(model, reservation.taken_at, now)) return;
@@ -457,6 +514,8 @@ void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, Tim
 }
 
 void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
+  shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
+              {.kind = UpstreamWord::Kind::overloaded});
   for_parts(reservation, [&](Quota& quota, const Part&) { quota.overloaded(reservation.taken_at, now); });
 }
 
@@ -464,6 +523,12 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
                     const std::function<bool(std::size_t)>& in_use) {
   // By value: go_apart() may add sets meanwhile.
   const Set set = sets_[reservation.set];
+  shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
+              {.kind = UpstreamWord::Kind::limited,
+               .model = std::string(limited.model),
+               .client = std::string(limited.client),
+               .pause = limited.until - now,
+               .shared = limited.shared});
   if (reservation.key != Reservation::kNoKey) {
     const Part part{.budget = set.pool, .account = key_at(reservation).account};
     const bool paused = pause_part(part, limited, now, in_use);
@@ -474,7 +539,7 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
   for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
     any = pause_part({.budget = i}, limited, now, in_use) || any;
-    if (limited.told || !is_short({.budget = i}, limited, now)) continue;
+    if (limited.told || budgets_[i].slices != nullptr || !is_short({.budget = i}, limited, now)) continue;
     note_change(i, kOwnLimits);
     budgets_[i].quota.cut(now);
   }
@@ -578,7 +643,7 @@ Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set, TimePoint now) con
 
 Budgets::UpstreamPause Budgets::keys_rest(BudgetSet set, TimePoint now) const {
   const Budget* const pool = pool_of(set);
-  if (pool == nullptr) return {};
+  if (pool == nullptr || pool->slices != nullptr) return {};
   UpstreamPause rest{.budget = pool, .until = kNever, .no_key = true};
   for (const Key& key : pool->keys) {
     if (key.state == Key::State::active) return {};
@@ -594,6 +659,12 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_sp
   const std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
   Key& key = key_at(reservation);
   Spending spending;
+  if (budgets_[sets_[reservation.set].pool].slices != nullptr) {
+    shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
+                {.kind = UpstreamWord::Kind::key_refused});
+    spending.key_left = keys.size() > 1;
+    return spending;
+  }
   const bool known = key.state == Key::State::spent;
   const bool alone = client != kNoMark && !key.refused.others_within(client, kAnsweredLately, now) &&
                      !(known && key.spent_by != client);
@@ -628,7 +699,8 @@ void Budgets::try_keys_for(BudgetSet set, std::uint64_t client, TimePoint now) {
 }
 
 bool Budgets::take_key(const Reservation& reservation, bool answered, TimePoint now, std::uint64_t client) {
-  if (reservation.key == Reservation::kNoKey) return false;
+  if (reservation.key == Reservation::kNoKey || budgets_[sets_[reservation.set].pool].slices != nullptr)
+    return false;
   Key& key = key_at(reservation);
   if (answered && client != kNoMark) key.answered.note(client, now);
   if (key.refusals == 0 || reservation.taken_at < key.since) return false;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/last_two.hpp"
 #include "broker/core/budgets/quota.hpp"
+#include "broker/core/budgets/shared/shared_budgets.hpp"
+#include "broker/core/budgets/shared/slices.hpp"
 
 namespace lanemq::core {
 
@@ -76,6 +79,10 @@ struct Budget {
   bool paused = false;            ///< by an operator
   bool eased = false;             ///< listed in Budgets::eased_
   bool unsaved = false;           ///< its own limits have changed since they were last saved
+  /// What this shard holds of a budget that several share, in place of the windows; null: it is this
+  /// broker's. Of `quota` and `accounts` only the pauses count then, which the shard has seen itself.
+  std::unique_ptr<Slices> slices{};
+  std::int64_t drawn_for = 0;  ///< jobs that went since the last draw
 
   void add_key(const KeyOptions& key);
 };
@@ -93,6 +100,7 @@ struct Reservation {
   std::uint16_t key = kNoKey;  ///< place in the set's pool
   TimePoint taken_at{};
   std::uint32_t input_tokens = 0, output_tokens = 0;
+  std::uint64_t shared = 0;  ///< names its uses of shared budgets (SharedBudgets); 0: there are none
 
   Amounts amounts() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
 };
@@ -103,6 +111,8 @@ class Budgets {
   static constexpr std::size_t kKeysMax = 256;  ///< of a budget
 
   explicit Budgets(const std::vector<BudgetOptions>& options);
+  Budgets(const Budgets&) = delete;
+  Budgets& operator=(const Budgets&) = delete;
 
   /// The set of the budgets that match. There are few sets: each is a combination of configured budgets.
   /// `tenant`: of the client.
@@ -281,9 +291,9 @@ class Budgets {
   // has gone out since the last save on disk, nothing waits.
 
   /// Whether the reservation is covered by what is on disk. If not, it will be when the next save is on disk,
-  /// and must_save() becomes true. `shared`: another broker may go on from the store, so nothing is debited
-  /// ahead, and all that a limit counts waits.
-  bool use_ahead(const Reservation& reservation, bool shared = false);
+  /// and must_save() becomes true. `store_shared`: another broker may go on from the store, so nothing is
+  /// debited ahead, and all that a limit counts waits.
+  bool use_ahead(const Reservation& reservation, bool store_shared = false);
   /// Begins a save of all unsaved parts. True if saved() is to be called when they are on disk.
   bool saving() { return marks_.begin(); }
   void saved() { marks_.end(); }
@@ -298,6 +308,9 @@ class Budgets {
   /// All of them, for reports.
   std::vector<Budget>& all() { return budgets_; }
   const std::vector<Budget>& all() const { return budgets_; }
+
+  /// Those that several shards share.
+  SharedBudgets shared{budgets_};
 
  private:
   struct Set {
@@ -359,7 +372,7 @@ class Budgets {
   Key& key_at(const Reservation& reservation);
   const Key& key_at(const Reservation& reservation) const;
   Quota& account_of(const Reservation& reservation);
-  /// Calls `change` with every quota that the reservation was taken from, and its Part.
+  /// Calls `change` with every quota that the reservation was taken from, and its Part; not for shared ones.
   template <class Change>
   void for_parts(const Reservation& reservation, Change change);
   /// The same for a change that is to be saved, which it notes; with the place of the budget.
@@ -367,6 +380,7 @@ class Budgets {
   void for_quotas(const Reservation& reservation, Change change);
 
   std::vector<Budget> budgets_;
+
   std::vector<std::size_t> eased_;
   std::vector<Part> unsaved_;
   bool must_save_ = false;
@@ -382,8 +396,8 @@ template <class Change>
 void Budgets::for_parts(const Reservation& reservation, Change change) {
   const Set& set = sets_[reservation.set];
   for (const std::size_t i : set.budgets)
-    change(budgets_[i].quota, Part{.budget = i});
-  if (reservation.key != Reservation::kNoKey)
+    if (budgets_[i].slices == nullptr) change(budgets_[i].quota, Part{.budget = i});
+  if (reservation.key != Reservation::kNoKey && budgets_[set.pool].slices == nullptr)
     change(account_of(reservation), Part{.budget = set.pool, .account = key_at(reservation).account});
 }
 

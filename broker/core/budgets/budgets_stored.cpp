@@ -223,6 +223,7 @@ void Quota::restore(const std::string& name, const std::vector<StoredEntry>& ent
 
 void Budgets::note_change(std::size_t place, std::size_t account) {
   Budget& budget = budgets_[place];
+  if (budget.slices != nullptr) return;  // its bank keeps what counts
   bool& unsaved = account == kOwnLimits ? budget.unsaved : budget.accounts[account].unsaved;
   if (std::exchange(unsaved, true)) return;
   unsaved_.push_back({place, account});
@@ -256,10 +257,10 @@ void Budgets::end_leases() {
   }
 }
 
-bool Budgets::use_ahead(const Reservation& reservation, bool shared) {
+bool Budgets::use_ahead(const Reservation& reservation, bool store_shared) {
   bool covered = true;
   for_parts(reservation, [&](Quota& quota, const Part& part) {
-    if (shared) {
+    if (store_shared) {
       covered = false;
       return note_change(part.budget, part.account);
     }
@@ -360,6 +361,7 @@ Reservation Budgets::adopt(BudgetSet set, const Amounts& amounts, std::string_vi
     }
   }
   for_quotas(reservation, [](Quota& quota, std::size_t) { quota.adopt(); });
+  shared.adopt(sets_[set].budgets, reservation);
   return reservation;
 }
 

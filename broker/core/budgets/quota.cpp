@@ -19,7 +19,7 @@ Quota::Quota(const std::vector<RateOptions>& rates, std::int64_t concurrency, Wi
 
 bool Quota::blocks(const Claim& claim, TimePoint now, Obstacle& obstacle) {
   const bool paused = now < paused_until_;
-  if (paused && now < probe_.at) {
+  if (is_paused(now)) {
     obstacle.paused = true;
     return true;
   }
@@ -69,20 +69,27 @@ bool Quota::leaves_hold(const Claim& claim) const {
   });
 }
 
+void Quota::note_probe(TimePoint now) {
+  if (now >= paused_until_) return;
+  probe_.after *= 2;
+  probe_.at = now + probe_.after;
+  probe_.tried_since = now;
+}
+
+void Quota::end_probe(TimePoint taken_at) {
+  if (taken_at == probe_.tried_since) probe_.tried_since = kNever;
+}
+
 void Quota::take(const Claim& claim, TimePoint now) {
   concurrency_.take();
-  if (now < paused_until_) {
-    probe_.after *= 2;
-    probe_.at = now + probe_.after;
-    probe_.tried_since = now;
-  }
+  note_probe(now);
   for (RateLimit& rate : rates_)
     rate.take(claim.amounts.of(rate.resource()), now, claim.hold);
 }
 
 bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now) {
   concurrency_.free();
-  if (taken_at == probe_.tried_since) probe_.tried_since = kNever;
+  end_probe(taken_at);
   bool room = concurrency_.configured() > 0;
   if (used == nullptr) return room;
   for (RateLimit& rate : rates_) {

@@ -21,6 +21,7 @@ namespace lanemq::core {
 
 struct Account;
 struct Budget;
+struct LaneAnswer;
 struct StoredEntry;
 class StoredNumbers;
 
@@ -30,8 +31,9 @@ struct Obstacle {
   const Account* account = nullptr;  ///< whose limit it is; null: the budget's own
   const RateLimit* rate = nullptr;   ///< null: the quota is paused, or its concurrency is used up
   bool paused = false;
-  bool no_key = false;       ///< all keys rest, are tried by others, or are draining
-  std::string_view model{};  ///< where paused: the one model; empty: all
+  bool no_key = false;               ///< all keys rest, are tried by others, or are draining
+  const LaneAnswer* bank = nullptr;  ///< of a shared budget: what its bank said last to the lane
+  std::string_view model{};          ///< where paused: the one model; empty: all
   /// When it may be over, where the caller asked for that: an estimate on the early side; kNever when only a
   /// settle changes it.
   TimePoint until{};
@@ -86,6 +88,8 @@ class Quota {
   /// Whether something stands in the way of a claim. `obstacle` then has the limit, or says that it is
   /// paused; the caller adds the budget and account.
   bool blocks(const Claim& claim, TimePoint now, Obstacle& obstacle);
+  /// Whether it is paused, and the claim may not probe that.
+  bool is_paused(TimePoint now) const { return now < paused_until_ && now < probe_.at; }
   /// When the claim may be affordable, an estimate on the early side; kNever when only a settle changes that.
   TimePoint when_affordable(const Claim& claim, TimePoint now);
   /// When it is affordable if nothing is taken, given or learnt until then; kNever where nobody can say.
@@ -97,6 +101,9 @@ class Quota {
   bool leaves_hold(const Claim& claim) const;
 
   void take(const Claim& claim, TimePoint now);
+  /// A job goes: in a pause it finds out whether that holds. take() does that, too.
+  void note_probe(TimePoint now);
+  void end_probe(TimePoint taken_at);
   /// Ends a job that was expected to take `expected`; `used`: what it took, null where nobody knows. True if
   /// there may now be room that was not there.
   bool settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);

@@ -75,7 +75,10 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
   offer.trace.bytes = job.text.get(JobText::trace);
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
     offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
-  state_.tell(worker, offer, body);
+  if (away.reservation.shared != 0)
+    state_.outbox.add_checked(worker.address, offer, body);
+  else
+    state_.tell(worker, offer, body);
 }
 
 /// Whether a hand-over of a job that is not durable waits for the store, because of what it debits.

@@ -245,6 +245,17 @@ void JobLife::leave_place(Job& job, Verdict verdict, TimePoint now) {
   if (job.ended()) erase(job, job.bytes());
 }
 
+void JobLife::take_back_unsent(const HandoverVoid& event, TimePoint now) {
+  Record* const record = state_.jobs.find(JobNumber{event.job});
+  if (record == nullptr || record->is_result) return;
+  Job& job = *record->job();
+  if (job.attempt != event.attempt || job.worker() == nullptr) return;
+  state_.budgets.release(job.at_away().reservation, now);
+  const bool ended = job.ended();
+  leave_place(job, Verdict::unknown, now);
+  if (!ended) requeue(job, Requeue::free, "bank", now, now);
+}
+
 void JobLife::take_body(const BodyRead& event, TimePoint now) {
   Record* const record = state_.jobs.find(JobNumber{event.number});
   if (record == nullptr || record->is_result) return;

@@ -72,6 +72,8 @@ class JobLife {
   /// An attempt ended without success and the job has left its place: it waits until `due`. `why`: for who
   /// watches it.
   void requeue(Job& job, Requeue how, std::string_view why, TimePoint due, TimePoint now);
+  /// The job was handed over, and its worker does not hear of it: it goes back to its place.
+  void take_back_unsent(const HandoverVoid& event, TimePoint now);
   /// The job's call is over: frees its place, and erases the job if it has ended.
   void leave_place(Job& job, Verdict verdict, TimePoint now);
 

@@ -2,6 +2,7 @@
 #include "broker/core/scheduler/dispatcher.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "broker/core/scheduler/flow_group.hpp"
@@ -16,6 +17,9 @@ namespace {
 /// In one turn: picks of overdue jobs, and moves of jobs to their model's flow. The next turns, which come at
 /// once, do the rest, so that messages are read in between.
 constexpr std::size_t kPickedInATurn = 1000;
+
+/// Flows of a line whose wants are added up: those behind them wait behind them.
+constexpr std::size_t kFlowsWanting = 256;
 
 /// Names the client for which alone the breaker is not closed; empty: it is so for all.
 std::string whose(const CircuitBreaker& breaker, const Client& client) {
@@ -400,6 +404,52 @@ void Dispatcher::share_out(const Job& job) {
   owed = std::max<std::int64_t>(owed + cost * (state_.options.lanes[job.lane].share_min - 1000), 0);
   Flow* const saver = job.flow().group().saver;
   if (saver != nullptr && saver->saves() && !is_owed(*saver)) parking_.leave(*saver);
+}
+
+// ---- budgets that are shared ------------------------------------------------------------------------
+
+/// A lane wants what those of its jobs cost whose workers have places and that lack nothing else: what nobody
+/// could use would be taken from other shards. As many as may run at once, or as went since the last draw and
+/// as many again, so that short calls are not held up.
+void Dispatcher::say_wants(TimePoint now) {
+  if (!state_.budgets.shared.any()) return;
+  const std::vector<Budget>& budgets = state_.budgets.all();
+  const auto is_shared = [&](std::size_t line) {
+    return line < budgets.size() && budgets[line].slices != nullptr;
+  };
+  for (std::size_t place = 0; place < budgets.size(); ++place) {
+    if (!is_shared(place)) continue;
+    std::array<LaneWant, kLanesMax> wants{};
+    std::size_t looked_at = 0;
+    parking_.any_in_line(place, [&](const Flow& flow) {
+      if (++looked_at > kFlowsWanting) return true;
+      if (flow.empty() || !Parking::lacks_only(flow, is_shared) || !terms_.can_start(flow.group()))
+        return false;
+      const Job& head = *flow.head();
+      const Claim claim = terms_.claim_of(head, now);
+      LaneWant& want = wants[claim.lane];
+      if (want.jobs == 0) {
+        want.head = claim.amounts;
+        want.hold = claim.hold;
+        want.all = {.requests = 0};
+        want.clients = 0;
+      }
+      const auto waiting = static_cast<std::int64_t>(flow.depth());
+      const auto places = static_cast<std::int64_t>(flow.service().places);
+      const std::int64_t jobs = std::min(waiting, std::max(places, 2 * budgets[place].drawn_for));
+      want.jobs += jobs;
+      want.all = sum_of(want.all, {.requests = claim.amounts.requests * jobs,
+                                   .input_tokens = claim.amounts.input_tokens * jobs,
+                                   .output_tokens = claim.amounts.output_tokens * jobs});
+      want.clients += static_cast<std::uint32_t>(flow.weight());
+      return false;
+    });
+    for (std::size_t lane = 0; lane < state_.lanes.size(); ++lane) {
+      wants[lane].lane = lane;
+      wants[lane].clients = std::max<std::uint32_t>(wants[lane].clients, 1);
+      state_.budgets.shared.want(place, wants[lane]);
+    }
+  }
 }
 
 // ---- what keeps a job waiting -------------------------------------------------------------------------

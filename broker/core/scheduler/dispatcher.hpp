@@ -50,6 +50,8 @@ class Dispatcher {
   /// The next pick; to be called until there is none. Requires: begin(), and the last pick was carried out.
   Pick next(TimePoint now);
   TimePoint begun_at() const;
+  /// At the end of a turn: says what lanes want of budgets that are shared.
+  void say_wants(TimePoint now);
   /// When begin() wants to be called; kNever: only after a change.
   TimePoint next_wakeup() const;
 

@@ -50,6 +50,13 @@ class Parking {
     return std::any_of(flows.begin(), flows.end(), [&](const Flow* flow) { return tell(*flow); });
   }
 
+  /// Whether nothing but such budgets keeps the flow's head back, as far as it was asked.
+  template <class Such>
+  static bool lacks_only(const Flow& flow, Such such) {
+    const auto& stalls = flow.parked_.stalls;
+    return std::all_of(stalls.begin(), stalls.end(), [&](const Stall& stall) { return such(stall.budget); });
+  }
+
   /// The first flow before `flow` in a budget's line that is owed its claim and is to be asked again; null:
   /// none. It may start now, so it is asked before `flow`.
   Flow* owed_before(std::size_t budget, const Flow& flow) const;

@@ -102,14 +102,17 @@ std::uint16_t Terms::refused_key_of(const Job& job) {
 }
 
 Claim Terms::claim_of(const Job& job, TimePoint now) const {
+  const LaneIndex level = level_of(job, now);
   return {.amounts = job.expected().amounts(),
-          .hold = hold_below_[level_of(job, now)],
+          .lane = level,
+          .hold = hold_below_[level],
           .key_refused = job.key_refused,
           .refused_key = refused_key_of(job)};
 }
 
 Claim Terms::owed_claim_of(const Job& job) const {
   return {.amounts = job.expected().amounts(),
+          .lane = job.lane,
           .hold = hold_below_[1],
           .key_refused = job.key_refused,
           .refused_key = refused_key_of(job)};

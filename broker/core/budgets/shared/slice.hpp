@@ -12,6 +12,7 @@
 #include <lanemq/messages.hpp>
 
 #include "broker/core/base/amounts.hpp"
+#include "broker/core/base/options.hpp"
 #include "broker/core/base/time.hpp"
 
 // What shards and the bank of a shared budget say to each other (Bank, Slices). Two times meet here: a
@@ -185,6 +186,13 @@ struct Drawn {
   std::vector<LaneAnswer> lanes;
   std::vector<PlacesGranted> places;
   std::vector<std::pair<std::string, Duration>> models_paused;  ///< alone; for so long
+};
+
+/// A draw that is to be made at the bank of a budget.
+struct DrawWanted {
+  std::size_t budget = 0;  ///< its place among the configured ones
+  BudgetOptions options{};
+  Draw draw{};
 };
 
 }  // namespace lanemq::core

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include <lanemq/messages.hpp>
+
+#include "broker/core/base/amounts.hpp"
+#include "broker/core/base/time.hpp"
+#include "broker/core/budgets/shared/slices.hpp"
+
+namespace lanemq::core {
+
+struct Budget;
+struct Reservation;
+
+/// The budgets that several shards share, of all that are configured: this shard uses what their banks grant
+/// it (Slices, Bank). Remembers how each running job uses them. All times are of a clock that runs through
+/// suspend. Belongs to Budgets, whose budgets it works on.
+class SharedBudgets {
+ public:
+  /// `budgets` outlives it.
+  explicit SharedBudgets(std::vector<Budget>& budgets) : budgets_(budgets) {}
+
+  /// Begins to share those that say so. `epoch`: of this owner of the shard.
+  void begin(const std::string& shard, std::uint64_t epoch);
+  bool any() const { return any_; }
+
+  /// What a lane wants of a budget from now on. Requires: it is shared.
+  void want(std::size_t budget, const LaneWant& want);
+  /// When the next draw is due; kNever: none is.
+  TimePoint draw_due(TimePoint now) const;
+  /// Begins the draws that are due; each is to be answered by drawn().
+  std::vector<DrawWanted> begin_draws(TimePoint now);
+  /// The bank's answer; null: nobody knows whether it was drawn.
+  void drawn(std::size_t budget, const Drawn* drawn, TimePoint now);
+  /// The hand-over leaves now. False: it came too late for what the bank granted, and must not.
+  bool leaves(const Reservation& reservation, TimePoint now);
+
+  // For Budgets. `set`: the budgets that count the job; `pool`: that of its key.
+  using Places = std::vector<std::size_t>;
+  /// Takes the claim of each shared one of the set. Requires: these can afford it.
+  void take(const Places& set, std::size_t pool, const Claim& claim, Reservation& reservation, TimePoint now);
+  /// Counts a job that an earlier owner of the shard handed over.
+  void adopt(const Places& set, Reservation& reservation);
+  void settle(const Reservation& reservation, const std::optional<Amounts>& used);
+  /// What the upstream stated of its limits, in the answer that tell() is called for next.
+  void hear_limits(const wire::UpstreamLimits& limits) { limits_ = limits; }
+  void forget_limits() { limits_.reset(); }
+  /// Tells the banks what the upstream said in answer to the job.
+  void tell(const Places& set, std::size_t pool, const Reservation& reservation, const UpstreamWord& word);
+
+  /// A model that is paused alone, as a bank says.
+  struct ModelPaused {
+    std::size_t budget = 0;
+    std::string model;
+    TimePoint until{};
+    Duration length{};
+  };
+  /// Since the last call: budgets that may have more, and models that were paused.
+  std::vector<std::size_t> take_eased() { return std::exchange(eased_, {}); }
+  std::vector<ModelPaused> take_models_paused() { return std::exchange(models_paused_, {}); }
+
+ private:
+  /// How a job uses a budget; no use: an earlier owner of the shard handed it over.
+  struct Use {
+    std::size_t budget = 0;
+    std::optional<Slices::UseId> use{};
+  };
+
+  std::vector<Budget>& budgets_;
+  bool any_ = false;
+  std::uint64_t last_ = 0;
+  absl::flat_hash_map<std::uint64_t, std::vector<Use>> uses_;  ///< by Reservation::shared
+  std::optional<wire::UpstreamLimits> limits_;
+  std::vector<std::size_t> eased_;
+  std::vector<ModelPaused> models_paused_;
+};
+
+}  // namespace lanemq::core

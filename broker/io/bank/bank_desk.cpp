@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/bank/bank_desk.hpp"
+
+#include <chrono>
+#include <iterator>
+#include <stdexcept>
+#include <utility>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "broker/core/budgets/shared/bank.hpp"
+#include "common/signals/signals_blocked.hpp"
+
+namespace lanemq::io {
+
+BankDesk::BankDesk(std::unique_ptr<BankRows> rows)
+    : rows_(std::move(rows)), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (wake_ < 0) throw std::runtime_error("cannot make an eventfd; raise the limit of open files");
+  const SignalsBlocked for_thread;
+  thread_ = std::thread([this] { run(); });
+}
+
+BankDesk::~BankDesk() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  asked_.notify_one();
+  thread_.join();
+  ::close(wake_);
+}
+
+void BankDesk::draw(std::vector<core::DrawWanted> draws) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::move(draws.begin(), draws.end(), std::back_inserter(draws_));
+  }
+  asked_.notify_one();
+}
+
+void BankDesk::take(std::vector<BankAnswer>& answers) {
+  std::uint64_t count = 0;
+  static_cast<void>(!::read(wake_, &count, sizeof count));
+  const std::lock_guard lock(mutex_);
+  std::move(answers_.begin(), answers_.end(), std::back_inserter(answers));
+  answers_.clear();
+}
+
+BankFigures BankDesk::figures() const {
+  const std::lock_guard lock(mutex_);
+  return figures_;
+}
+
+void BankDesk::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    asked_.wait(lock, [this] { return ends_ || !draws_.empty(); });
+    if (ends_) return;
+    const core::DrawWanted wanted = std::move(draws_.front());
+    draws_.pop_front();
+    lock.unlock();
+    BankAnswer answer = ask(wanted);
+    lock.lock();
+    answers_.push_back(std::move(answer));
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(wake_, &one, sizeof one));  // a full counter is readable already
+  }
+}
+
+/// Draws in one transaction.
+BankAnswer BankDesk::ask(const core::DrawWanted& wanted) {
+  BankAnswer answer{.budget = wanted.budget};
+  core::Drawn drawn;
+  const auto began = std::chrono::steady_clock::now();
+  const auto done = rows_->change(wanted.options.name,
+                                  [&](std::string_view row, core::TimePoint clock) -> Result<std::string> {
+                                    core::Bank bank(wanted.options, wanted.options.offline_share);
+                                    if (!row.empty())
+                                      if (const auto restored = bank.restore(row); !restored)
+                                        return tl::unexpected<Error>(restored.error());
+                                    drawn = bank.draw(wanted.draw, clock);
+                                    return bank.save();
+                                  });
+  const auto took = std::chrono::steady_clock::now() - began;
+  const std::lock_guard lock(mutex_);
+  if (!done) {
+    ++figures_.lost;
+    figures_.trouble = done.error().message;
+    return answer;
+  }
+  ++figures_.draws;
+  figures_.time += std::chrono::duration_cast<std::chrono::microseconds>(took);
+  figures_.trouble.clear();
+  answer.drawn = std::move(drawn);
+  return answer;
+}
+
+}  // namespace lanemq::io

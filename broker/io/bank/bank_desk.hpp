@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "broker/core/budgets/shared/slice.hpp"
+#include "broker/io/bank/bank_rows.hpp"
+#include "broker/io/stats_document.hpp"
+
+namespace lanemq::io {
+
+/// The bank's answer to a draw.
+struct BankAnswer {
+  std::size_t budget = 0;              ///< as of its DrawWanted
+  std::optional<core::Drawn> drawn{};  ///< none: nobody knows whether it was done, so nothing of it is used
+};
+
+/// Carries draws to the bank, one after the other, on a thread of its own: the loop never waits for a
+/// database. Each budget has one draw under way at most, so that no more wait here than there are budgets.
+class BankDesk {
+ public:
+  /// Throws std::runtime_error where no descriptors are left.
+  explicit BankDesk(std::unique_ptr<BankRows> rows);
+  /// Waits for the draw under way: a few seconds at most.
+  ~BankDesk();
+  BankDesk(const BankDesk&) = delete;
+  BankDesk& operator=(const BankDesk&) = delete;
+
+  // For the loop's thread:
+  void draw(std::vector<core::DrawWanted> draws);
+  /// Appends the answers that have come; clears the descriptor.
+  void take(std::vector<BankAnswer>& answers);
+  /// Readable while there are answers.
+  int descriptor() const { return wake_; }
+  BankFigures figures() const;
+  std::string name() const { return rows_->name(); }
+
+ private:
+  void run();
+  BankAnswer ask(const core::DrawWanted& wanted);
+
+  std::unique_ptr<BankRows> rows_;
+  int wake_;
+  mutable std::mutex mutex_;  // guards the five below
+  std::condition_variable asked_;
+  std::deque<core::DrawWanted> draws_;
+  std::vector<BankAnswer> answers_;
+  BankFigures figures_;
+  bool ends_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace lanemq::io

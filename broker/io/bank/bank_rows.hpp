@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <lanemq/result.hpp>
+
+#include "broker/core/base/time.hpp"
+
+namespace lanemq::io {
+
+/// Where the banks of shared budgets keep their rows: one place that all shards reach. One thread uses it.
+class BankRows {
+ public:
+  virtual ~BankRows() = default;
+
+  /// What becomes of a row. `row`: as it is, empty where there is none yet. `clock`: the place's, since 1970.
+  /// An error leaves the row as it is.
+  using Change = std::function<Result<std::string>(std::string_view row, core::TimePoint clock)>;
+
+  /// Changes the budget's row, which nobody else reads or writes meanwhile. An error says that it was not
+  /// changed, or that nobody knows. The call may last as long as the place does not answer, a few seconds at
+  /// most.
+  virtual Result<void> change(const std::string& budget, const Change& change) = 0;
+  /// For people, without secrets.
+  virtual std::string name() const = 0;
+};
+
+/// Opens what `specification` names, postgres:CONNINFO, with the rows in a schema of it. Nothing is connected
+/// yet. An error (bad_request) says what is wrong with it.
+Result<std::unique_ptr<BankRows>> open_bank(const std::string& specification, const std::string& schema);
+
+}  // namespace lanemq::io

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/postgres/bank_table.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "broker/io/postgres/primary.hpp"
+
+namespace lanemq::io {
+namespace {
+
+using postgres::Clock;
+using postgres::Fault;
+using postgres::Outcome;
+using postgres::Values;
+
+/// An answer that has not come by then is given up, and the connection with it.
+constexpr std::chrono::seconds kAnswerMax{2};
+
+constexpr const char* kBegin = "bank_begin";
+constexpr const char* kAdd = "bank_add";
+constexpr const char* kLock = "bank_lock";
+constexpr const char* kClock = "bank_clock";
+constexpr const char* kWrite = "bank_write";
+constexpr const char* kCommit = "bank_commit";
+/// The place of kLock and kClock among the answers.
+constexpr std::size_t kLockAt = 2, kClockAt = 3;
+
+struct Statement {
+  const char* name;
+  const char* sql;
+};
+/// The clock is read by a statement of its own: one that locks may compute it before it has the lock.
+constexpr Statement kStatements[] = {
+    {kBegin, "BEGIN"},
+    {kAdd, "INSERT INTO quota (budget, row) VALUES ($1, '') ON CONFLICT DO NOTHING"},
+    {kLock, "SELECT row FROM quota WHERE budget = $1 FOR UPDATE"},
+    {kClock, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"},
+    {kWrite, "UPDATE quota SET row = $2 WHERE budget = $1"},
+    {kCommit, "COMMIT"},
+};
+
+}  // namespace
+
+Outcome<void> BankTable::connect() {
+  if (connection_.is_open()) return {};
+  auto found = find_primary(place_.target);
+  if (!found) return tl::unexpected(std::move(found.error()));
+  postgres::Connection made = std::move(found->connection);
+  const auto end = Clock::now() + kStatementMax;
+  const std::string held = std::to_string(kHeldMax.count()), waited = std::to_string(2 * kHeldMax.count());
+  auto set = made.run_script(
+      "SET idle_in_transaction_session_timeout = " + held + "; SET lock_timeout = " + waited, end);
+  if (!set) return set;
+  // Another broker may do the same at this moment; what it made is there at the next try.
+  auto there =
+      made.run("SELECT 1::bigint FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'quota'",
+               Values().text(schema_), end);
+  if (!there) return tl::unexpected(std::move(there.error()));
+  if (there->rows() == 0) {
+    auto table = made.run_script(
+        "BEGIN; CREATE SCHEMA IF NOT EXISTS " + made.quoted(schema_) +
+            "; CREATE TABLE quota (budget text PRIMARY KEY, row bytea NOT NULL)"
+            " WITH (fillfactor = 20); ALTER TABLE quota ALTER COLUMN row SET STORAGE EXTERNAL;"
+            " COMMIT",
+        end);
+    if (!table) return table;
+  }
+  for (const Statement& statement : kStatements)
+    if (auto prepared = made.prepare(statement.name, statement.sql, end); !prepared) return prepared;
+  if (auto piped = made.begin_pipeline(); !piped) return piped;
+  connection_ = std::move(made);
+  return {};
+}
+
+/// Waits for what was sent since the last sync.
+Outcome<bool> BankTable::answered() {
+  connection_.sync();
+  auto answers = connection_.answers_by(Clock::now() + kAnswerMax);
+  if (answers && !*answers) return tl::unexpected(Fault{.state = {}, .message = "it does not answer"});
+  return answers;
+}
+
+Outcome<std::string> BankTable::lock_row(const std::string& budget, core::TimePoint& clock) {
+  connection_.send(kBegin, Values());
+  connection_.send(kAdd, Values().text(budget));
+  connection_.send(kLock, Values().text(budget));
+  connection_.send(kClock, Values());
+  if (auto answers = answered(); !answers) return tl::unexpected(std::move(answers.error()));
+  const postgres::Answer& row = connection_.answers()[kLockAt];
+  if (row.rows() != 1)
+    return tl::unexpected(Fault{.state = "P0002", .message = "the row of the budget is gone"});
+  clock = core::TimePoint(std::chrono::duration_cast<core::Duration>(
+      std::chrono::microseconds(connection_.answers()[kClockAt].integer(0, 0))));
+  return std::string(row.bytes(0, 0));
+}
+
+Outcome<void> BankTable::write_row(const std::string& budget, const std::string& row) {
+  connection_.send(kWrite, Values().text(budget).bytes(row));
+  connection_.send(kCommit, Values());
+  if (auto answers = answered(); !answers) return tl::unexpected(std::move(answers.error()));
+  if (connection_.answers()[0].changed() != 1)
+    return tl::unexpected(Fault{.state = "P0002", .message = "the row of the budget is gone"});
+  if (std::string warning = connection_.take_warning(); !warning.empty())
+    return tl::unexpected(Fault{.state = {}, .message = std::move(warning)});
+  return {};
+}
+
+Result<void> BankTable::change(const std::string& budget, const Change& change) {
+  core::TimePoint clock{};
+  auto row = connect().and_then([&] { return lock_row(budget, clock); });
+  if (row) {
+    auto changed = change(*row, clock);
+    if (changed) {
+      if (const auto written = write_row(budget, *changed); written)
+        return {};
+      else
+        row = tl::unexpected(written.error());
+    } else {
+      connection_.close();  // which undoes the transaction
+      return tl::unexpected(std::move(changed.error()));
+    }
+  }
+  connection_.close();
+  return failure(ErrorCode::unavailable, row.error().message);
+}
+
+}  // namespace lanemq::io

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "broker/io/bank/bank_rows.hpp"
+#include "broker/io/postgres/postgres_place.hpp"
+#include "common/postgres/connection.hpp"
+
+namespace lanemq::io {
+
+/// The banks' rows in a table of PostgreSQL, in a schema of its own: `quota`, a row for each shared budget.
+/// Each change is one transaction of two round trips, which holds the row's lock in between: a shard that
+/// stands still meanwhile is ended by the server after kHeldMax, so that it keeps no other waiting.
+///
+/// A commit counts only without a warning: a wait for a standby that was cancelled succeeds with one, and the
+/// standby that is promoted next may not know of it.
+class BankTable final : public BankRows {
+ public:
+  static constexpr std::chrono::milliseconds kHeldMax{1000};
+
+  /// Nothing is connected yet.
+  BankTable(PostgresPlace place, std::string schema) : place_(std::move(place)), schema_(std::move(schema)) {}
+
+  Result<void> change(const std::string& budget, const Change& change) override;
+  std::string name() const override { return place_.text; }
+
+ private:
+  postgres::Outcome<void> connect();
+  postgres::Outcome<std::string> lock_row(const std::string& budget, core::TimePoint& clock);
+  postgres::Outcome<void> write_row(const std::string& budget, const std::string& row);
+  postgres::Outcome<bool> answered();
+
+  PostgresPlace place_;
+  std::string schema_;
+  postgres::Connection connection_;
+};
+
+}  // namespace lanemq::io
