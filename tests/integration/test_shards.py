@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several owners side by side, each of a shard: what docs/cluster.md says of them, with real brokers."""
 
+import signal
 import subprocess
+import time
 import unittest
 
 import harness
+from postgres import Postgres
 from shards_stage import RULES, Shards
+from test_cluster import skip_without_postgres
 
 TENANTS = '[clients.alice]\ntenant = "acme-eu"\n[clients.bob]\ntenant = "other"\n'
 
@@ -109,6 +113,115 @@ class Spans(Case):
         self.assertEqual(self.check(spans + "per_shard = true\n").returncode, 0)
         self.assertEqual(self.check('[[budget]]\nname = "a"\nmatch = { tenant = "acme-eu" }\n' + limits).returncode, 0)
         self.assertEqual(self.check('[[budget]]\nname = "a"\nmatch = { service = "speech" }\n' + limits).returncode, 2)
+
+
+class Bank(harness.Case):
+    """A budget that shards share by a bank in PostgreSQL."""
+
+    arguments = None
+    LIMIT = 120  # a minute: bursts of 12, then 1.8 a second
+
+    def setUp(self):
+        super().setUp()
+        skip_without_postgres()
+        self.database = Postgres()
+        self.addCleanup(self.database.close)
+        self.shards = Shards(self.room, rules={"a": 'match = { service = ["sa", "free"] }', "b": ""},
+                             more=f'[[budget]]\nname = "api"\nmatch = {{ service = "s*" }}\n'
+                                  f'limits = {{ requests_per_minute = {self.LIMIT} }}\n')
+        self.addCleanup(self.shards.close)
+        with open(self.shards.config) as file:
+            text = file.read()
+        with open(self.shards.config, "w") as file:
+            file.write(f'bank = "postgres:{self.database.conninfo()}"\n' + text)
+        self.offered = []  # when a worker was given a job of the budget, and of which shard
+
+    def worker(self, name):
+        return name, self.shards.worker(name, ["sa", "sb", "free"], 50)
+
+    def serve(self, workers, seconds):
+        """Workers answer all that they are given for so long."""
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            self.room.keep_alive(0.01)
+            for name, worker in workers:
+                while worker.inbox:
+                    message = worker.inbox.popleft()
+                    if message.op == "job":
+                        self.offered.append((now, name))
+                        worker.hand_in(message, body=b"done")
+
+    def submit(self, name, count, service=None, begin=0):
+        client = self.shards.client(name)
+        for number in range(begin, begin + count):
+            client.submit(service or "s" + name, b"x", id=f"{name}{number}", reply="accepted")
+        return client
+
+    def most_in_a_window(self):
+        times = [at for at, _ in self.offered]
+        return max(sum(1 for at in times if begin <= at < begin + 60) for begin in times)
+
+    def test_the_limit_is_that_of_both_together(self):
+        self.shards.start()
+        workers = [self.worker("a"), self.worker("b")]
+        for name in "ab":
+            self.submit(name, 60)
+        self.serve(workers, 6)
+        # A burst of a tenth, and what a minute less that gives in the time; each by itself would have had as much.
+        allowed = 12 + 6 * (self.LIMIT - 12) / 60
+        self.assertLessEqual(len(self.offered), allowed + 2)
+        self.assertGreaterEqual(len(self.offered), allowed - 6)
+        for name in "ab":
+            self.assertGreaterEqual(sum(1 for _, who in self.offered if who == name), 3, self.offered)
+        stats = self.shards.operator("a").ask("stats", {"ref": 1}).fields
+        self.assertEqual(stats["bank"]["state"], "good")
+        self.assertGreater(stats["bank"]["draws"], 3)
+
+    def test_a_broker_that_is_killed_again_and_again_gets_no_second_burst(self):
+        self.shards.start()
+        workers = [self.worker("a"), self.worker("b")]
+        self.submit("a", 100)
+        self.submit("b", 20)
+        for _ in range(4):
+            self.serve(workers, 1)
+            self.shards.brokers["a"].kill()
+            self.shards.brokers["a"].wait()
+            self.shards.start("a")
+            workers[0] = self.worker("a")
+        self.serve(workers, 2)
+        passed = self.offered[-1][0] - self.offered[0][0]
+        self.assertLessEqual(len(self.offered), 12 + passed * (self.LIMIT - 12) / 60 + 3)
+        self.assertLessEqual(self.most_in_a_window(), self.LIMIT)
+
+    def test_while_the_bank_is_away_other_jobs_go_on(self):
+        self.shards.start("a")
+        workers = [self.worker("a")]
+        self.database.crash()
+        client = self.submit("a", 1)
+        client.get("accepted")
+        self.submit("a", 1, service="free", begin=100).get("accepted")
+        self.serve(workers, 1.5)
+        self.assertEqual(len(self.offered), 1)
+        self.assertEqual(client.status("a0")["blocked_by"], "budget api at the bank")
+        self.assertEqual(client.status("a100")["state"], "succeeded")
+        self.assertEqual(self.shards.operator("a").ask("stats", {"ref": 1}).fields["bank"]["state"], "away")
+        self.database.start()
+        harness.wait_until(lambda: self.serve(workers, 0.2) or len(self.offered) == 2, "that the bank is drawn from again")
+        self.assertEqual(client.status("a0")["state"], "succeeded")
+
+    def test_a_process_that_stood_still_hands_over_nothing_of_what_it_had_drawn(self):
+        self.shards.start()
+        workers = [self.worker("a"), self.worker("b")]
+        self.submit("a", 100)
+        self.serve(workers, 1)
+        for _ in range(3):
+            self.shards.brokers["a"].signal(signal.SIGSTOP)
+            self.submit("b", 20, begin=100 * (_ + 1))
+            self.serve(workers[1:], 2)
+            self.shards.brokers["a"].signal(signal.SIGCONT)
+            self.serve(workers, 1)
+        passed = self.offered[-1][0] - self.offered[0][0]
+        self.assertLessEqual(len(self.offered), 12 + passed * (self.LIMIT - 12) / 60 + 3)
 
 
 if __name__ == "__main__":
