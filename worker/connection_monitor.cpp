@@ -8,8 +8,8 @@ namespace lanemq::worker {
 void ConnectionMonitor::watch(zmq::context_t& context, zmq::socket_t& socket) {
   monitor_ = socket::Monitor(context, socket,
                              ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
-  was_connected_ = shaken_ = false;
+                                 ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
+  was_connected_ = shaken_ = pauses_ = nobody_ = told_nobody_ = false;
   unshaken_ = 0;
 }
 
@@ -23,6 +23,7 @@ bool ConnectionMonitor::reconnected() {
     why_ = Why::unknown;
     again = was_connected_;
     was_connected_ = shaken_ = true;
+    pauses_ = nobody_ = told_nobody_ = false;
     unshaken_ = 0;
   }
   return again;
@@ -34,8 +35,11 @@ void ConnectionMonitor::note_end(const socket::Monitor::Event& event) {
     unshaken_ = kStrangersFrom;  // it will not take the key the next time
   } else if (event.number == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
     if (event.value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) why_ = Why::other_security;
-  } else if (!std::exchange(shaken_, false)) {
-    ++unshaken_;
+  } else if (event.number == ZMQ_EVENT_CONNECT_RETRIED) {
+    if (!std::exchange(pauses_, false)) nobody_ = true;
+  } else {
+    pauses_ = true;
+    if (!std::exchange(shaken_, false)) ++unshaken_;
   }
 }
 

@@ -105,6 +105,13 @@ void Session::connected(TimePoint now) {
   greet(now);
 }
 
+void Session::found_nobody(TimePoint again) {
+  if (state_ == State::greeting) reconnect_at_ = std::min(reconnect_at_, again);
+  if (state_ != State::serving) return;
+  state_ = State::greeting;
+  reconnect_at_ = again;
+}
+
 /// Sends `ready` and, to a broker that may know this worker or its jobs, the inventory and the outcomes that
 /// are not acknowledged.
 void Session::greet(TimePoint now) {

@@ -134,6 +134,8 @@ class Session {
   /// A new connection exists or is being made: drops unsent messages, greets the broker, and sends the
   /// inventory.
   void connected(TimePoint now);
+  /// Nobody listens where the connection is to be made: Reconnect is due at `again`, unless it is due before.
+  void found_nobody(TimePoint again);
   /// Handles a command of the broker. Keeps no views of it.
   void receive(const wire::WorkerCommand& command, TimePoint now, Effects& effects);
   /// The broker sent something unreadable, which proves that it lives.

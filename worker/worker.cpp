@@ -194,6 +194,7 @@ class Worker::Loop {
     if (!is_busy && std::exchange(monitor_stirred_, false)) {
       if (monitor_.reconnected()) return introduce_again();
       if (monitor_.meets_strangers() && !slow_socket_) return go_slow();
+      if (monitor_.found_nobody() && endpoints_.several()) find_next();
     }
     TimePoint now = Clock::now();
     const TimePoint until = is_busy ? now : next_wakeup();
@@ -484,7 +485,7 @@ class Worker::Loop {
       connecting_said_at_ = now;
       LogLine(options_.log, LogLevel::warning,
               welcomed_ ? "worker.reconnecting" : "worker.waiting_for_broker")
-          .field("broker", options_.broker)
+          .field("broker", endpoints_.current())
           .field("running", session_.running())
           .field("unacknowledged", session_.outcomes());
     }
@@ -494,6 +495,12 @@ class Worker::Loop {
     stuck_ = false;
   }
 
+  /// Nobody listens there: the next endpoint's turn comes at once. Where there is one alone ZeroMQ tries again.
+  void find_next() {
+    const TimePoint now = Clock::now();
+    session_.found_nobody(rounds_.found_nobody(endpoints_.all().size(), now));
+  }
+
   /// ZeroMQ pauses where nobody listens, but not where a connection is made and ended at once, as HTTP
   /// servers do.
   void go_slow() {
@@ -501,7 +508,7 @@ class Worker::Loop {
     using Why = worker::ConnectionMonitor::Why;
     if (const Why why = monitor_.why(); why == Why::unknown)
       LogLine(options_.log, LogLevel::warning, "broker.stranger")
-          .field("broker", options_.broker)
+          .field("broker", endpoints_.current())
           .field("message", "what listens there ends connections without a word of ZeroMQ")
           .field("do",
                  options_.keys.secret.empty()
@@ -509,7 +516,7 @@ class Worker::Loop {
                      : "name the broker's endpoint for workers with --broker, and its key with --broker-key");
     else
       LogLine(options_.log, LogLevel::error, "broker.key_refused")
-          .field("broker", options_.broker)
+          .field("broker", endpoints_.current())
           .field("message", why == Why::key_refused ? "the broker does not take this worker's key"
                             : options_.keys.secret.empty()
                                 ? "the broker asks for keys, and this worker has none"
@@ -532,7 +539,7 @@ class Worker::Loop {
   void on_welcomed(const worker::Welcomed& welcomed) {
     socket::learn(context_, endpoints_, welcomed.endpoints);
     LogLine(options_.log, LogLevel::info, "worker.connected")
-        .field("broker", options_.broker)
+        .field("broker", endpoints_.current())
         .field("session", session_.broker_session())
         .field("running", session_.running())
         .field("unacknowledged", session_.outcomes());
@@ -603,6 +610,7 @@ class Worker::Loop {
 
   WorkerOptions options_;
   Endpoints endpoints_{options_.broker};
+  EndpointRounds rounds_;
   std::vector<Service> services_;
   std::vector<Handler*> handlers_;
   std::vector<Handler*> watchers_;  ///< handlers with a descriptor to watch

@@ -25,7 +25,7 @@ Engine::Engine(const ClientOptions& options, RequestDesk& desk)
     : options_(options),
       desk_(desk),
       link_(options.endpoint, options.keys, options.body_bytes_max),
-      session_(Clock::now(), options.batch_max, Endpoints(options.endpoint).several()),
+      session_(Clock::now(), options.batch_max, link_.endpoints().all().size()),
       decoder_(options.body_bytes_max) {}
 
 void Engine::begin(Request request) {
@@ -98,7 +98,7 @@ std::size_t Engine::receive() {
   }
   if (heard_) tell_if_heard_again();
   if (const std::vector<std::string> told = session_.take_told(); !told.empty())
-    session_.set_several(link_.learn(told));
+    session_.set_endpoints(link_.learn(told));
   return count;
 }
 
@@ -142,12 +142,16 @@ void Engine::watch_link() {
       case LinkEvent::disconnected:
         session_.disconnected(Clock::now());
         break;
+      case LinkEvent::nobody:
+        session_.found_nobody(Clock::now());
+        asked_ = true;  // the next endpoint's turn may have come
+        break;
       case LinkEvent::refused:
-        refuse_all("the broker at " + printable(options_.endpoint) +
+        refuse_all("the broker at " + endpoint() +
                    " does not take this key; its operator puts the public key into the broker's keys_folder");
         break;
       case LinkEvent::other_kind:
-        refuse_all("the broker at " + printable(options_.endpoint) +
+        refuse_all("the broker at " + endpoint() +
                    (options_.keys.secret.empty()
                         ? " asks for keys; give the broker's public key and a secret key of one's own"
                         : " asks for no keys, and this client shows one; leave the keys out"));
@@ -167,14 +171,30 @@ void Engine::refuse_all(const std::string& why) {
 /// Reports a peer that is no broker, once until a broker answers.
 void Engine::tell_stranger(const std::string& why) {
   if (!std::exchange(told_stranger_, true))
-    log("what listens at " + printable(options_.endpoint) +
-        " is no broker's endpoint for clients, perhaps: " + why);
+    log("what listens at " + endpoint() + " is no broker's endpoint for clients, perhaps: " + why);
+}
+
+/// Reports a broker that does not answer, once until one does. That the next endpoint's turn comes at once is
+/// no news.
+void Engine::tell_reopen() {
+  using Reason = Session::Reason;
+  const Reason reason = session_.reason();
+  if (session_.pending() == 0 || reason == Reason::nobody || std::exchange(told_silence_, true)) return;
+  const std::size_t pending = session_.pending();
+  const std::string wait =
+      ", " + (pending == 1 ? std::string("a request waits") : std::to_string(pending) + " requests wait");
+  if (reason == Reason::not_owner)
+    return log("the broker at " + endpoint() + " may not own its store now: looking for the owner" + wait);
+  if (reason == Reason::silence)
+    return log("no word from the broker at " + endpoint() + ": connecting again" + wait);
+  std::string all;
+  for (const std::string& one : link_.endpoints().all())
+    all += (all.empty() ? "" : ", ") + printable(one);
+  log("no broker listens at any of " + all + ": connecting again" + wait);
 }
 
 void Engine::reopen(TimePoint now) {
-  if (session_.pending() > 0 && !std::exchange(told_silence_, true))
-    log("no word from the broker at " + printable(options_.endpoint) + ": connecting again, " +
-        std::to_string(session_.pending()) + " requests wait");
+  tell_reopen();
   // Reads what the old socket has received, before it is closed.
   while (link_.receive(received_))
     hear(received_, now);
@@ -229,7 +249,11 @@ void Engine::call_back(Call call) {
 void Engine::tell_if_heard_again() {
   told_stranger_ = false;
   if (std::exchange(told_silence_, false))
-    log("the broker at " + printable(options_.endpoint) + " answers again");
+    log("the broker at " + endpoint() + " answers");
+}
+
+std::string Engine::endpoint() const {
+  return printable(link_.endpoints().current());
 }
 
 void Engine::log(const std::string& line) {

@@ -59,10 +59,12 @@ class Engine {
   void refuse_all(const std::string& why);
   void watch_link();
   void reopen(TimePoint now);
+  void tell_reopen();
   void tell();
   template <class Call>
   void call_back(Call call);
   void tell_if_heard_again();
+  std::string endpoint() const;
   void log(const std::string& line);
 
   const ClientOptions& options_;

@@ -95,7 +95,7 @@ Link::Ends Link::make_ends() try {
   socket::show_keys(socket, keys_);
   ends.monitor = socket::Monitor(*context_, ends.socket,
                                  ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
-                                     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
+                                     ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
   socket.connect(endpoints_.current());
   return ends;
 } catch (const zmq::error_t& error) {
@@ -114,9 +114,9 @@ void Link::reopen() {
   ends_.socket = std::move(fresh.socket);
 }
 
-bool Link::learn(const std::vector<std::string>& told) {
+std::size_t Link::learn(const std::vector<std::string>& told) {
   socket::learn(*context_, endpoints_, told);
-  return endpoints_.several();
+  return endpoints_.all().size();
 }
 
 void Link::watch(const Ends& ends) {
@@ -168,6 +168,8 @@ std::optional<LinkEvent> Link::next_event() {
         return LinkEvent::connected;
       case ZMQ_EVENT_DISCONNECTED:
         return LinkEvent::disconnected;
+      case ZMQ_EVENT_CONNECT_RETRIED:
+        return LinkEvent::nobody;
       case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
         return LinkEvent::refused;
       case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:

@@ -24,6 +24,7 @@ namespace lanemq::client {
 enum class LinkEvent : unsigned char {
   connected,
   disconnected,
+  nobody,      ///< nobody listens there, or the name is not known; libzmq tries again
   refused,     ///< the broker does not take the key; libzmq tries again
   other_kind,  ///< one side encrypts and the other does not
 };
@@ -69,8 +70,9 @@ class Link {
   /// then keeps the old one.
   void reopen();
 
-  /// Goes to `told`, too, where they can be connected to. Returns whether there are several endpoints.
-  bool learn(const std::vector<std::string>& told);
+  /// Goes to `told`, too, where they can be connected to. Returns how many endpoints there are then.
+  std::size_t learn(const std::vector<std::string>& told);
+  const Endpoints& endpoints() const { return endpoints_; }
 
   /// Sends a message; false: there is no room, and nothing was sent.
   bool send(const Outgoing& outgoing);

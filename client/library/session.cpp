@@ -53,13 +53,13 @@ std::string own_ping(std::size_t batch_max) {
 
 }  // namespace
 
-Session::Session(TimePoint now, std::size_t batch_max, bool several)
+Session::Session(TimePoint now, std::size_t batch_max, std::size_t endpoints)
     : batch_max_(std::min(batch_max, limits::batch_items_max)),
       ping_header_(own_ping(batch_max_)),
       probe_at_(now + kProbeAfter),
       quiet_since_(now),
       pinged_(now),
-      several_(several) {}
+      endpoints_(endpoints) {}
 
 // ---- what the caller wants ----------------------------------------------------------------------------
 
@@ -411,7 +411,10 @@ void Session::connected() {
 void Session::look_for_owner(const wire::ErrorReply& reply, TimePoint now) {
   if (reopen_at_) return;  // said of an earlier request
   if (!reply.endpoints.empty()) told_.assign(reply.endpoints.begin(), reply.endpoints.end());
-  reopen_at_ = several_ || told_.size() > 1 ? now : now + kReopenFailedPause;
+  // Where it is the only one that listens it is asked again after a pause, too.
+  const std::size_t endpoints = std::max(endpoints_, told_.size());
+  reopen_at(endpoints > 1 ? rounds_.found_nobody(endpoints, now) : now + kReopenFailedPause,
+            Reason::not_owner);
 }
 
 void Session::disconnected(TimePoint now) {
@@ -423,8 +426,15 @@ void Session::disconnected(TimePoint now) {
     fruitless_ = 0;
   }
   // The first message resets the count, so a broker that restarts is joined again at once.
-  reopen_at_ =
-      lost_ <= 1 ? now : now + std::min(kReopenPause * (1 << std::min(lost_ - 2, 30)), kReopenPauseMax);
+  reopen_at(
+      lost_ <= 1 ? now : now + std::min(kReopenPause * (1 << std::min(lost_ - 2, 30)), kReopenPauseMax),
+      Reason::silence);
+}
+
+void Session::found_nobody(TimePoint now) {
+  if (endpoints_ < 2 || connected_ || reopen_at_) return;
+  const TimePoint next = rounds_.found_nobody(endpoints_, now);
+  reopen_at(next, next > now ? Reason::round : Reason::nobody);
 }
 
 /// Ends the request with the largest body; false: there is none.
@@ -475,7 +485,7 @@ bool Session::take_reopen(TimePoint now) {
 }
 
 void Session::reopen_failed(TimePoint now) {
-  reopen_at_ = now + kReopenFailedPause;
+  reopen_at(now + kReopenFailedPause, Reason::silence);
 }
 
 // ---- time ---------------------------------------------------------------------------------------------
@@ -485,10 +495,7 @@ void Session::advance(TimePoint now) {
   if (pending_.empty() || reopen_at_) return;
   expire_streams(now);
   if (renew_at_ && now >= *renew_at_) renew_watches(now);
-  if (now >= silent_at()) {
-    reopen_at_ = now;
-    return;
-  }
+  if (now >= silent_at()) return reopen_at(now, Reason::silence);
   if (now >= ping_at()) {
     pinged_ = now;
     ping_due_ = true;

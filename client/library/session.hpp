@@ -18,6 +18,7 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/client.hpp>
 #include <lanemq/codec.hpp>
+#include <lanemq/endpoints.hpp>
 #include <lanemq/messages.hpp>
 
 namespace lanemq::client {
@@ -131,8 +132,8 @@ class Session {
 
   /// `now`: when the first connection was begun. `batch_max` over 1: jobs that wait together go in batches of
   /// up to so many, where the connection's broker accepts them.
-  /// `several`: a new connection goes to another endpoint.
-  explicit Session(TimePoint now, std::size_t batch_max = 0, bool several = false);
+  /// `endpoints`: how many there are; a new connection goes to the next one.
+  explicit Session(TimePoint now, std::size_t batch_max = 0, std::size_t endpoints = 1);
 
   void begin(Request request, TimePoint now);
 
@@ -144,6 +145,9 @@ class Session {
   void connected();
   /// The connection is gone. A new one is due at once, or after a pause if the last ones were fruitless.
   void disconnected(TimePoint now);
+  /// Nobody listens where the connection is to be made. Where there are several endpoints a new one is due at
+  /// once, or after a pause behind a round of all.
+  void found_nobody(TimePoint now);
 
   /// Ends what is overdue; decides on pings and new connections.
   void advance(TimePoint now);
@@ -153,10 +157,18 @@ class Session {
   /// Where brokers are, as the connection's one has said since the last call; empty: it has said nothing.
   std::vector<std::string> take_told() { return std::exchange(told_, {}); }
   /// As in the constructor, from now on.
-  void set_several(bool several) { several_ = several; }
+  void set_endpoints(std::size_t count) { endpoints_ = count; }
 
   /// Whether the connection is to be replaced now. What the old one has received is to be heard before.
   bool reopen_is_due(TimePoint now) const { return reopen_at_ && *reopen_at_ <= now; }
+  /// Why it is due, or was the last time.
+  enum class Reason : unsigned char {
+    silence,    ///< the connection is gone, or the broker silent
+    not_owner,  ///< the broker may not own its store
+    nobody,     ///< nobody listens there
+    round,      ///< nobody serves at any of the endpoints
+  };
+  Reason reason() const { return reason_; }
   /// True, once per decision: replace the connection now. All pending requests are then sent on it, in their
   /// order.
   bool take_reopen(TimePoint now);
@@ -230,7 +242,7 @@ class Session {
   void answer(Table::iterator at, Outcome outcome);
   static std::string take_id(Table::iterator at);
   void expire(TimePoint now);
-  bool awaits_first_word() const { return several_ && !heard_here_; }
+  bool awaits_first_word() const { return endpoints_ > 1 && !heard_here_; }
   TimePoint ping_at() const {
     return std::max(quiet_since_, pinged_) + (awaits_first_word() ? kFirstPingAfter : kPingAfter);
   }
@@ -238,6 +250,10 @@ class Session {
     return quiet_since_ + (awaits_first_word() ? kFirstWordWithin : kReopenAfter);
   }
   void look_for_owner(const wire::ErrorReply& reply, TimePoint now);
+  void reopen_at(TimePoint time, Reason reason) {
+    reopen_at_ = time;
+    reason_ = reason;
+  }
   bool blame_largest_body();
   void probe(TimePoint now);
   void probed(const wire::StatusReply& reply, TimePoint now);
@@ -293,9 +309,11 @@ class Session {
 
   TimePoint quiet_since_;  ///< the last message, or since when one is expected
   TimePoint pinged_;
-  bool several_;
+  std::size_t endpoints_;
+  EndpointRounds rounds_;
   bool heard_here_ = false;  ///< a word by this connection
   std::optional<TimePoint> reopen_at_;
+  Reason reason_ = Reason::silence;  ///< of reopen_at_
   bool connected_ = false;
   int fruitless_ = 0;  ///< connections in a row that were made and lost without a message
   int lost_ = 0;       ///< the same, with those that were never made

@@ -535,6 +535,23 @@ TEST_F(SessionTest, knocks_again_when_nobody_welcomes_it) {
   EXPECT_EQ(connect(), Lines{"> ready chat,embed capacity=2"});
 }
 
+TEST_F(SessionTest, where_nobody_listens_it_knocks_elsewhere_when_told_and_not_before) {
+  connect();
+
+  session_.found_nobody(now_ + milliseconds(100));
+
+  EXPECT_EQ(pass(milliseconds(99)), Lines{});
+  EXPECT_EQ(pass(milliseconds(1)), Lines{"reconnect"});
+}
+
+TEST_F(SessionTest, a_broker_that_is_gone_for_good_is_given_up_before_it_is_silent_for_long) {
+  serve();
+
+  session_.found_nobody(now_);
+
+  EXPECT_EQ(pass(milliseconds(1)), Lines{"reconnect"});
+}
+
 TEST_F(SessionTest, knows_the_default_lane_of_the_newest_welcome) {
   connect();
   EXPECT_EQ(session_.default_lane(), "");

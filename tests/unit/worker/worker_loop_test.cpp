@@ -23,6 +23,7 @@
 #include <lanemq/worker.hpp>
 
 #include "worker/handlers/echo/echo_handler.hpp"
+#include "worker/session.hpp"
 
 namespace lanemq {
 namespace {
@@ -476,6 +477,28 @@ TEST(Worker, introduces_itself_to_a_broker_that_came_back) {
 
   // Heartbeats are a minute apart here: it is the connection that tells.
   EXPECT_TRUE(broker->next<wire::Ready>());
+}
+
+TEST(Worker, goes_to_the_next_endpoint_where_nobody_listens_any_more) {
+  auto first = std::make_unique<Broker>();
+  Broker second;
+  Running worker(first->endpoint() + "," + second.endpoint());
+  first->welcome();
+
+  first.reset();
+
+  // Heartbeats are a minute apart here: silence would be noticed after three.
+  EXPECT_TRUE(second.next<wire::Ready>());
+}
+
+TEST(Worker, finds_the_endpoint_at_which_a_broker_listens_at_last) {
+  const auto began = std::chrono::steady_clock::now();
+  Broker broker;
+  Running worker("tcp://127.0.0.1:1,tcp://127.0.0.1:2," + broker.endpoint());
+
+  EXPECT_TRUE(broker.next<wire::Ready>());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 2 * worker::kFirstWordWithin)
+      << "it has waited for the word of those where nobody listens";
 }
 
 TEST(Worker, gives_up_where_it_was_told_to) {

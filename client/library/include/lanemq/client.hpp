@@ -48,7 +48,7 @@ struct ClientOptions {
   /// How long ping, stats, status and cancel wait for their answers.
   std::chrono::milliseconds control_timeout{10'000};
 
-  /// Called with a sentence when the broker falls silent, and when it answers again. On the client's own
+  /// Called with a sentence when a broker falls silent, and when one answers again. On the client's own
   /// thread; may be empty.
   std::function<void(std::string_view)> log{};
 };

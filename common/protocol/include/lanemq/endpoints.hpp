@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -50,6 +51,30 @@ class Endpoints {
 
   std::vector<std::string> all_;
   std::size_t at_ = 0;
+};
+
+/// Paces a peer that goes from endpoint to endpoint and finds nobody who serves: at once to the next one, with
+/// a pause behind each whole round, so that it never spins. Pure; not thread-safe.
+class EndpointRounds {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  /// Behind the first round; twice as long behind each after it, up to the second.
+  static constexpr std::chrono::milliseconds kPause{100}, kPauseMax{1'000};
+  /// Longer ago than any pause between two that belong together.
+  static constexpr std::chrono::milliseconds kForgottenAfter{3'000};
+
+  /// Nobody serves at one of so many. Returns when the next one's turn is; later than `now`: that was a round.
+  TimePoint found_nobody(std::size_t endpoints, TimePoint now) {
+    if (now - last_at_ > kForgottenAfter) in_a_row_ = 0;
+    last_at_ = now;
+    if (++in_a_row_ % endpoints != 0) return now;
+    const std::size_t doubled = std::min<std::size_t>(in_a_row_ / endpoints - 1, 8);
+    return now + std::min(kPause * (1 << doubled), kPauseMax);
+  }
+
+ private:
+  std::size_t in_a_row_ = 0;
+  TimePoint last_at_{};
 };
 
 }  // namespace lanemq

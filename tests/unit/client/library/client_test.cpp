@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zmq.hpp>
 
 #include <lanemq/client.hpp>
 
@@ -194,10 +197,59 @@ TEST(Client, survives_a_callback_that_throws) {
 }
 
 TEST(Client, goes_to_the_next_endpoint_where_one_says_nothing) {
+  zmq::context_t context;
+  zmq::socket_t silent(context, zmq::socket_type::router);
+  silent.bind("tcp://127.0.0.1:*");
+  const std::string nobody = silent.get(zmq::sockopt::last_endpoint);
   const FakeBroker broker;
-  Client client({.endpoint = std::string(kNobody) + "," + broker.endpoint()});
+  std::mutex mutex;
+  std::vector<std::string> logged;
+  Client client({.endpoint = nobody + "," + broker.endpoint(), .log = [&](std::string_view line) {
+                   const std::lock_guard lock(mutex);
+                   logged.emplace_back(line);
+                 }});
 
   EXPECT_EQ(get(client.submit({.service = "echo"}, std::string("a")))->body.bytes(), "a");
+
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(logged, (std::vector<std::string>{
+                        "no word from the broker at " + nobody + ": connecting again, a request waits",
+                        "the broker at " + broker.endpoint() + " answers"}));
+}
+
+TEST(Client, does_not_wait_for_the_word_of_an_endpoint_where_nobody_listens) {
+  const FakeBroker broker;
+  std::atomic<int> logged{0};
+  Client client({.endpoint = std::string(kNobody) + "," + broker.endpoint(),
+                 .log = [&](std::string_view) { ++logged; }});
+
+  EXPECT_EQ(get(client.submit({.service = "echo"}, std::string("a")))->body.bytes(), "a");
+
+  EXPECT_EQ(logged, 0) << "it has said that it had waited";
+}
+
+TEST(Client, says_once_that_nobody_listens_at_any_endpoint) {
+  std::string gone;
+  { gone = FakeBroker().endpoint(); }
+  std::mutex mutex;
+  std::vector<std::string> logged;
+  const auto lines = [&] {
+    const std::lock_guard lock(mutex);
+    return logged;
+  };
+  Client client({.endpoint = std::string(kNobody) + "," + gone, .log = [&](std::string_view line) {
+                   const std::lock_guard lock(mutex);
+                   logged.emplace_back(line);
+                 }});
+  std::future<Answer> answer = client.submit({.service = "echo"}, std::string("a"));
+  ASSERT_TRUE(comes_true([&] { return !lines().empty(); }));
+
+  const FakeBroker broker(gone);
+
+  EXPECT_EQ(get(std::move(answer))->body.bytes(), "a");
+  EXPECT_EQ(lines(), (std::vector<std::string>{"no broker listens at any of " + std::string(kNobody) + ", " +
+                                                   gone + ": connecting again, a request waits",
+                                               "the broker at " + gone + " answers"}));
 }
 
 TEST(Client, goes_on_with_another_broker_where_its_own_is_gone) {

@@ -635,16 +635,74 @@ TEST_F(SessionTest, who_is_told_that_another_broker_owns_the_store_asks_again_an
   EXPECT_THAT(pass(milliseconds(990)), IsEmpty()) << "there is no other: not at once";
   EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1", "submit 2"));
 
-  session_.set_several(true);
+  session_.set_endpoints(2);
   hear_not_owner(1);
   EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1", "submit 2"));
 
-  session_.set_several(false);
+  session_.set_endpoints(1);
   hear_not_owner(1, {"tcp://a:5570", "tcp://b:5570"});
   EXPECT_THAT(session_.take_told(), ElementsAre("tcp://a:5570", "tcp://b:5570"));
-  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1", "submit 2"));
+  EXPECT_THAT(pass(milliseconds(90)), IsEmpty()) << "both have said so";
+  EXPECT_THAT(pass(milliseconds(20)), ElementsAre("reopen", "submit 1", "submit 2"));
   hear_result(1, "a");
   EXPECT_THAT(told(), ElementsAre("1: a"));
+}
+
+TEST_F(SessionTest, where_nobody_listens_the_next_endpoint_is_asked_at_once_and_a_round_ends_with_a_pause) {
+  session_.set_endpoints(2);
+  submit(1);
+
+  session_.found_nobody(now_);
+  EXPECT_EQ(session_.reason(), Session::Reason::nobody);
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1"));
+  session_.found_nobody(now_);
+  EXPECT_EQ(session_.reason(), Session::Reason::round);
+  EXPECT_THAT(pass(milliseconds(90)), IsEmpty());
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1"));
+}
+
+TEST_F(SessionTest, who_finds_nobody_for_long_asks_no_endpoint_more_than_once_a_second) {
+  session_.set_endpoints(2);
+  submit(1);
+
+  int asked = 0;
+  for (const TimePoint end = now_ + milliseconds(20'000); now_ < end; ++asked) {
+    session_.found_nobody(now_);
+    while (!session_.take_reopen(now_))
+      now_ += milliseconds(10);
+  }
+
+  EXPECT_LE(asked, 2 * 24);
+  EXPECT_GE(asked, 2 * 20);
+}
+
+TEST_F(SessionTest, brokers_that_own_nothing_are_asked_in_rounds_too) {
+  session_.set_endpoints(2);
+  submit(1);
+
+  int asked = 0;
+  for (const TimePoint end = now_ + milliseconds(20'000); now_ < end; ++asked) {
+    hear_not_owner(1);
+    while (!session_.take_reopen(now_))
+      now_ += milliseconds(10);
+    session_.found_nobody(now_);
+    while (!session_.take_reopen(now_))
+      now_ += milliseconds(10);
+  }
+
+  EXPECT_LE(asked, 24);
+}
+
+TEST_F(SessionTest, a_single_endpoint_is_left_to_libzmq_and_so_is_a_connection_that_stands) {
+  submit(1);
+  drain();
+  session_.found_nobody(now_);
+  EXPECT_FALSE(session_.reopen_is_due(now_));
+
+  session_.set_endpoints(2);
+  session_.connected();
+  session_.found_nobody(now_);
+  EXPECT_FALSE(session_.reopen_is_due(now_));
 }
 
 TEST_F(SessionTest, what_could_not_be_sent_before_the_loss_is_sent_once_after_it) {
