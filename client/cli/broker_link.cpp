@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/broker_link.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include <lanemq/endpoints.hpp>
@@ -82,6 +83,18 @@ bool reaches(Client& client, const Common& common) {
   return false;
 }
 
+void SilenceWatch::look() {
+  const ClientCounters counters = client_.counters();
+  if (!counters.heard) return;
+  const auto silent =
+      std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - *counters.heard);
+  if (silent < kFirst) next_ = kFirst;
+  if (silent < next_) return;
+  next_ = silent + std::min<std::chrono::milliseconds>(silent, kMostSeldom);
+  say("no broker has answered for " + short_duration(silent) + " at " + printable(common_.broker) +
+      "; this command waits until one does (Ctrl-C ends it)");
+}
+
 void cancel_and_say(Client& client, const std::vector<std::string>& ids) {
   std::vector<std::future<Reply<JobStatus>>> replies;
   replies.reserve(ids.size());
@@ -102,8 +115,9 @@ void cancel_and_say(Client& client, const std::vector<std::string>& ids) {
   const auto jobs = [](std::size_t count) { return grouped(count) + (count == 1 ? " job" : " jobs"); };
   if (cancelled > 0) say("interrupted: " + jobs(cancelled) + " cancelled, as nobody waits for an answer");
   if (unsure > 0)
-    say("interrupted: the broker has not said whether " + jobs(unsure) +
-        " ended; lanemq jobs lists what is left");
+    say((client.counters().answers ? "interrupted: the broker has not said whether "
+                                   : "interrupted while no broker answers: none has said whether ") +
+        jobs(unsure) + " ended; lanemq jobs lists what is left");
 }
 
 void say_unreachable(const Common& common) {

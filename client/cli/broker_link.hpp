@@ -32,6 +32,24 @@ bool ready_within(const std::future<T>& reply, std::chrono::milliseconds time) {
 /// Whether the broker answers within the connect timeout. Prints why not, unless interrupted().
 bool reaches(Client& client, const Common& common);
 
+/// Says, while a command waits for a broker that it has heard before, that none answers: after kFirst, and then
+/// ever more seldom.
+class SilenceWatch {
+ public:
+  static constexpr std::chrono::seconds kFirst{5}, kMostSeldom{300};
+  /// How often look() is called, at the least.
+  static constexpr std::chrono::milliseconds kEvery{500};
+
+  /// Both outlive it.
+  SilenceWatch(const Client& client, const Common& common) : client_(client), common_(common) {}
+  void look();
+
+ private:
+  const Client& client_;
+  const Common& common_;
+  std::chrono::milliseconds next_ = kFirst;  ///< after so much silence it is said
+};
+
 /// Cancels the jobs of an interrupted command, which nobody else waits for, and prints how many ended. `ids`:
 /// in the order in which they were submitted; the last one is cancelled first. Waits for the broker's
 /// replies, a few seconds at most.
@@ -75,8 +93,11 @@ std::optional<T> wait_for(std::future<T>& reply, Client& client, const Common& c
       !reaches(client, common) && reply.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready)
     return std::nullopt;
   if (waits_on && !ready_within(reply, kMoment) && interrupted() == 0) waits_on();
-  while (!ready_within(reply, common.connect_timeout))
+  SilenceWatch silence(client, common);
+  while (!ready_within(reply, SilenceWatch::kEvery)) {
     if (interrupted() != 0) return std::nullopt;
+    silence.look();
+  }
   return reply.get();
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -114,7 +115,7 @@ int put_status(const Common& common, Client& client, const JobQuery& query,
 /// Prints that a waiting job has no worker, if that is so.
 void say_if_nobody_serves(Client& client, const Common& common, const std::string& id) {
   std::future<Reply<JobStatus>> asked = client.status(id);
-  if (!ready_within(asked, common.connect_timeout)) return;
+  if (!ready_within(asked, std::min<std::chrono::milliseconds>(kMoment, common.connect_timeout))) return;
   const Reply<JobStatus> status = asked.get();
   if (!status || !status->blocked_by.starts_with("no worker ")) return;
   const Explanation explanation = explain_status(*status);
@@ -137,9 +138,12 @@ class Printing {
         !comes_within(std::chrono::milliseconds(0)))
       return kExitUnreachable;
     if (!comes_within(kMoment) && interrupted() == 0) say_if_nobody_serves(client, common, id);
+    SilenceWatch silence(client, common);
     for (bool ended = false; !ended;) {
-      while (!comes_within(common.connect_timeout))
+      while (!comes_within(SilenceWatch::kEvery)) {
         if (interrupted() != 0) return kExitSignal + interrupted();
+        silence.look();
+      }
       std::deque<JobChunk> pieces;
       {
         const std::lock_guard lock(mutex_);
@@ -201,8 +205,13 @@ int leave(const Common& common, Client& client, JobRequest request, std::string 
 /// Ends an interrupted submit, and prints what becomes of its job. Returns the exit code.
 int give_up(Client& client, const SubmitOptions& options, const std::string& id) {
   const bool is_alone = options.job.id.empty();  // nobody else knows an id that was made here
-  if (!client.counters().heard)
+  const ClientCounters counters = client.counters();
+  if (!counters.heard)
     say("interrupted before the broker had answered; the job may have run: lanemq status " + printable(id));
+  else if (!counters.answers && (options.keep || !is_alone))
+    say("interrupted while no broker answers: where job " + printable(id) +
+        " is durable, the broker that goes on has it; then lanemq status " + printable(id) +
+        " says so, and lanemq cancel " + printable(id) + " ends it");
   else if (options.keep)
     say("interrupted: the job is left with the broker; lanemq fetch " + printable(id) +
         " --wait 60s gets its answer");

@@ -114,6 +114,7 @@ void Session::note_life(TimePoint now) {
   quiet_since_ = now;
   heard_here_ = true;
   counters_.heard = now;
+  counters_.answers = true;
   fruitless_ = lost_ = 0;
 }
 

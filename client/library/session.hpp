@@ -253,6 +253,7 @@ class Session {
   void reopen_at(TimePoint time, Reason reason) {
     reopen_at_ = time;
     reason_ = reason;
+    counters_.answers = false;
   }
   bool blame_largest_body();
   void probe(TimePoint now);

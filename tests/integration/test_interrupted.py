@@ -195,6 +195,34 @@ class Once(Interrupted):
         return told.fields
 
 
+class Unanswered(Interrupted):
+    """Where the broker that was there is gone."""
+
+    def submit_and_lose_the_broker(self, *options):
+        asks = self.start("submit", "--service", "chat", *options, body("m"))
+        harness.wait_until(lambda: len(self.jobs()) == 1, "its job")
+        self.room.broker.kill()
+        return asks
+
+    def test_who_waits_is_told_how_long_nobody_answers(self):
+        asks = self.submit_and_lose_the_broker()
+        harness.wait_until(lambda: "no broker has answered for " in asks.stderr(), "that it says so")
+        self.assertIn("Ctrl-C ends it", asks.stderr())
+        self.assertIsNone(asks.process.poll())
+
+    def test_no_broker_is_said_to_cancel_a_job_where_none_answers(self):
+        for options in (("--id", "mine"), ("--id", "mine", "--stream"), ("--leave",), ()):
+            with self.subTest(options=options):
+                asks = self.submit_and_lose_the_broker(*options)
+                harness.wait_until(lambda: "no word from the broker" in asks.stderr(), "that it has noticed")
+                asks.signal(signal.SIGINT)
+                self.assertEqual(asks.wait(), 128 + signal.SIGINT)
+                self.assertIn("interrupted while no broker answers: ", asks.stderr())
+                self.assertNotIn("the broker cancels job", asks.stderr())
+                self.assertNotIn("is left with the broker", asks.stderr())
+                self.room.start_broker()
+
+
 class Moments(Interrupted):
     """At random moments of random commands, by each way in which a command is interrupted."""
 

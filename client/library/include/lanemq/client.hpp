@@ -242,6 +242,7 @@ struct ClientCounters {
   std::uint64_t reconnected = 0;      ///< new connections after the first
   /// When the broker was last heard; empty: never.
   std::optional<std::chrono::steady_clock::time_point> heard{};
+  bool answers = false;  ///< the broker was heard on the connection that stands
 };
 
 /// A connection to a broker, for any number of jobs at once.
