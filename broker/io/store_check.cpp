@@ -135,16 +135,15 @@ Result<StoreSummary> check_postgres(const StoreOptions& options) {
     return failure(ErrorCode::internal, "the store " + place->text + " cannot be read: " + fault.message);
   };
   if (!connection) return refused(connection.error());
+  if (auto there = must_be_there(*connection, *place, postgres::Clock::now() + kStatementMax); !there)
+    return tl::unexpected(std::move(there.error()));
   StoreSummary summary{.path = place->text, .in_tables = true, .schema = kPostgresFormat};
   const auto bytes = connection->run(
-      "SELECT coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0)::bigint, count(*) "
+      "SELECT coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0)::bigint "
       "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
       "WHERE n.nspname = $1 AND c.relkind = 'r'",
       postgres::Values().text(options.schema), postgres::Clock::now() + kStatementMax);
   if (!bytes) return refused(bytes.error());
-  if (bytes->integer(0, 1) == 0)
-    return failure(ErrorCode::bad_request,
-                   "there is no store " + place->text + "; store_schema names another schema");
   summary.file_bytes = static_cast<std::uint64_t>(bytes->integer(0, 0));
   Counter counter(summary);
   if (const auto told = tell_rows(*connection, counter, place->text); !told)

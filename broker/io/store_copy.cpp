@@ -56,20 +56,17 @@ Result<std::unique_ptr<Store>> open_alone(StoreOptions options) {
 }
 
 /// Opening would make a store that is not there: a slip in its name would be copied as one that is empty.
-Result<void> must_be_there(const StoreOptions& options) {
-  const auto none = [](const std::string& store, const char* look) {
-    return failure(ErrorCode::bad_request, "there is no store " + store + " to copy from; " + look);
-  };
+Result<void> source_must_be_there(const StoreOptions& options) {
   if (const auto path = path_of_store(options); path && !std::filesystem::exists(*path))
-    return none(*path, "look at its name");
+    return failure(ErrorCode::bad_request,
+                   "there is no store " + *path + " to copy from; look at its name");
 #ifdef LANEMQ_HAS_POSTGRES
   if (has_owners(options)) {
     const auto place = PostgresStore::place_of(options);
     if (!place) return tl::unexpected(place.error());
     auto connection = postgres::Connection::open(place->target, postgres::Server::any);
     if (!connection) return {};  // opening says why
-    const auto there = has_schema(*connection, options.schema, postgres::Clock::now() + kStatementMax);
-    if (there && !*there) return none(place->text, "store_schema names another schema");
+    return must_be_there(*connection, *place, postgres::Clock::now() + kStatementMax);
   }
 #endif
   return {};
@@ -205,7 +202,7 @@ class AnyRow final : public StoreReader {
 Result<CopySummary> copy_store(const StoreOptions& from, const StoreOptions& to) {
   if (from.specification == to.specification && from.schema == to.schema)
     return failure(ErrorCode::bad_request, "a store cannot be copied to itself");
-  if (auto there = must_be_there(from); !there) return tl::unexpected(std::move(there.error()));
+  if (auto there = source_must_be_there(from); !there) return tl::unexpected(std::move(there.error()));
   auto source = open_alone(from);
   if (!source) return tl::unexpected(std::move(source.error()));
   auto target = open_alone(to);

@@ -24,11 +24,9 @@ Result<Fenced> fence_postgres(const StoreOptions& options) {
     return failure(ErrorCode::internal,
                    "the store " + place->text + " cannot be reached: " + connection.error().message);
   const auto end = postgres::Clock::now() + kRaiseMax;
-  const auto there = has_schema(*connection, options.schema, end);
-  if (there && !*there)
-    return failure(ErrorCode::bad_request,
-                   "there is no store " + place->text + "; store_schema names another schema");
-  const auto raised = there ? raise_epoch(*connection, end) : tl::unexpected(there.error());
+  if (auto there = must_be_there(*connection, *place, end); !there)
+    return tl::unexpected(std::move(there.error()));
+  const auto raised = raise_epoch(*connection, end);
   if (raised)
     return Fenced{.store = place->text,
                   .owner = raised->before.instance,

@@ -63,6 +63,16 @@ Outcome<bool> has_schema(Connection& connection, const std::string& schema, Cloc
   return found->rows() > 0;
 }
 
+Result<void> must_be_there(Connection& connection, const PostgresPlace& place, Clock::time_point end) {
+  const auto there = has_schema(connection, place.target.search_path, end);
+  if (!there)
+    return failure(ErrorCode::internal,
+                   "the store " + place.text + " cannot be read: " + there.error().message);
+  if (*there) return {};
+  return failure(ErrorCode::bad_request, "there is no store " + place.text +
+                                             "; look at the name of its database, and at store_schema");
+}
+
 Outcome<void> make_schema(Connection& connection, const std::string& schema, Clock::time_point end) {
   const auto there = has_schema(connection, schema, end);
   if (!there) return tl::unexpected(there.error());

@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include <lanemq/result.hpp>
+
 #include "broker/io/postgres/owner_row.hpp"
+#include "broker/io/postgres/postgres_place.hpp"
 #include "common/postgres/connection.hpp"
 
 namespace lanemq::io {
@@ -36,6 +39,10 @@ postgres::Outcome<void> make_schema(postgres::Connection& connection, const std:
 /// Whether there are such tables.
 postgres::Outcome<bool> has_schema(postgres::Connection& connection, const std::string& schema,
                                    postgres::Clock::time_point end);
+
+/// An error where there are none at `place`, or it cannot be asked: what reads a store makes none.
+Result<void> must_be_there(postgres::Connection& connection, const PostgresPlace& place,
+                           postgres::Clock::time_point end);
 
 /// Reads the row. Requires: the connection's search path is the schema.
 postgres::Outcome<OwnerRow> read_owner(postgres::Connection& connection, postgres::Clock::time_point end);
