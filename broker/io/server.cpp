@@ -92,7 +92,8 @@ void Server::restore() {
   const auto tell = [this](std::size_t rows) { service_watch_.restoring(now(), rows); };
   tell(0);
   const auto restored = io::restore(broker_, *store_, {.now = [this] { return now(); }, .progress = tell});
-  if (!restored && store_->condition() == StoreCondition::deposed) throw StoreDeposed(store_->trouble());
+  if (!restored && is_for_next_start(store_->condition()))
+    throw StoreDeposed(store_->trouble() + "; started again, this broker waits for the store, or reads it anew");
   if (!restored) throw StoreError(restored.error().message);
   store_->begin();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
@@ -324,7 +325,7 @@ void Server::note_standstill(core::Duration expected) {
 void Server::read_store(core::TimePoint now) {
   if (!store_watch_.tell_condition(now)) {
     // Disk and memory may differ now: the next start goes by the disk.
-    exit_code_ = store_->condition() == StoreCondition::deposed ? kExitDeposed : kExitStoreFailed;
+    exit_code_ = is_for_next_start(store_->condition()) ? kExitDeposed : kExitStoreFailed;
     stop_now_ = true;
     service_watch_.stopping(core::Duration::zero());
     return;

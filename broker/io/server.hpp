@@ -41,7 +41,8 @@ inline constexpr int kExitDeposed = 75;
 struct StoreError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// Another broker took the store over while it was read: started again, this one waits for it.
+/// Another broker took the store over while it was read, or its database went away: started again, this one
+/// waits for it, or reads it anew.
 struct StoreDeposed : StoreError {
   using StoreError::StoreError;
 };

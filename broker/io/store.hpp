@@ -25,11 +25,19 @@ enum class StoreCondition : std::uint8_t {
   full,     ///< no room for new jobs; running ones may finish. Ends when there is room.
   failed,   ///< disk and memory may differ: nothing is committed any more
   deposed,  ///< another broker owns the store: nothing is committed by this one any more
+  broken_off,  ///< its database went away in the middle of load(), of which the reader has a part
 };
 
 /// Whether nothing is committed any more, for good.
 constexpr bool is_over(StoreCondition condition) {
-  return condition == StoreCondition::failed || condition == StoreCondition::deposed;
+  return condition == StoreCondition::failed || condition == StoreCondition::deposed ||
+         condition == StoreCondition::broken_off;
+}
+
+/// Whether nothing is wrong with the store, and a broker that is started again goes on with it, or waits for
+/// it.
+constexpr bool is_for_next_start(StoreCondition condition) {
+  return condition == StoreCondition::deposed || condition == StoreCondition::broken_off;
 }
 
 /// The room of a store.

@@ -108,7 +108,7 @@ class StoreExchange {
   /// Gives the loop what was read, if anything was, and leaves `found` empty.
   void give(std::vector<StoredBody>& found);
   /// Sets the condition and what people are told of it, in one. Tells the loop and the store's threads where
-  /// the condition is another than before, and returns whether it is. `failed` and `deposed` are for good:
+  /// the condition is another than before, and returns whether it is. One that is_over() is for good:
   /// the first that sets it says why, and what comes later changes nothing.
   bool set_condition(StoreCondition condition, std::string trouble);
   /// What an operator should know; one that comes before the last was taken stands behind it.

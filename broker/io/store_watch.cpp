@@ -80,7 +80,10 @@ bool StoreWatch::tell_condition(core::TimePoint now) {
     if (condition == StoreCondition::full)
       log::event(log::Level::error, "store.full", {{"store", store_.name()}, {"reason", why}});
     else if (condition == StoreCondition::deposed)
-      log::event(log::Level::error, "store.deposed", {{"store", store_.name()}, {"reason", why}});
+      log::event(log::Level::error, "store.deposed",
+                 {{"store", store_.name()},
+                  {"reason", why},
+                  {"do", "the broker ends with 75; started again it waits for the store"}});
     else
       log::event(log::Level::error, "store.failed", {{"store", store_.name()}, {"reason", why}});
   }

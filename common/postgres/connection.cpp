@@ -9,6 +9,8 @@
 #include <utility>
 
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace lanemq::postgres {
 namespace {
@@ -37,6 +39,18 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// libpq's text without its questions, which begin with a tab (`Is the server running on that host ...?`): of
+/// several hosts they would fill a line of the log.
+std::string without_questions(const std::string& text) {
+  std::string kept;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (text[at] != '\t') kept += (kept.empty() ? "" : "\n") + text.substr(at, end - at);
+    at = end + 1;
+  }
+  return kept;
+}
+
 /// Null: `why` says what is wrong.
 Options parse(const std::string& conninfo, std::string& why) {
   char* error = nullptr;
@@ -46,6 +60,23 @@ Options parse(const std::string& conninfo, std::string& why) {
     PQfreemem(error);
   }
   return options;
+}
+
+/// The password file of a connection; empty: the user has no home.
+std::string passfile_of(const Words& words) {
+  if (const auto named = words.find("passfile"); named != words.end()) return named->second;
+  const char* const home = std::getenv("HOME");
+  return home == nullptr || *home == '\0' ? std::string() : std::string(home) + "/.pgpass";
+}
+
+/// Why libpq would not read it; empty: it would.
+std::string why_no_passfile(const std::string& path) {
+  struct stat found {};
+  if (path.empty() || ::stat(path.c_str(), &found) != 0) return "is not there";
+  if (!S_ISREG(found.st_mode)) return "is no plain file";
+  if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return "may be read by others than its owner, so it is not used (chmod 600)";
+  return ::access(path.c_str(), R_OK) == 0 ? "" : "may not be read by this user";
 }
 
 template <class Each>
@@ -168,6 +199,11 @@ Outcome<Connection> Connection::open_host(const Words& words, const Target& targ
   for (const auto& [keyword, value] : words)
     set(keyword.c_str(), value.c_str());
   set("client_encoding", "UTF8");
+  // libpq would say on each attempt, on the process's standard error, that it does not use the file.
+  const std::string file = passfile_of(words);
+  const std::string why_not_file = why_no_passfile(file);
+  const std::string no_file = file + "/none";
+  if (!file.empty() && !why_not_file.empty()) set("passfile", no_file.c_str());
   if (server == Server::writable) set("target_session_attrs", "read-write");
   set(nullptr, nullptr);
 
@@ -176,7 +212,12 @@ Outcome<Connection> Connection::open_host(const Words& words, const Target& targ
   made.connection_.reset(PQconnectdbParams(keywords.data(), values.data(), 0));
   if (made.connection_ == nullptr) return tl::unexpected(Fault{.state = {}, .message = "out of memory"});
   PGconn* const connection = made.connection_.get();
-  if (PQstatus(connection) != CONNECTION_OK) return tl::unexpected(made.fault_of_connection());
+  if (PQstatus(connection) != CONNECTION_OK) {
+    Fault fault = made.fault_of_connection();
+    if (PQconnectionNeedsPassword(connection) == 1 && !file.empty() && !why_not_file.empty())
+      fault.message = "the password file " + file + " " + why_not_file + ": " + fault.message;
+    return tl::unexpected(std::move(fault));
+  }
   PQsetNoticeReceiver(
       connection,
       [](void* warning, const PGresult* notice) {
@@ -202,7 +243,7 @@ std::string Connection::quoted(const std::string& name) const {
 }
 
 Fault Connection::fault_of_connection() const {
-  const std::string text = one_line(PQerrorMessage(connection_.get()));
+  const std::string text = one_line(without_questions(PQerrorMessage(connection_.get())));
   return Fault{.state = {}, .message = text.empty() ? "the connection is lost" : text};
 }
 

@@ -450,6 +450,29 @@ class Names(ClusterCase):
                                    PGPORT=DATABASE.port)
         self.assertIn("/nowhere/.s.PGSQL.5432", elsewhere.stderr())
 
+    def test_a_password_file_that_others_may_read_is_named_once_and_waited_for(self):
+        rules = os.path.join(DATABASE.data, "pg_hba.conf")
+        with open(rules) as file:
+            before = file.read()
+        with open(rules, "w") as file:
+            file.write("host postgres asks 127.0.0.1/32 scram-sha-256\n" + before)
+        DATABASE.psql("CREATE ROLE asks LOGIN PASSWORD 'geheim'; GRANT CREATE ON DATABASE postgres TO asks")
+        DATABASE.set("log_connections", "on")
+        self.addCleanup(DATABASE.set, "log_connections", None)
+        passfile = os.path.join(os.path.dirname(self.config), "pgpass")
+        with open(passfile, "w") as file:
+            file.write("*:*:*:asks:geheim\n")
+        os.chmod(passfile, 0o644)
+
+        waits = self.candidate("a", conninfo=f"host=127.0.0.1 port={DATABASE.port} user=asks dbname=postgres passfile={passfile}")
+        looks = DATABASE.said().count("connection received: host=127.0.0.1")
+        self.room.pump(lambda: DATABASE.said().count("connection received: host=127.0.0.1") > looks + 2, "that it looks again")
+
+        self.assertEqual(waits.stderr().count("chmod 600"), 1, waits.stderr())
+        self.assertNotIn("WARNING", waits.stderr())
+        os.chmod(passfile, 0o600)
+        self.serves(waits)
+
     def test_tables_that_were_changed_are_an_error_and_no_other_job(self):
         self.owner("a")
         client = self.room.client()

@@ -235,10 +235,9 @@ bool PostgresCommits::take_row(const OwnerRow& row) {
   if (fence_.step() == CommitFence::Step::deposed) {
     const std::string who =
         row.instance.empty() ? "an operator (--fence), or one that is gone," : "\"" + row.instance + "\"";
-    exchange_.set_condition(StoreCondition::deposed, who + " has taken the store " + place_.text +
-                                                         " over (epoch " + std::to_string(row.epoch) +
-                                                         " after " + std::to_string(fence_.epoch()) +
-                                                         "); started again, this broker waits for it");
+    exchange_.set_condition(StoreCondition::deposed, who + " has taken the store over (epoch " +
+                                                         std::to_string(row.epoch) + " after " +
+                                                         std::to_string(fence_.epoch()) + ")");
     return false;
   }
   if (in_doubt) counts_.doubts.fetch_add(1, std::memory_order_relaxed);
@@ -305,30 +304,29 @@ bool PostgresCommits::may_go_on() {
   }
   const auto now = since_boot();
   if (fence_.is_patient(now)) return true;
-  exchange_.set_condition(
-      StoreCondition::deposed,
-      "this broker has committed nothing to the store " + place_.text + " for " +
-          std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now - fence_.good_at()).count()) +
-          " s, so another one may own it by now; started again, this one waits for it. " +
-          exchange_.trouble());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - fence_.good_at()).count();
+  const std::string why = exchange_.trouble();
+  exchange_.set_condition(StoreCondition::deposed,
+                          "this broker has committed nothing for " + std::to_string(seconds) +
+                              " s, so another one may own the store" + (why.empty() ? "" : ": " + why));
   return false;
 }
 
 /// Says what people are told of a commit that does not come.
 void PostgresCommits::say_away(const std::string& why) {
-  exchange_.set_condition(exchange_.condition(), "the store " + place_.text + ": " + why);
+  exchange_.set_condition(exchange_.condition(), why);
 }
 
 void PostgresCommits::say_full(const std::string& why) {
   exchange_.set_condition(
       StoreCondition::full,
-      "the store " + place_.text + " is full: " + why +
+      "the database is full: " + why +
           "; what is durable waits, and new jobs are taken again when there is room: free "
           "some of the database's disk");
 }
 
 bool PostgresCommits::fail(const std::string& why, const std::string& what_to_do) {
-  exchange_.set_condition(StoreCondition::failed, failed_text(place_, why, what_to_do));
+  exchange_.set_condition(StoreCondition::failed, failed_text(why, what_to_do));
   return false;
 }
 

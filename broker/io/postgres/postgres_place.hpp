@@ -15,9 +15,8 @@ struct PostgresPlace {
 };
 
 /// What people are told of a store that commits nothing any more.
-inline std::string failed_text(const PostgresPlace& place, const std::string& why,
-                               const std::string& what_to_do) {
-  return "the store " + place.text + " has failed: " + why + "; nothing is committed any more: " + what_to_do;
+inline std::string failed_text(const std::string& why, const std::string& what_to_do) {
+  return why + "; nothing is committed any more: " + what_to_do;
 }
 
 /// What a short statement may take; then its connection is given up.

@@ -53,8 +53,7 @@ Result<void> PostgresReads::load(StoreReader& reader) {
       auto told = tell_rows(connection_, reader, place_.text);
       // The reader has a part already: the next start reads anew.
       if (!told && told.error().code == ErrorCode::unavailable)
-        exchange_.set_condition(StoreCondition::deposed,
-                                told.error().message + "; started again, this broker reads it anew");
+        exchange_.set_condition(StoreCondition::broken_off, told.error().message);
       return told;
     }
     connection_.close();
@@ -133,7 +132,7 @@ void PostgresReads::read_next() {
   connection_.close();
   if (!found.error().lost()) {
     exchange_.set_condition(StoreCondition::failed,
-                            failed_text(place_, found.error().message,
+                            failed_text(found.error().message,
                                         "look at the database's log, then start the broker again"));
     return;
   }
