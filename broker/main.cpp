@@ -389,7 +389,9 @@ void check_start(Config config) {
   try_plugins(config);
   settle_endpoints(config);
   const StoreOptions store = store_options(config);
-  if (const auto usable = lanemq::io::check_store_place(store); !usable) refuse_store(usable.error());
+  const auto usable = lanemq::io::check_store_place(store);
+  if (!usable) refuse_store(usable.error());
+  if (!usable->empty()) std::cerr << "lanemq-broker: " << without_secrets(*usable) << "\n";
   if (const auto path = lanemq::io::path_of_store(store)) {
     // A start creates the default folder, so it need not exist.
     const std::filesystem::path folder = std::filesystem::absolute(*path).parent_path();

@@ -158,6 +158,21 @@ Result<StoreSummary> check_postgres(const StoreOptions& options) {
   summary.results.bytes += results.bytes;
   return summary;
 }
+
+/// A start waits for a database that is not reached, so that one that is not there is no reason to refuse.
+Result<std::string> check_postgres_place(const StoreOptions& options) {
+  const auto place = PostgresStore::place_of(options);
+  if (!place) return tl::unexpected(place.error());
+  const auto looked = postgres::Connection::open(place->target, postgres::Server::writable)
+                          .and_then([&](postgres::Connection connection) {
+                            return check_usable(connection, options.schema,
+                                                postgres::Clock::now() + kStatementMax);
+                          });
+  if (looked) return std::string();
+  if (!looked.error().lost()) return tl::unexpected(PostgresStore::cannot_be_used(*place, looked.error()));
+  return "the store " + place->text +
+         " was not reached, so that the rights of its role were not looked at: " + looked.error().message;
+}
 #endif
 
 }  // namespace
@@ -206,15 +221,14 @@ Result<StoreSummary> check_store(const StoreOptions& options) {
   return summary;
 }
 
-Result<void> check_store_place(const StoreOptions& options) {
-  if (options.specification == "memory") return {};
+Result<std::string> check_store_place(const StoreOptions& options) {
+  if (options.specification == "memory") return std::string();
 #ifdef LANEMQ_HAS_POSTGRES
-  // A start waits for a database that is not reached, so that one that is not there is no reason to refuse.
-  if (has_owners(options)) return PostgresStore::place_of(options).map([](const PostgresPlace&) {});
+  if (has_owners(options)) return check_postgres_place(options);
 #endif
   const auto path = path_of_store(options);
   if (!path) return tl::unexpected(open_store(options).error());  // its error lists what is known
-  return check_place(*path);
+  return check_place(*path).map([] { return std::string(); });
 }
 
 std::string to_text(const StoreSummary& summary) {

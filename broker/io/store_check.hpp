@@ -26,9 +26,10 @@ struct StoreSummary {
 /// An error says what is wrong and what to do; bad_request: there is no such file.
 Result<StoreSummary> check_store(const StoreOptions& options);
 
-/// Refuses a store that open_store() would refuse for its place, kind or version. Opens and changes nothing:
-/// a broker may have it open.
-Result<void> check_store_place(const StoreOptions& options);
+/// Refuses a store that open_store() would refuse for its place, kind, version or rights. Changes nothing: a
+/// broker may have it open. Returns for people what could not be looked at, as where no database is reached;
+/// empty: nothing.
+Result<std::string> check_store_place(const StoreOptions& options);
 
 /// For people: a table of several lines.
 std::string to_text(const StoreSummary& summary);

@@ -411,7 +411,32 @@ class Names(ClusterCase):
                               timeout=harness.PATIENCE, env={**os.environ, **environment})
         return done.returncode, done.stderr
 
-    def test_check_connects_to_nothing_and_refuses_what_a_start_refuses(self):
+    def test_check_looks_at_the_rights_of_the_role_and_changes_nothing(self):
+        DATABASE.psql("CREATE ROLE weak LOGIN")
+        for prepare, part in (
+                ("", 'may not make a schema in the database "postgres"'),
+                ("CREATE SCHEMA weak", 'may not use the schema "weak"'),
+                ("GRANT USAGE ON SCHEMA weak TO weak", 'may not make tables in the schema "weak"'),
+                ("GRANT CREATE ON SCHEMA weak TO weak", ""),
+                ("CREATE TABLE weak.owner (x int); GRANT SELECT, INSERT, DELETE ON weak.owner TO weak",
+                 'may not write the table "owner" of the schema "weak"')):
+            with self.subTest(prepare=prepare):
+                if prepare:
+                    DATABASE.psql(prepare)
+                code, said = self.refused("--check", "--store", "postgres:" + DATABASE.conninfo(user="weak"), "--set",
+                                          "store_schema=weak")
+                self.assertEqual(code, 4 if part else 0, said)
+                self.assertIn(part, said)
+                self.assertEqual(said == "", part == "")
+        self.assertEqual(DATABASE.value("SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+                                        "WHERE n.nspname = 'weak'"), "1")
+
+    def test_check_says_where_it_has_reached_no_database(self):
+        code, said = self.refused("--check", "--store", "postgres:host=/nowhere")
+        self.assertEqual(code, 0, said)
+        self.assertIn("was not reached", said)
+
+    def test_check_makes_nothing_and_refuses_what_a_start_refuses(self):
         store = ("--store", "postgres:" + DATABASE.conninfo())
         self.assertEqual(self.refused("--check", *store, "--set", "store_schema=never made"), (0, ""))
         self.assertEqual(DATABASE.value("SELECT count(*) FROM pg_namespace WHERE nspname = 'never made'"), "0")

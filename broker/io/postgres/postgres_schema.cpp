@@ -52,6 +52,26 @@ Outcome<void> check_format(Connection& connection, Clock::time_point end) {
                                          std::to_string(kPostgresFormat) + "): start that version"});
 }
 
+/// What the role lacks; null: nothing.
+constexpr const char* kMissingRight = R"(
+SELECT CASE
+  WHEN s.oid IS NULL THEN
+    CASE WHEN NOT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
+    THEN 'may not make a schema in the database "' || pg_catalog.current_database() || '"' END
+  WHEN NOT pg_catalog.has_schema_privilege(s.oid, 'USAGE') THEN 'may not use the schema "' || $1 || '"'
+  WHEN NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = 'owner') THEN
+    CASE WHEN NOT pg_catalog.has_schema_privilege(s.oid, 'CREATE')
+    THEN 'may not make tables in the schema "' || $1 || '"' END
+  ELSE (SELECT 'may not write the table "' || c.relname || '" of the schema "' || $1 || '"'
+    FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relkind = 'r'
+      AND NOT (pg_catalog.has_table_privilege(c.oid, 'SELECT') AND pg_catalog.has_table_privilege(c.oid, 'INSERT')
+        AND pg_catalog.has_table_privilege(c.oid, 'UPDATE') AND pg_catalog.has_table_privilege(c.oid, 'DELETE'))
+    ORDER BY c.relname LIMIT 1)
+  END
+FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1) AS oid) s
+)";
+constexpr const char* kInsufficientPrivilege = "42501";
+
 }  // namespace
 
 Outcome<bool> has_schema(Connection& connection, const std::string& schema, Clock::time_point end) {
@@ -71,6 +91,17 @@ Result<void> must_be_there(Connection& connection, const PostgresPlace& place, C
   if (*there) return {};
   return failure(ErrorCode::bad_request, "there is no store " + place.text +
                                              "; look at the name of its database, and at store_schema");
+}
+
+Outcome<void> check_usable(Connection& connection, const std::string& schema, Clock::time_point end) {
+  const auto missing = connection.run(kMissingRight, Values().text(schema), end);
+  if (!missing) return tl::unexpected(missing.error());
+  if (!missing->is_null(0, 0))
+    return tl::unexpected(Fault{.state = kInsufficientPrivilege,
+                                .message = "its role " + std::string(missing->bytes(0, 0))});
+  const auto there = has_schema(connection, schema, end);
+  if (!there) return tl::unexpected(there.error());
+  return *there ? check_format(connection, end) : Outcome<void>();
 }
 
 Outcome<void> make_schema(Connection& connection, const std::string& schema, Clock::time_point end) {

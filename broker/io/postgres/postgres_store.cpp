@@ -55,6 +55,11 @@ Result<PostgresPlace> PostgresStore::place_of(const StoreOptions& options) {
   };
 }
 
+Error PostgresStore::cannot_be_used(const PostgresPlace& place, const postgres::Fault& fault) {
+  return {ErrorCode::internal,
+          "the store " + place.text + " cannot be used: " + fault.message + "; " + what_to_do(fault)};
+}
+
 Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) {
   auto where = place_of(options);
   if (!where) return tl::unexpected(std::move(where.error()));
@@ -62,9 +67,7 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
   Candidate candidate(place, options);
   while (true) {
     auto seen = candidate.look();
-    if (!seen)
-      return failure(ErrorCode::internal, "the store " + place.text + " cannot be used: " +
-                                              seen.error().message + "; " + what_to_do(seen.error()));
+    if (!seen) return tl::unexpected(cannot_be_used(place, seen.error()));
     if (*seen) return std::unique_ptr<Store>(new PostgresStore(std::move(place), std::move(**seen), options));
     if (!options.waiting)
       std::this_thread::sleep_for(kLookPause);
