@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <future>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,7 +66,10 @@ int status(const Common& common, const StatusOptions& options) {
   for (std::future<GatewayFacts>& look : looks)
     members.push_back(member_of_http(look.get()));
   if (interrupted() != 0) return kExitSignal + interrupted();
-  if (!put(options.json ? cluster_json(members) : cluster_text(members, output_takes_colour())))
+  // What is not read by eyes is not cut.
+  const std::size_t columns =
+      output_is_terminal() ? output_columns() : std::numeric_limits<std::size_t>::max();
+  if (!put(options.json ? cluster_json(members) : cluster_text(members, output_takes_colour(), columns)))
     return kExitFailed;
   const ClusterVerdict verdict = judge_cluster(members);
   return verdict.good ? kExitDone : verdict.answered ? kExitFailed : kExitUnreachable;

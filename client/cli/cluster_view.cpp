@@ -149,7 +149,7 @@ ClusterVerdict judge_cluster(const std::vector<Member>& members) {
   return verdict;
 }
 
-std::string cluster_text(const std::vector<Member>& members, bool colour) {
+std::string cluster_text(const std::vector<Member>& members, bool colour, std::size_t columns) {
   std::vector<TableRow> rows{{"ENDPOINT", "role", "instance", "epoch", "commit", "says"}};
   const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : text; };
   for (const Member& member : members)
@@ -159,7 +159,7 @@ std::string cluster_text(const std::vector<Member>& members, bool colour) {
                         ? short_duration(std::chrono::milliseconds(*member.since_commit_ms)) + " ago"
                         : "-",
                     member.says});
-  return aligned_table(rows, colour) + judge_cluster(members).says + "\n";
+  return aligned_table(rows, colour, columns) + judge_cluster(members).says + "\n";
 }
 
 std::string cluster_json(const std::vector<Member>& members) {

@@ -40,8 +40,8 @@ struct ClusterVerdict {
 };
 ClusterVerdict judge_cluster(const std::vector<Member>& members);
 
-/// A line for each member, and the verdict.
-std::string cluster_text(const std::vector<Member>& members, bool colour);
+/// A line for each member, and the verdict; lines fit into `columns`.
+std::string cluster_text(const std::vector<Member>& members, bool colour, std::size_t columns);
 /// The same as one line of JSON.
 std::string cluster_json(const std::vector<Member>& members);
 

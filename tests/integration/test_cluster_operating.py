@@ -183,7 +183,7 @@ class Status(OperatingCase):
         self.assertEqual((waits["role"], waits["instance"], waits["owner"], waits["epoch"]), ("candidate", "b", "a", 1))
         text = self.lanemq("cluster", "status", LANEMQ_CLUSTER_HTTP="http://" + self.seats["b"].http)
         self.assertEqual(text.returncode, 0)
-        self.assertRegex(text.stdout, r"(?m)^http://\S+ +candidate +b +1 ")
+        self.assertRegex(text.stdout, r'(?m)^http://\S+ +candidate +b +1 .* waits: "a" owns the store \(epoch 1\)$')
 
         second.signal(signal.SIGTERM)
         self.assertEqual(self.ends(second), 0)

@@ -78,7 +78,7 @@ TEST(Cluster, tells_what_is_no_broker_and_what_does_not_answer) {
 TEST(Cluster, shows_no_control_character_of_a_stranger) {
   const Member member = member_of_http(looked(503, "waits: \x1b[2J\nrole: can\x1b[2Jdidate\n"));
 
-  EXPECT_EQ(cluster_text({member}, false).find('\x1b'), std::string::npos);
+  EXPECT_EQ(cluster_text({member}, false, 200).find('\x1b'), std::string::npos);
 }
 
 TEST(Cluster, is_good_with_one_owner_however_often_it_is_seen) {
@@ -128,7 +128,7 @@ TEST(Cluster, is_the_same_for_people_and_for_programs) {
   const std::vector<Member> members{owner_at("tcp://a:5570", "a", 3),
                                     silent_member("tcp://b:5570", "nobody")};
 
-  const std::string text = cluster_text(members, false);
+  const std::string text = cluster_text(members, false, 200);
 
   EXPECT_THAT(text, AllOf(HasSubstr("tcp://a:5570  owner         a      3  140ms ago   ready\n"),
                           HasSubstr("owns the store\n")));
