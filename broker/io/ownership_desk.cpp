@@ -33,6 +33,8 @@ void OwnershipDesk::asked(const core::Origin& from, const wire::AdminQuery& quer
                                            "mend the database first, or stop the broker");
   core::DocumentMap document;
   document.text("instance", printable(ownership->instance)).integer("epoch", ownership->epoch);
+  if (const auto waiting = ownership->database.candidates)
+    document.integer("candidates", static_cast<std::int64_t>(*waiting));
   document.flag("changed", true);
   if (query.dry_run) {
     document.flag("dry_run", true);

@@ -264,6 +264,7 @@ void add_ownership(core::DocumentMap& store, const StoreOwnership& ownership) {
   if (database.dead_rows) store.integer("dead_rows", signed_of(*database.dead_rows));
   if (database.oldest_snapshot) store.integer("oldest_snapshot_ms", database.oldest_snapshot->count());
   if (database.standbys) store.integer("standbys", signed_of(*database.standbys));
+  if (database.candidates) store.integer("candidates", signed_of(*database.candidates));
 }
 
 core::DocumentMap bank_map(const BankFigures& bank) {

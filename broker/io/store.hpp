@@ -63,6 +63,7 @@ struct StoreDatabase {
   /// How long the oldest snapshot of the database is held already: no row that is dead since can go.
   std::optional<std::chrono::milliseconds> oldest_snapshot{};
   std::optional<std::uint64_t> standbys{};  ///< that are synchronous
+  std::optional<std::uint64_t> candidates{};  ///< brokers that wait for the store
 };
 
 /// Whether a store can keep what durable jobs are told: that no one machine's end loses them.

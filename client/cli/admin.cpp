@@ -58,6 +58,7 @@ struct AdminOptions {
   std::size_t rows_max = kNoList;  ///< of a list; 0: all; kNoList: the answer is no list
   bool json = false;
   bool all_dead = false;  ///< redrive, purge: all dead jobs, without a filter
+  bool force = false;     ///< handover: also where nobody would go on
 };
 
 bool names_any(const AdminRequest& request) {
@@ -78,6 +79,23 @@ std::optional<std::string> change_dead(Client& client, const Common& common, Adm
   return document;
 }
 
+/// Whether a handover may begin: it is forced, or a broker waits. Else the reason was printed, and `code` is
+/// the exit code.
+bool somebody_goes_on(Client& client, const Common& common, const AdminOptions& options, int& code) {
+  if (options.force || options.request.dry_run) return true;
+  AdminRequest tried = options.request;
+  tried.dry_run = true;
+  const std::optional<std::string> answer = ask_operator(client, common, tried, kNoList, options.json, code);
+  if (!answer) return false;
+  if (!nobody_waits(*answer)) return true;
+  code = end_refused({.code = std::string(name_of(ErrorCode::conflict)),
+                      .message = "no broker waits for the store, so that nobody would serve until one starts: "
+                                 "start one, or hand over all the same with --force",
+                      .local = true},
+                     options.json);
+  return false;
+}
+
 int admin(const Common& common, const AdminOptions& options) {
   const bool changes_dead = options.request.verb == name_of(AdminVerb::redrive) ||
                             options.request.verb == name_of(AdminVerb::purge);
@@ -91,6 +109,8 @@ int admin(const Common& common, const AdminOptions& options) {
   if (options.rows_max > 0 && options.rows_max < limits::page_rows_max)
     request.limit = static_cast<std::int64_t>(options.rows_max);
   int code = kExitDone;
+  if (request.verb == name_of(AdminVerb::handover) && !somebody_goes_on(client, common, options, code))
+    return code;
   const std::optional<std::string> answer =
       changes_dead ? change_dead(client, common, request, options.json, code)
                    : ask_operator(client, common, request, options.rows_max, options.json, code);
@@ -298,6 +318,8 @@ void add_verb(CommandLine& line, const AdminInfo& info) {
   const auto options = std::make_shared<AdminOptions>();
   options->request.verb = info.name;
   add_fields(command, *options, info, row);
+  if (info.verb == AdminVerb::handover)
+    command.add_flag("--force", options->force, "Also where no broker waits for the store");
   command.add_flag("--json", options->json, "The broker's answer as it is");
   line.on_chosen(command, Asks::operators,
                  [options](const Common& common) { return admin(common, *options); });

@@ -278,10 +278,14 @@ std::string reload_text(const Table& table, const Document& answer, bool colour)
 std::string handover_text(const Document& answer) {
   const std::string owner =
       text_of(answer, "instance") + " (epoch " + std::to_string(number_of(answer, "epoch")) + ")";
-  return holds(answer, "dry_run") ? "would be: " + owner + " gives its store back and ends\n"
-                                  : owner +
-                                        " gives its store back and ends; a broker that waits for it goes on "
-                                        "within half a second\n";
+  std::string then = "a broker that waits for it goes on within half a second";
+  if (const Document& waiting = part(answer, "candidates"); waiting.is_number_integer())
+    then = waiting == 0 ? "no broker waits for it: nobody serves until one starts"
+           : waiting == 1
+               ? "the broker that waits for it goes on within half a second"
+               : "one of " + waiting.dump() + " brokers that wait for it goes on within half a second";
+  return (holds(answer, "dry_run") ? "would be: " : "") + owner + " gives its store back and ends; " + then +
+         "\n";
 }
 
 /// A sentence about a change.
@@ -371,6 +375,10 @@ std::optional<std::int64_t> add_dead_change(std::string& document, const std::st
   all.erase("next");
   document = all.dump();
   return next;
+}
+
+bool nobody_waits(std::string_view json) {
+  return part(parsed(json), "candidates") == 0;
 }
 
 std::optional<std::string> admin_text(std::string_view verb, std::string_view json, bool colour) {

@@ -19,12 +19,15 @@ namespace lanemq::cli {
 std::optional<std::int64_t> add_admin_page(std::string& document, const std::string& page,
                                            std::string_view verb, std::size_t rows_max, std::int64_t from);
 
-/// The answer to a verb: a table for a list, a line for each field of a job, a sentence for a change. Empty:
-/// the text is no such answer.
 /// Adds the answer to a redrive or purge to `document`, the sum of earlier ones, empty at first. Returns
 /// where to continue.
 std::optional<std::int64_t> add_dead_change(std::string& document, const std::string& answer);
 
+/// Whether the answer to a handover says that no broker waits for the store. One that does not say is no.
+bool nobody_waits(std::string_view json);
+
+/// The answer to a verb: a table for a list, a line for each field of a job, a sentence for a change. Empty:
+/// the text is no such answer.
 std::optional<std::string> admin_text(std::string_view verb, std::string_view json, bool colour);
 
 /// What one picture of `lanemq top` shows, as JSON.

@@ -260,7 +260,8 @@ PAGE = os.path.join(os.path.dirname(__file__), "../../docs/protocol.md")
 
 # Of `store`, where several brokers share it: test_cluster_operating.py looks for these.
 OF_SHARED_STORES = {"role", "instance", "epoch", "since_commit_ms", "replication", "transactions", "transaction_writes",
-                    "transaction_bytes", "transaction_ms", "doubts_resolved", "dead_rows", "oldest_snapshot_ms", "standbys"}
+                    "transaction_bytes", "transaction_ms", "doubts_resolved", "dead_rows", "oldest_snapshot_ms", "standbys",
+                    "candidates"}
 
 
 def names_on_the_page():

@@ -215,8 +215,10 @@ class Handover(OperatingCase):
         first, second = self.sit_as_owner("a"), self.sit_as_candidate("b")
         self.load()
         self.goes_on()
+        self.sees_candidates(1, first)
         dry = self.lanemq("cluster", "handover", "--dry-run", admin=first.admin)
-        self.assertEqual((dry.returncode, dry.stdout), (0, "would be: a (epoch 1) gives its store back and ends\n"))
+        self.assertEqual((dry.returncode, dry.stdout), (0, "would be: a (epoch 1) gives its store back and ends; the broker that "
+                                                           "waits for it goes on within half a second\n"))
 
         done = self.lanemq("cluster", "handover", admin=first.admin)
 
@@ -242,9 +244,30 @@ class Handover(OperatingCase):
         self.assertIn('"b\\" owns the store (epoch 2)', again.stderr())
         self.assertEqual(self.row()[::2], (2, "b"))
 
-    def test_without_a_candidate_the_store_is_free_and_whoever_starts_goes_on(self):
+    def sees_candidates(self, count, owner):
+        def seen():
+            stats = self.lanemq("stats", "--json", brokers=owner.clients)
+            return stats.returncode == 0 and json.loads(stats.stdout)["store"].get("candidates") == count
+        harness.wait_until(seen, f"that the owner sees {count} waiting")
+
+    def test_candidates_of_another_store_and_those_that_stand_still_are_none(self):
         first = self.sit_as_owner("a")
-        self.assertEqual(self.lanemq("cluster", "handover", admin=first.admin).returncode, 0)
+        self.sit_as_candidate("b").signal(signal.SIGSTOP)
+        self.schema += " x"
+        self.serves(self.member("x", endpoints=harness.fixed_endpoints()))
+        self.candidate("y", endpoints=harness.fixed_endpoints())
+        self.sees_candidates(0, first)
+
+    def test_without_a_candidate_it_must_be_forced_and_whoever_starts_goes_on(self):
+        first = self.sit_as_owner("a")
+        self.sees_candidates(0, first)
+        refused = self.lanemq("cluster", "handover", admin=first.admin)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("no broker waits for the store", refused.stderr)
+        self.assertIsNone(first.process.poll())
+        done = self.lanemq("cluster", "handover", "--force", admin=first.admin)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no broker waits for it: nobody serves until one starts", done.stdout)
         self.assertEqual(self.ends(first), 75)
         self.assertIn("store.not_taken", first.stderr())
         self.assertEqual(self.row()[2], "")
@@ -307,7 +330,7 @@ class Replication(OperatingCase):
         self.assertTrue(client.get("accepted").fields["durable"])
         self.assertEqual(owner.stderr().count("store.unreplicated"), 1)
         harness.wait_until(lambda: self.seats["a"].lines()["status"] == 200, "readiness")
-        stats = self.room.stats_when(lambda stats: "standbys" in stats["store"], "the first look at the database")
+        stats = self.room.stats_when(lambda stats: {"standbys", "candidates"} <= set(stats["store"]), "the first look at the database")
         self.assertEqual(stats["store"]["replication"], "none")
         self.assertEqual(OF_SHARED_STORES - set(stats["store"]), set())
         on_the_page = {path[1] for path in names_on_the_page() if path[0] == "store"}
@@ -315,7 +338,8 @@ class Replication(OperatingCase):
         text = self.seats["a"].ask("/metrics")[1]
         self.assertIn('lanemq_store_replication{replication="none"} 1', text)
         for name in ("epoch 1", "since_commit_seconds", "transactions_total", "transaction_writes_total",
-                     "transaction_bytes_total", "transaction_seconds_total", "doubts_resolved_total 0"):
+                     "transaction_bytes_total", "transaction_seconds_total", "doubts_resolved_total 0",
+                     "candidates 0"):
             self.assertRegex(text, rf"(?m)^lanemq_store_{name}")
 
     def test_a_word_that_is_none_is_refused(self):

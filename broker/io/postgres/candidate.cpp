@@ -47,9 +47,9 @@ Outcome<void> Candidate::connect() {
 Outcome<void> Candidate::use(Primary primary) {
   connection_ = std::move(primary.connection);
   timeline_ = primary.timeline;
-  const std::string lock_timeout = "SET lock_timeout = " + std::to_string(kLockMax.count());
-  if (auto set = connection_.run_script(lock_timeout, postgres::Clock::now() + kStatementMax); !set)
-    return set;
+  const std::string session = "SET lock_timeout = " + std::to_string(kLockMax.count()) +
+                              "; SET application_name = " + connection_.quoted(name_of_waiting(place_));
+  if (auto set = connection_.run_script(session, postgres::Clock::now() + kStatementMax); !set) return set;
   return make_schema(connection_, place_.target.search_path, postgres::Clock::now() + kStatementMax);
 }
 

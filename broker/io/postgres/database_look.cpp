@@ -20,6 +20,12 @@ SELECT (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_catalog.pg_stat_all_
 FROM (SELECT pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees) s
 )";
 
+/// Candidates look twice a second; when they last did so is told to their own role alone.
+constexpr const char* kCandidates =
+    "SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE application_name = $1 "
+    "AND datname = pg_catalog.current_database() "
+    "AND coalesce(state_change > pg_catalog.clock_timestamp() - interval '5 seconds', true)";
+
 /// Whether commits wait for a standby.
 constexpr const char* kWaits =
     "SELECT (pg_catalog.btrim(pg_catalog.current_setting('synchronous_standby_names')) <> '')::int::bigint, "
@@ -76,9 +82,21 @@ bool DatabaseLook::ask_figures(postgres::Connection& connection) {
   return true;
 }
 
+bool DatabaseLook::ask_candidates(postgres::Connection& connection) {
+  const auto row = connection.run(kCandidates, postgres::Values().text(name_of_waiting(place_)),
+                                  Clock::now() + kStatementMax);
+  if (!row && row.error().lost()) return false;
+  const std::lock_guard held(mutex_);
+  candidates_ = row ? std::optional(static_cast<std::uint64_t>(row->integer(0, 0))) : std::nullopt;
+  candidates_at_ = Clock::now();
+  return true;
+}
+
 StoreDatabase DatabaseLook::figures() const {
   const std::lock_guard held(mutex_);
-  return figures_;
+  StoreDatabase seen = figures_;
+  if (Clock::now() - candidates_at_ <= kCandidatesKnown) seen.candidates = candidates_;
+  return seen;
 }
 
 StorePromise DatabaseLook::promise() const {

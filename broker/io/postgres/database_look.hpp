@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -28,6 +29,8 @@ class DatabaseLook {
 
   /// How often it is looked, and again where the database did not answer.
   static constexpr std::chrono::milliseconds kPause{10'000}, kAgain{500};
+  /// How many candidates there are is not known from a look that is older.
+  static constexpr std::chrono::seconds kCandidatesKnown{10};
 
   /// `place` and `exchange` outlive it. `connections`: as PostgresCommits::connections(), for any thread.
   DatabaseLook(const PostgresPlace& place, StoreExchange& exchange, Replication replication,
@@ -42,6 +45,8 @@ class DatabaseLook {
   /// Asks, and wakes the loop. `connections`: as they were before `connection` was made or kept. False: it
   /// did not answer, and is of no use any more.
   bool ask(postgres::Connection& connection, std::uint64_t connections);
+  /// Asks which brokers wait for the store, which changes sooner than the rest. False: as above.
+  bool ask_candidates(postgres::Connection& connection);
   void failed() {
     failed_ = true;
     due_at_ = Clock::now() + kAgain;
@@ -70,6 +75,8 @@ class DatabaseLook {
   std::atomic<std::uint64_t> looked_at_{0};  ///< connections of commits when it was looked last
   mutable std::mutex mutex_;                 ///< of what follows
   StoreDatabase figures_;
+  std::optional<std::uint64_t> candidates_;
+  Clock::time_point candidates_at_{};
   std::string promise_trouble_;
 };
 

@@ -14,6 +14,15 @@ struct PostgresPlace {
   std::string text;  ///< for people, without secrets
 };
 
+/// The name of its session by which a broker that waits for the store is seen by the owner, without a right of
+/// its own to ask; as the server keeps it: ASCII, and at most 63 bytes. Schemas with names alike may share one.
+inline std::string name_of_waiting(const PostgresPlace& place) {
+  std::string name = "lanemq-broker waits: " + place.target.search_path.substr(0, 42);
+  for (char& c : name)
+    if (c < ' ' || c > '~') c = '_';
+  return name;
+}
+
 /// What people are told of a store that commits nothing any more.
 inline std::string failed_text(const std::string& why, const std::string& what_to_do) {
   return why + "; nothing is committed any more: " + what_to_do;

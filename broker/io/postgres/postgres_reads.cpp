@@ -90,7 +90,10 @@ void PostgresReads::run() {
     const bool reads = can_serve(lock);
     lock.unlock();
     if (reads) read_next();
-    if (Clock::now() >= vacuum_at_) vacuum();
+    if (Clock::now() >= vacuum_at_) {
+      look_for_candidates();
+      vacuum();
+    }
     if (!exchange_.over() && (Clock::now() >= look_.due_at() || look_.at_once())) look();
     lock.lock();
   }
@@ -174,6 +177,10 @@ void PostgresReads::vacuum() {
       "the broker may not remove dead rows of the store " + place_.text + ": " + warning +
       "; make its role the owner of the tables (ALTER TABLE ... OWNER TO), or they grow until the "
       "database's own vacuum comes");
+}
+
+void PostgresReads::look_for_candidates() {
+  if (connect() && !look_.ask_candidates(connection_)) connection_.close();
 }
 
 /// Looks how the database is, at the server that commits have reached.

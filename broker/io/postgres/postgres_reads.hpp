@@ -55,6 +55,7 @@ class PostgresReads {
   void read_next();
   void vacuum();
   void look();
+  void look_for_candidates();
   postgres::Outcome<void> connect();
   postgres::Outcome<void> find_owned();
 
