@@ -23,11 +23,7 @@ void BackupDesk::begin(const core::Origin& from, const wire::AdminQuery& query) 
 }
 
 void BackupDesk::refuse(const Asked& asked, const Error& why) {
-  wire::ErrorReply reply;
-  reply.code = name_of(why.code);
-  reply.message = why.message;
-  reply.ref = {asked.ref};
-  broker_.outbox().add(core::Peer::admin, asked.address, asked.envelope, reply);
+  core::refuse(broker_.outbox(), asked.from(), asked.ref, why);
 }
 
 void BackupDesk::answer_ended() {
@@ -41,8 +37,7 @@ void BackupDesk::answer_ended() {
     return refuse(asked, ended->error());
   }
   log::event(log::Level::info, "store.backed_up", {{"path", asked.path}});
-  const core::Origin to{.address = asked.address, .envelope = asked.envelope, .peer = core::Peer::admin};
-  core::answer(broker_.outbox(), to, asked.ref, core::DocumentMap().text("path", asked.path));
+  core::answer(broker_.outbox(), asked.from(), asked.ref, core::DocumentMap().text("path", asked.path));
 }
 
 }  // namespace lanemq::io

@@ -26,6 +26,10 @@ class BackupDesk {
   /// The operator who asked for a backup.
   struct Asked {
     std::string address, envelope, ref, path;
+
+    core::Origin from() const {
+      return {.address = address, .envelope = envelope, .peer = core::Peer::admin};
+    }
   };
   void refuse(const Asked& asked, const Error& why);
 

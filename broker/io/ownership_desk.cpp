@@ -2,6 +2,7 @@
 #include "broker/io/ownership_desk.hpp"
 
 #include <string>
+#include <utility>
 
 #include <lanemq/text.hpp>
 
@@ -11,12 +12,8 @@
 namespace lanemq::io {
 
 void OwnershipDesk::asked(const core::Origin& from, const wire::AdminQuery& query, std::string_view who) {
-  const auto refuse = [&](ErrorCode code, const std::string& message) {
-    wire::ErrorReply reply;
-    reply.code = lanemq::name_of(code);
-    reply.message = beginning(message, limits::text_bytes_max);
-    reply.ref = query.ref;
-    broker_.outbox().add(from.peer, from.address, from.envelope, reply);
+  const auto refuse = [&](ErrorCode code, std::string message) {
+    core::refuse(broker_.outbox(), from, query.ref.bytes, {code, std::move(message)});
   };
   const auto ownership = store_.ownership();
   if (!ownership)

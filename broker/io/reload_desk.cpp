@@ -54,13 +54,7 @@ void ReloadDesk::asked(const core::Origin& from, const wire::AdminQuery& query, 
                        core::TimePoint now) {
   const Result<Reloaded> reloaded =
       query.dry_run ? reload_(broker_.options(), ReloadMode::try_only) : apply(now);
-  if (!reloaded) {
-    wire::ErrorReply reply;
-    reply.code = lanemq::name_of(reloaded.error().code);
-    reply.message = beginning(reloaded.error().message, limits::text_bytes_max);
-    reply.ref = query.ref;
-    return broker_.outbox().add(from.peer, from.address, from.envelope, reply);
-  }
+  if (!reloaded) return core::refuse(broker_.outbox(), from, query.ref.bytes, reloaded.error());
   core::DocumentPage rows(static_cast<std::int64_t>(kChangesTold));
   const auto next = core::fill_page(rows, 0, reloaded->changes, row_of);
   core::DocumentMap document;

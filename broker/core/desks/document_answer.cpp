@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/desks/document_answer.hpp"
 
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+
 namespace lanemq::core {
 
 void answer(Outbox& outbox, const Origin& to, std::string_view ref, const DocumentMap& document) {
@@ -8,6 +11,14 @@ void answer(Outbox& outbox, const Origin& to, std::string_view ref, const Docume
   document.write_to(bytes);
   wire::AdminReply reply;
   reply.document.bytes = bytes.view();
+  reply.ref.bytes = ref;
+  outbox.add(to.peer, to.address, to.envelope, reply);
+}
+
+void refuse(Outbox& outbox, const Origin& to, std::string_view ref, const Error& why) {
+  wire::ErrorReply reply;
+  reply.code = lanemq::name_of(why.code);
+  reply.message = beginning(why.message, limits::text_bytes_max);
   reply.ref.bytes = ref;
   outbox.add(to.peer, to.address, to.envelope, reply);
 }

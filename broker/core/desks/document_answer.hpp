@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include <lanemq/result.hpp>
+
 #include "broker/core/base/event.hpp"
 #include "broker/core/base/outbox.hpp"
 #include "broker/core/desks/document_page.hpp"
@@ -16,6 +18,9 @@ namespace lanemq::core {
 /// Answers the operator's request that came from `to` with a document; `ref` is the request's own, given
 /// back.
 void answer(Outbox& outbox, const Origin& to, std::string_view ref, const DocumentMap& document);
+
+/// Refuses that request; the text is cut to what a message may have.
+void refuse(Outbox& outbox, const Origin& to, std::string_view ref, const Error& why);
 
 /// Lists the entries of `all` from the `from`-th on, in their order, `row(entry)` each, until the page is
 /// full. Returns where the next page begins, if there is one.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <lanemq/codec.hpp>
 #include <lanemq/text.hpp>
@@ -55,12 +56,8 @@ std::optional<Authorizer::Refusal> PluginDesk::judge(wire::Submit& submit, std::
 
 void PluginDesk::asked(const core::Origin& from, const wire::AdminQuery& query, std::string_view who,
                        core::Outbox& outbox) {
-  const auto refuse = [&](ErrorCode code, const std::string& message) {
-    wire::ErrorReply reply;
-    reply.code = lanemq::name_of(code);
-    reply.message = beginning(message, limits::text_bytes_max);
-    reply.ref = query.ref;
-    outbox.add(from.peer, from.address, from.envelope, reply);
+  const auto refuse = [&](ErrorCode code, std::string message) {
+    core::refuse(outbox, from, query.ref.bytes, {code, std::move(message)});
   };
   const auto named = std::find_if(plugins_.begin(), plugins_.end(),
                                   [&](const auto& plugin) { return plugin->name() == query.name; });
