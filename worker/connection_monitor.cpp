@@ -6,9 +6,10 @@
 namespace lanemq::worker {
 
 void ConnectionMonitor::watch(zmq::context_t& context, zmq::socket_t& socket) {
-  monitor_ = socket::Monitor(context, socket,
-                             ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
-                                 ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
+  monitor_ =
+      socket::Monitor(context, socket,
+                      ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
+                          ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
   was_connected_ = shaken_ = pauses_ = nobody_ = told_nobody_ = false;
   unshaken_ = 0;
 }

@@ -495,7 +495,8 @@ class Worker::Loop {
     stuck_ = false;
   }
 
-  /// Nobody listens there: the next endpoint's turn comes at once. Where there is one alone ZeroMQ tries again.
+  /// Nobody listens there: the next endpoint's turn comes at once. Where there is one alone ZeroMQ tries
+  /// again.
   void find_next() {
     const TimePoint now = Clock::now();
     session_.found_nobody(rounds_.found_nobody(endpoints_.all().size(), now));

@@ -93,7 +93,8 @@ void Server::restore() {
   tell(0);
   const auto restored = io::restore(broker_, *store_, {.now = [this] { return now(); }, .progress = tell});
   if (!restored && is_for_next_start(store_->condition()))
-    throw StoreDeposed(store_->trouble() + "; started again, this broker waits for the store, or reads it anew");
+    throw StoreDeposed(store_->trouble() +
+                       "; started again, this broker waits for the store, or reads it anew");
   if (!restored) throw StoreError(restored.error().message);
   store_->begin();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);

@@ -22,9 +22,9 @@ namespace lanemq::io {
 /// The condition of a store.
 enum class StoreCondition : std::uint8_t {
   good,
-  full,     ///< no room for new jobs; running ones may finish. Ends when there is room.
-  failed,   ///< disk and memory may differ: nothing is committed any more
-  deposed,  ///< another broker owns the store: nothing is committed by this one any more
+  full,        ///< no room for new jobs; running ones may finish. Ends when there is room.
+  failed,      ///< disk and memory may differ: nothing is committed any more
+  deposed,     ///< another broker owns the store: nothing is committed by this one any more
   broken_off,  ///< its database went away in the middle of load(), of which the reader has a part
 };
 
@@ -62,7 +62,7 @@ struct StoreDatabase {
   std::optional<std::uint64_t> dead_rows{};  ///< of the store's tables
   /// How long the oldest snapshot of the database is held already: no row that is dead since can go.
   std::optional<std::chrono::milliseconds> oldest_snapshot{};
-  std::optional<std::uint64_t> standbys{};  ///< that are synchronous
+  std::optional<std::uint64_t> standbys{};    ///< that are synchronous
   std::optional<std::uint64_t> candidates{};  ///< brokers that wait for the store
 };
 

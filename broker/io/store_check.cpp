@@ -163,11 +163,11 @@ Result<StoreSummary> check_postgres(const StoreOptions& options) {
 Result<std::string> check_postgres_place(const StoreOptions& options) {
   const auto place = PostgresStore::place_of(options);
   if (!place) return tl::unexpected(place.error());
-  const auto looked = postgres::Connection::open(place->target, postgres::Server::writable)
-                          .and_then([&](postgres::Connection connection) {
-                            return check_usable(connection, options.schema,
-                                                postgres::Clock::now() + kStatementMax);
-                          });
+  const auto looked =
+      postgres::Connection::open(place->target, postgres::Server::writable)
+          .and_then([&](postgres::Connection connection) {
+            return check_usable(connection, options.schema, postgres::Clock::now() + kStatementMax);
+          });
   if (looked) return std::string();
   if (!looked.error().lost()) return tl::unexpected(PostgresStore::cannot_be_used(*place, looked.error()));
   return "the store " + place->text +

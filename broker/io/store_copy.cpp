@@ -58,8 +58,7 @@ Result<std::unique_ptr<Store>> open_alone(StoreOptions options) {
 /// Opening would make a store that is not there: a slip in its name would be copied as one that is empty.
 Result<void> source_must_be_there(const StoreOptions& options) {
   if (const auto path = path_of_store(options); path && !std::filesystem::exists(*path))
-    return failure(ErrorCode::bad_request,
-                   "there is no store " + *path + " to copy from; look at its name");
+    return failure(ErrorCode::bad_request, "there is no store " + *path + " to copy from; look at its name");
 #ifdef LANEMQ_HAS_POSTGRES
   if (has_owners(options)) {
     const auto place = PostgresStore::place_of(options);

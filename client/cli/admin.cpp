@@ -88,11 +88,12 @@ bool somebody_goes_on(Client& client, const Common& common, const AdminOptions& 
   const std::optional<std::string> answer = ask_operator(client, common, tried, kNoList, options.json, code);
   if (!answer) return false;
   if (!nobody_waits(*answer)) return true;
-  code = end_refused({.code = std::string(name_of(ErrorCode::conflict)),
-                      .message = "no broker waits for the store, so that nobody would serve until one starts: "
-                                 "start one, or hand over all the same with --force",
-                      .local = true},
-                     options.json);
+  code =
+      end_refused({.code = std::string(name_of(ErrorCode::conflict)),
+                   .message = "no broker waits for the store, so that nobody would serve until one starts: "
+                              "start one, or hand over all the same with --force",
+                   .local = true},
+                  options.json);
   return false;
 }
 

@@ -32,8 +32,8 @@ bool ready_within(const std::future<T>& reply, std::chrono::milliseconds time) {
 /// Whether the broker answers within the connect timeout. Prints why not, unless interrupted().
 bool reaches(Client& client, const Common& common);
 
-/// Says, while a command waits for a broker that it has heard before, that none answers: after kFirst, and then
-/// ever more seldom.
+/// Says, while a command waits for a broker that it has heard before, that none answers: after kFirst, and
+/// then ever more seldom.
 class SilenceWatch {
  public:
   static constexpr std::chrono::seconds kFirst{5}, kMostSeldom{300};

@@ -248,8 +248,7 @@ void Engine::call_back(Call call) {
 
 void Engine::tell_if_heard_again() {
   told_stranger_ = false;
-  if (std::exchange(told_silence_, false))
-    log("the broker at " + endpoint() + " answers");
+  if (std::exchange(told_silence_, false)) log("the broker at " + endpoint() + " answers");
 }
 
 std::string Engine::endpoint() const {

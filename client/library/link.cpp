@@ -93,9 +93,10 @@ Link::Ends Link::make_ends() try {
   socket.set(zmq::sockopt::ipv6, true);
 
   socket::show_keys(socket, keys_);
-  ends.monitor = socket::Monitor(*context_, ends.socket,
-                                 ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
-                                     ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
+  ends.monitor =
+      socket::Monitor(*context_, ends.socket,
+                      ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
+                          ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
   socket.connect(endpoints_.current());
   return ends;
 } catch (const zmq::error_t& error) {

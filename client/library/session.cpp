@@ -427,9 +427,8 @@ void Session::disconnected(TimePoint now) {
     fruitless_ = 0;
   }
   // The first message resets the count, so a broker that restarts is joined again at once.
-  reopen_at(
-      lost_ <= 1 ? now : now + std::min(kReopenPause * (1 << std::min(lost_ - 2, 30)), kReopenPauseMax),
-      Reason::silence);
+  reopen_at(lost_ <= 1 ? now : now + std::min(kReopenPause * (1 << std::min(lost_ - 2, 30)), kReopenPauseMax),
+            Reason::silence);
 }
 
 void Session::found_nobody(TimePoint now) {

@@ -14,8 +14,9 @@ struct PostgresPlace {
   std::string text;  ///< for people, without secrets
 };
 
-/// The name of its session by which a broker that waits for the store is seen by the owner, without a right of
-/// its own to ask; as the server keeps it: ASCII, and at most 63 bytes. Schemas with names alike may share one.
+/// The name of its session by which a broker that waits for the store is seen by the owner, without a right
+/// of its own to ask; as the server keeps it: ASCII, and at most 63 bytes. Schemas with names alike may share
+/// one.
 inline std::string name_of_waiting(const PostgresPlace& place) {
   std::string name = "lanemq-broker waits: " + place.target.search_path.substr(0, 42);
   for (char& c : name)

@@ -134,9 +134,9 @@ void PostgresReads::read_next() {
   }
   connection_.close();
   if (!found.error().lost()) {
-    exchange_.set_condition(StoreCondition::failed,
-                            failed_text(found.error().message,
-                                        "look at the database's log, then start the broker again"));
+    exchange_.set_condition(
+        StoreCondition::failed,
+        failed_text(found.error().message, "look at the database's log, then start the broker again"));
     return;
   }
   std::this_thread::sleep_for(kRetryPause);

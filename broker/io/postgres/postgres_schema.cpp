@@ -97,8 +97,8 @@ Outcome<void> check_usable(Connection& connection, const std::string& schema, Cl
   const auto missing = connection.run(kMissingRight, Values().text(schema), end);
   if (!missing) return tl::unexpected(missing.error());
   if (!missing->is_null(0, 0))
-    return tl::unexpected(Fault{.state = kInsufficientPrivilege,
-                                .message = "its role " + std::string(missing->bytes(0, 0))});
+    return tl::unexpected(
+        Fault{.state = kInsufficientPrivilege, .message = "its role " + std::string(missing->bytes(0, 0))});
   const auto there = has_schema(connection, schema, end);
   if (!there) return tl::unexpected(there.error());
   return *there ? check_format(connection, end) : Outcome<void>();

@@ -53,8 +53,8 @@ class Endpoints {
   std::size_t at_ = 0;
 };
 
-/// Paces a peer that goes from endpoint to endpoint and finds nobody who serves: at once to the next one, with
-/// a pause behind each whole round, so that it never spins. Pure; not thread-safe.
+/// Paces a peer that goes from endpoint to endpoint and finds nobody who serves: at once to the next one,
+/// with a pause behind each whole round, so that it never spins. Pure; not thread-safe.
 class EndpointRounds {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -63,7 +63,8 @@ class EndpointRounds {
   /// Longer ago than any pause between two that belong together.
   static constexpr std::chrono::milliseconds kForgottenAfter{3'000};
 
-  /// Nobody serves at one of so many. Returns when the next one's turn is; later than `now`: that was a round.
+  /// Nobody serves at one of so many. Returns when the next one's turn is; later than `now`: that was a
+  /// round.
   TimePoint found_nobody(std::size_t endpoints, TimePoint now) {
     if (now - last_at_ > kForgottenAfter) in_a_row_ = 0;
     last_at_ = now;
