@@ -10,7 +10,7 @@ void ConnectionMonitor::watch(zmq::context_t& context, zmq::socket_t& socket) {
       socket::Monitor(context, socket,
                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
                           ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
-  was_connected_ = shaken_ = pauses_ = nobody_ = told_nobody_ = false;
+  was_connected_ = shaken_ = pauses_ = nobody_ = false;
   unshaken_ = 0;
 }
 
@@ -24,7 +24,7 @@ bool ConnectionMonitor::reconnected() {
     why_ = Why::unknown;
     again = was_connected_;
     was_connected_ = shaken_ = true;
-    pauses_ = nobody_ = told_nobody_ = false;
+    pauses_ = nobody_ = false;
     unshaken_ = 0;
   }
   return again;

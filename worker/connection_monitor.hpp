@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <utility>
 
 #include <zmq.hpp>
 
@@ -22,9 +21,8 @@ class ConnectionMonitor {
   void forget() { monitor_ = {}; }
   /// Whether the connection was made anew since the last call; a socket's first connection does not count.
   bool reconnected();
-  /// Whether nobody listens where a connection was to be made: true once, until one is made. Of what
-  /// reconnected() has seen.
-  bool found_nobody() { return nobody_ && !std::exchange(told_nobody_, true); }
+  /// Whether nobody listens where a connection is to be made. Of what reconnected() has seen.
+  bool finds_nobody() const { return nobody_; }
   /// Whether connections were ended before both sides had introduced themselves, several in a row: who
   /// listens there does not speak ZeroMQ. Of what reconnected() has seen.
   bool meets_strangers() const { return unshaken_ >= kStrangersFrom; }
@@ -47,7 +45,7 @@ class ConnectionMonitor {
   socket::Monitor monitor_;
   bool was_connected_ = false, shaken_ = false;
   bool pauses_ = false;  ///< ZeroMQ tells next how long it waits after a connection has ended
-  bool nobody_ = false, told_nobody_ = false;
+  bool nobody_ = false;
   Why why_ = Why::unknown;
   int unshaken_ = 0;  ///< connections that ended before the handshake, since one succeeded
 };

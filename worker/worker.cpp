@@ -20,6 +20,7 @@
 #include <lanemq/worker.hpp>
 
 #include "common/trace/context.hpp"
+#include "common/zmq/address_look.hpp"
 #include "common/zmq/curve.hpp"
 #include "common/zmq/endpoints.hpp"
 #include "common/zmq/message.hpp"
@@ -124,6 +125,7 @@ class Worker::Loop {
     if (endpoints_.several())
       if (const auto bad = socket::bad_endpoint(context_, endpoints_.all())) refuse_endpoint(*bad);
     open_socket();
+    addresses_.begin(endpoints_.named());
     session_.connected(started_at_);
     flush();
     while (!left_) {
@@ -194,7 +196,7 @@ class Worker::Loop {
     if (!is_busy && std::exchange(monitor_stirred_, false)) {
       if (monitor_.reconnected()) return introduce_again();
       if (monitor_.meets_strangers() && !slow_socket_) return go_slow();
-      if (monitor_.found_nobody() && endpoints_.several()) find_next();
+      if (monitor_.finds_nobody()) find_next();
     }
     TimePoint now = Clock::now();
     const TimePoint until = is_busy ? now : next_wakeup();
@@ -269,6 +271,7 @@ class Worker::Loop {
 
   void open_socket() {
     monitor_.forget();
+    next_is_due_ = false;
     socket_ = zmq::socket_t(context_, zmq::socket_type::dealer);
     socket::show_keys(socket_, options_.keys);
     monitor_.watch(context_, socket_);
@@ -489,15 +492,24 @@ class Worker::Loop {
           .field("running", session_.running())
           .field("unacknowledged", session_.outcomes());
     }
+    take_addresses();
     endpoints_.turn();
+    addresses_.begin(endpoints_.named());  // for the next time
     open_socket();
     session_.connected(now);
     stuck_ = false;
   }
 
+  void take_addresses() {
+    if (const auto found = addresses_.take()) endpoints_.set_addresses(*found);
+  }
+
   /// Nobody listens there: the next endpoint's turn comes at once. Where there is one alone ZeroMQ tries
   /// again.
   void find_next() {
+    take_addresses();
+    // ZeroMQ itself goes on trying until then, and tells each time.
+    if (!endpoints_.several() || std::exchange(next_is_due_, true)) return;
     const TimePoint now = Clock::now();
     session_.found_nobody(rounds_.found_nobody(endpoints_.all().size(), now));
   }
@@ -545,6 +557,7 @@ class Worker::Loop {
         .field("running", session_.running())
         .field("unacknowledged", session_.outcomes());
     ++welcomes_;
+    next_is_due_ = false;
     connecting_said_at_.reset();
     slow_socket_ = false;  // of the next one
     if (std::exchange(welcomed_, true)) return;
@@ -612,6 +625,7 @@ class Worker::Loop {
   WorkerOptions options_;
   Endpoints endpoints_{options_.broker};
   EndpointRounds rounds_;
+  socket::AddressLook addresses_;
   std::vector<Service> services_;
   std::vector<Handler*> handlers_;
   std::vector<Handler*> watchers_;  ///< handlers with a descriptor to watch
@@ -645,6 +659,7 @@ class Worker::Loop {
   bool has_input_ = false;        ///< the socket may have a message, or room again
   bool slow_socket_ = false;      ///< strangers were met since a broker's welcome
   bool monitor_stirred_ = false;  ///< the monitor may have an event
+  bool next_is_due_ = false;      ///< nobody listens here, and the next endpoint's turn has a time
   bool stuck_ = false;            ///< the socket accepts no more; the outbox has the rest
   bool welcomed_ = false, left_ = false;
   WorkerEnd end_ = WorkerEnd::drained;

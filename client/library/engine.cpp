@@ -143,6 +143,7 @@ void Engine::watch_link() {
         session_.disconnected(Clock::now());
         break;
       case LinkEvent::nobody:
+        session_.set_endpoints(link_.take_addresses());
         session_.found_nobody(Clock::now());
         asked_ = true;  // the next endpoint's turn may have come
         break;
@@ -201,6 +202,7 @@ void Engine::reopen(TimePoint now) {
   session_.take_reopen(now);
   try {
     link_.reopen();
+    session_.set_endpoints(link_.endpoints().all().size());
     new_link_ = true;
     heard_ = false;
   } catch (const std::exception& error) {

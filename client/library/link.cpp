@@ -75,6 +75,7 @@ Link::Link(const std::string& endpoints, CurveKeys keys, std::size_t body_bytes_
   if (endpoints_.several())
     if (const auto bad = socket::bad_endpoint(*context_, endpoints_.all())) throw no_endpoint(*bad);
   watch(ends_);
+  addresses_.begin(endpoints_.named());
 }
 
 Link::~Link() {}
@@ -106,8 +107,15 @@ Link::Ends Link::make_ends() try {
   throw no_endpoint({endpoints_.current(), error.what()});
 }
 
+std::size_t Link::take_addresses() {
+  if (const auto found = addresses_.take()) endpoints_.set_addresses(*found);
+  return endpoints_.all().size();
+}
+
 void Link::reopen() {
+  take_addresses();
   endpoints_.turn();
+  addresses_.begin(endpoints_.named());  // for the next time
   Ends fresh = make_ends();
   watch(fresh);
   unwatch(ends_);

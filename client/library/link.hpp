@@ -15,6 +15,7 @@
 #include <lanemq/endpoints.hpp>
 
 #include "client/library/session.hpp"
+#include "common/zmq/address_look.hpp"
 #include "common/zmq/message.hpp"
 #include "common/zmq/monitor.hpp"
 
@@ -70,6 +71,10 @@ class Link {
   /// then keeps the old one.
   void reopen();
 
+  /// Puts the addresses of names in their place, once these have been looked up. Returns how many endpoints
+  /// there are then.
+  std::size_t take_addresses();
+
   /// Goes to `told`, too, where they can be connected to. Returns how many endpoints there are then.
   std::size_t learn(const std::vector<std::string>& told);
   const Endpoints& endpoints() const { return endpoints_; }
@@ -103,6 +108,7 @@ class Link {
 
   std::shared_ptr<zmq::context_t> context_;
   Endpoints endpoints_;
+  socket::AddressLook addresses_;
   CurveKeys keys_;
   std::int64_t frame_bytes_max_;
   Descriptors watched_;

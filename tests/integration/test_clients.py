@@ -4,6 +4,8 @@
 import contextlib
 import os
 import socket
+import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -12,6 +14,41 @@ import zmq
 from msgpack import packb, unpackb
 
 import harness
+
+
+class Named(harness.Case):
+    """A name that has several addresses, of which a broker is at the last."""
+
+    ADDRESSES = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+    arguments = None
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lanemq-hosts-"))
+        self.hosts = os.path.join(self.folder, "hosts")
+        with open(self.hosts, "w") as file:
+            file.writelines(f"{address} brokers\n" for address in self.ADDRESSES)
+        if subprocess.run(self.with_hosts("true"), capture_output=True).returncode != 0:
+            self.skipTest("this system lets nobody have hosts of their own (unshare)")
+
+    def with_hosts(self, *command):
+        """The command, where /etc/hosts is another one."""
+        as_root = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+        return ["unshare", "--mount", *as_root, "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', self.hosts, *command]
+
+    def test_client_and_worker_find_the_one_that_listens(self):
+        listens = f"tcp://{self.ADDRESSES[-1]}:*"
+        broker = self.room.start_broker(clients=listens, workers=listens)
+        by_name = {kind: endpoint.replace(self.ADDRESSES[-1], "brokers")
+                   for kind, endpoint in (("clients", broker.clients), ("workers", broker.workers))}
+        self.room.start(harness.Process(*self.with_hosts(
+            harness.program("lanemq-worker"), "--broker", by_name["workers"], "--service", "echo=echo")))
+
+        done = subprocess.run(
+            self.with_hosts(harness.program("lanemq"), "--broker", by_name["clients"], "--connect-timeout", "20s", "submit",
+                            "--service", "echo", "words"), capture_output=True, text=True, timeout=harness.PATIENCE * 2)
+
+        self.assertEqual((done.returncode, done.stdout), (0, "words"), done.stderr)
 
 
 class Answers(harness.Case):

@@ -10,9 +10,16 @@
 
 namespace lanemq {
 
+/// An endpoint whose host is a name, and the endpoints of the addresses that the name has now. Empty: not
+/// known.
+struct NamedAddresses {
+  std::string endpoint;
+  std::vector<std::string> addresses;
+};
+
 /// Where a broker may be: several endpoints where another broker goes on in its place. A peer is connected to
 /// one at a time: a socket with several connections would deal its messages round to all, the dead one too.
-/// Pure; not thread-safe.
+/// A name that has several addresses stands for these. Pure; not thread-safe.
 class Endpoints {
  public:
   static constexpr std::size_t kEndpointsMax = 16;
@@ -22,20 +29,46 @@ class Endpoints {
   explicit Endpoints(std::string_view text) {
     while (true) {
       const std::size_t comma = text.find(',');
-      all_.emplace_back(without_spaces(text.substr(0, comma)));
-      if (comma == std::string_view::npos) return;
+      named_.emplace_back(without_spaces(text.substr(0, comma)));
+      if (comma == std::string_view::npos) break;
       text.remove_prefix(comma + 1);
     }
+    all_ = named_;
   }
 
   /// Adds one that a broker has told of, behind the others. False: it is known, or there is no room.
   bool learn(std::string_view endpoint) {
-    if (all_.size() >= kEndpointsMax || std::find(all_.begin(), all_.end(), endpoint) != all_.end())
+    if (all_.size() >= kEndpointsMax || std::find(named_.begin(), named_.end(), endpoint) != named_.end() ||
+        std::find(all_.begin(), all_.end(), endpoint) != all_.end())
       return false;
+    named_.emplace_back(endpoint);
     all_.emplace_back(endpoint);
     return true;
   }
 
+  /// Names have been looked up. The present endpoint stays that, as far as it is still there; a name that was
+  /// connected to counts as its first address. Of more than kEndpointsMax the last are left out.
+  void set_addresses(const std::vector<NamedAddresses>& looked_up) {
+    std::vector<std::string> all;
+    std::size_t at = 0;
+    for (const std::string& endpoint : named_) {
+      const auto found = std::find_if(looked_up.begin(), looked_up.end(),
+                                      [&](const NamedAddresses& one) { return one.endpoint == endpoint; });
+      // libzmq asks the resolver itself each time it connects, which an address would forgo.
+      const bool is_several = found != looked_up.end() && found->addresses.size() > 1;
+      if (endpoint == current()) at = all.size();
+      if (!is_several) all.push_back(endpoint);
+      if (is_several) all.insert(all.end(), found->addresses.begin(), found->addresses.end());
+    }
+    if (all.size() > kEndpointsMax) all.resize(kEndpointsMax);
+    const auto still = std::find(all.begin(), all.end(), current());
+    at_ = still != all.end() ? static_cast<std::size_t>(still - all.begin()) : std::min(at, all.size() - 1);
+    all_ = std::move(all);
+  }
+
+  /// As they were given and learned, with names.
+  const std::vector<std::string>& named() const { return named_; }
+  /// Each that can be connected to.
   const std::vector<std::string>& all() const { return all_; }
   bool several() const { return all_.size() > 1; }
   /// The one to be connected to now.
@@ -49,7 +82,7 @@ class Endpoints {
     return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
   }
 
-  std::vector<std::string> all_;
+  std::vector<std::string> named_, all_;
   std::size_t at_ = 0;
 };
 
