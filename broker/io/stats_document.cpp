@@ -99,7 +99,7 @@ void write_workers(DocumentWriter& out, const core::Broker& broker) {
 core::DocumentMap budget_map(core::Budget& budget, const core::Budgets& budgets, core::TimePoint now) {
   constexpr std::size_t kModelsShownMax = 16;  // `admin budgets` has room for all
   core::DocumentMap map;
-  add_limits(map, budget.quota, now);
+  add_limits(map, budget, now);
   add_pause(map, budget.quota, now);
   add_paused_models(map, budgets, budget, kModelsShownMax, now);
   return map;

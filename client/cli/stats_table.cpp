@@ -101,8 +101,11 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     const Json& effective = member(of, "effective");
     const std::string counts =
         effective.is_null() ? count(allowed) : count(effective) + " of " + count(allowed);
+    // Of a budget that several shards share: level is the bank's.
+    const Json& here = member(of, "here");
+    const std::string where = here.is_null() ? state : "shared, " + count(here) + " here";
     rows.push_back({name, printable(limit), counts, count(level),
-                    is_concurrency ? "-" : count(member(of, "capacity")), in_use, duration(paused), state});
+                    is_concurrency ? "-" : count(member(of, "capacity")), in_use, duration(paused), where});
   }
   for (const auto& [model, left] : member(limits, "paused_models_ms").items())
     rows.push_back({name, "model=" + printable(model), "-", "-", "-", "-", duration(left), state});

@@ -23,9 +23,33 @@ std::string until(const JobNow& status, const char* when_known, const char* when
   return status.eta ? when_known + short_duration(*status.eta) : std::string(when_not);
 }
 
+/// A job that waits for a budget which several shards share. `of`: the budget's name, and its limit where
+/// that is used up; `why`: what else the bank says.
+Explanation waits_at_bank(std::string_view of, std::string_view why) {
+  const std::size_t space = of.rfind(' ');
+  const std::string_view limit = space == std::string_view::npos ? std::string_view() : of.substr(space + 1);
+  const bool names_limit = limit == "concurrency" || limit.find("_per_") != std::string_view::npos;
+  const std::string name = in_quotes(names_limit ? of.substr(0, space) : of);
+  const std::string help = "All shards have the limit together; lanemq limits shows what is where.";
+  if (names_limit)
+    return {.what = "waits for budget " + name + ": its bank has not enough left of its " + printable(limit) +
+                    ".",
+            .help = help};
+  if (why.ends_with("lanes above"))
+    return {.what = "waits for budget " + name + ": jobs of higher lanes, here or at other shards, go first.",
+            .help = help};
+  if (why.ends_with("other shards"))
+    return {.what = "waits for budget " + name + ": it is the turn of other shards.", .help = help};
+  return {
+      .what = "waits for budget " + name + ": its bank has not granted anything yet.",
+      .help =
+          "It does within a second; if not, the bank's database is away: see bank.away in the broker's log."};
+}
+
 /// A job that waits for a budget. `blocker`: the budget's name and limit, or its pause.
 Explanation waits_for_budget(const JobNow& status, std::string_view blocker) {
-  constexpr std::string_view kPaused = " paused by its upstream", kModel = " paused by model=";
+  constexpr std::string_view kPaused = " paused by its upstream",
+                             kModel = " paused by model=", kBank = " at the bank";
   if (blocker.ends_with(kPaused)) {
     const std::string name = in_quotes(blocker.substr(0, blocker.size() - kPaused.size()));
     return {.what = "waits because the upstream of budget " + name + " asked for a pause" +
@@ -47,6 +71,8 @@ Explanation waits_for_budget(const JobNow& status, std::string_view blocker) {
         .help =
             "Add a key, or see to the accounts; SIGHUP has the broker try them at once, and lanemq limits "
             "shows them."};
+  if (const std::size_t at = blocker.find(kBank); at != std::string_view::npos)
+    return waits_at_bank(blocker.substr(0, at), blocker.substr(at + kBank.size()));
   const std::size_t space = blocker.rfind(' ');
   const std::string name = in_quotes(blocker.substr(0, space));
   const std::string limit = space == std::string_view::npos ? "limit" : printable(blocker.substr(space + 1));

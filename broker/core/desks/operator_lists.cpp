@@ -287,9 +287,11 @@ bool is_asked_for(const BudgetOptions& budget, const wire::AdminQuery& fields) {
          applies(budget.lane, fields.lane);
 }
 
-void add_quota(DocumentMap& row, Quota& quota, TimePoint now) {
+/// `limited`: a budget, or the quota of a key's account.
+template <class Limited>
+void add_quota(DocumentMap& row, Limited& limited, const Quota& quota, TimePoint now) {
   DocumentMap limits;
-  add_limits(limits, quota, now);
+  add_limits(limits, limited, now);
   row.map("limits", limits);
   add_pause(row, quota, now);
 }
@@ -301,7 +303,8 @@ DocumentMap budget_row(Budget& budget, const Budgets& budgets, TimePoint now) {
   row.text_if_any("model", options.model).text_if_any("client", options.client);
   row.text_if_any("lane", options.lane).text_if_any("tenant", options.tenant);
   row.text("window", options.window == WindowKind::sliding ? "sliding" : "bucket");
-  add_quota(row, budget.quota, now);
+  add_quota(row, budget, budget.quota, now);
+  if (budget.slices != nullptr) row.flag("shared", true);
   add_paused_models(row, budgets, budget, Budgets::kModelsApartMax, now);
   if (budget.paused) row.flag("paused", true);
   return row;
@@ -316,7 +319,7 @@ DocumentMap key_row(Budget& budget, const Key& key, TimePoint now) {
   if (key.state == Key::State::spent)
     row.integer("rests_ms", std::max<std::int64_t>(to_ms(key.rests_until - now), 0));
   if (account.name != key.name) row.text("quota_group", account.name);
-  add_quota(row, account.quota, now);
+  add_quota(row, account.quota, account.quota, now);
   return row;
 }
 

@@ -27,6 +27,24 @@ void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
                                      concurrency.configured()));
 }
 
+void add_limits(DocumentMap& map, Budget& budget, TimePoint now) {
+  if (budget.slices == nullptr) return add_limits(map, budget.quota, now);
+  const Counts here = budget.slices->left(now);
+  const std::vector<LimitLevel>& said = budget.slices->limits();
+  for (std::size_t i = 0; i < budget.quota.rates().size(); ++i) {
+    const RateLimit& rate = budget.quota.rates()[i];
+    const LimitLevel level = i < said.size() ? said[i] : LimitLevel{};
+    DocumentMap limit = limit_map(level.level, rate.capacity(), rate.limit());
+    limit.integer("here", here.of(rate.resource())).integer("lent", level.lent);
+    map.map(rate.name(), limit);
+  }
+  if (const Slices::PlacesShown places = budget.slices->places(); places.limit > 0) {
+    DocumentMap limit = limit_map(places.here - places.running, places.here, places.limit);
+    limit.integer("here", places.here);
+    map.map("concurrency", limit);
+  }
+}
+
 void add_pause(DocumentMap& map, const Quota& quota, TimePoint now) {
   if (now < quota.paused_until()) map.integer("paused_ms", to_ms(quota.paused_until() - now));
   if (now < quota.open_from() && quota.open_from() < quota.paused_until())

@@ -40,6 +40,32 @@ constexpr Statement kStatements[] = {
     {kCommit, "COMMIT"},
 };
 
+Outcome<bool> has_table(postgres::Connection& connection, const std::string& schema, Clock::time_point end) {
+  const auto found = connection.run(
+      "SELECT 1::bigint FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'quota'",
+      Values().text(schema), end);
+  if (!found) return tl::unexpected(found.error());
+  return found->rows() > 0;
+}
+
+Outcome<void> make_table(postgres::Connection& connection, const std::string& schema, Clock::time_point end) {
+  const auto there = has_table(connection, schema, end);
+  if (!there) return tl::unexpected(there.error());
+  if (*there) return {};
+  auto made = connection.run_script(
+      "BEGIN; CREATE SCHEMA IF NOT EXISTS " + connection.quoted(schema) +
+          "; CREATE TABLE quota (budget text PRIMARY KEY, row bytea NOT NULL) WITH (fillfactor = 20);"
+          " ALTER TABLE quota ALTER COLUMN row SET STORAGE EXTERNAL; COMMIT",
+      end);
+  if (made) return {};
+  // Another broker may have done the same at this moment: one of the two is refused, and finds what the other
+  // made.
+  static_cast<void>(connection.run_script("ROLLBACK", end));
+  const auto by_another = has_table(connection, schema, end);
+  if (!by_another || !*by_another) return made;
+  return {};
+}
+
 }  // namespace
 
 Outcome<void> BankTable::connect() {
@@ -52,20 +78,7 @@ Outcome<void> BankTable::connect() {
   auto set = made.run_script(
       "SET idle_in_transaction_session_timeout = " + held + "; SET lock_timeout = " + waited, end);
   if (!set) return set;
-  // Another broker may do the same at this moment; what it made is there at the next try.
-  auto there =
-      made.run("SELECT 1::bigint FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'quota'",
-               Values().text(schema_), end);
-  if (!there) return tl::unexpected(std::move(there.error()));
-  if (there->rows() == 0) {
-    auto table = made.run_script(
-        "BEGIN; CREATE SCHEMA IF NOT EXISTS " + made.quoted(schema_) +
-            "; CREATE TABLE quota (budget text PRIMARY KEY, row bytea NOT NULL)"
-            " WITH (fillfactor = 20); ALTER TABLE quota ALTER COLUMN row SET STORAGE EXTERNAL;"
-            " COMMIT",
-        end);
-    if (!table) return table;
-  }
+  if (auto there = make_table(made, schema_, end); !there) return there;
   for (const Statement& statement : kStatements)
     if (auto prepared = made.prepare(statement.name, statement.sql, end); !prepared) return prepared;
   if (auto piped = made.begin_pipeline(); !piped) return piped;

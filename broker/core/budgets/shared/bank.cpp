@@ -542,6 +542,11 @@ Drawn Bank::draw(const Draw& draw, TimePoint database_now) {
     lower_turns(lane);
   for (const auto& [model, until] : budgets_.paused_models(0, time_.at))
     drawn.models_paused.emplace_back(model, until - time_.at);
+  Counts lent;
+  for (const auto& [number, entry] : ledger_)
+    lent += entry.amounts;
+  for (RateLimit& rate : budgets_.all().front().quota.rates())
+    drawn.limits.push_back({.level = rate.available(time_.at), .lent = lent.of(rate.resource())});
   budgets_.take_unsaved();
   budgets_.take_eased();
   return drawn;

@@ -170,6 +170,12 @@ struct PlacesGranted {
   std::int64_t allowed = 0;  ///< no job is handed over while so many run: the rest is for other shards
 };
 
+/// How a limit of the budget stood after a draw.
+struct LimitLevel {
+  std::int64_t level = 0;  ///< what the bank could grant still
+  std::int64_t lent = 0;   ///< in slices whose use the bank does not know yet, of all shards
+};
+
 /// What the bank says to a draw.
 struct Drawn {
   enum class Outcome : std::uint8_t {
@@ -185,6 +191,7 @@ struct Drawn {
   std::vector<Slice> slices;
   std::vector<LaneAnswer> lanes;
   std::vector<PlacesGranted> places;
+  std::vector<LimitLevel> limits;  ///< those of the budget itself, in their order; for people
   std::vector<std::pair<std::string, Duration>> models_paused;  ///< alone; for so long
 };
 

@@ -54,6 +54,20 @@ void Slices::want(const LaneWant& want) {
   known.answer.lane = want.lane;
 }
 
+Counts Slices::left(TimePoint now) const {
+  Counts left;
+  for (const auto& [number, held] : held_)
+    if (usable(held, now)) left += held.left;
+  return left;
+}
+
+Slices::PlacesShown Slices::places() const {
+  const auto of_budget = places_.find(PlacesWanted::kOfBudget);
+  if (of_budget == places_.end()) return {};
+  const Places& places = of_budget->second;
+  return {.limit = places.limit, .here = places.places, .running = places.running};
+}
+
 const LaneAnswer* Slices::answer(std::size_t lane) const {
   const auto known = wants_.find(lane);
   return known == wants_.end() ? nullptr : &known->second.answer;
@@ -387,6 +401,7 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
     want->second.pause = std::clamp(2 * want->second.pause, kTopPauseMin, kTopPauseMax);
     want->second.retry_at = now + std::clamp(answer.retry_after, want->second.pause, kSliceTime);
   }
+  limits_ = drawn.limits;
   for (const PlacesGranted& granted : drawn.places)
     if (const auto places = places_.find(granted.account); places != places_.end()) {
       places->second.places = granted.places;

@@ -77,6 +77,15 @@ class Slices {
   bool superseded() const { return owner_.superseded; }
   /// What the bank said of a lane last; null: nothing.
   const LaneAnswer* answer(std::size_t lane) const;
+  /// The budget's limits as the bank said last; empty: it has said nothing.
+  const std::vector<LimitLevel>& limits() const { return limits_; }
+  /// What is granted here, and neither used nor over.
+  Counts left(TimePoint now) const;
+  /// Places of the budget's concurrency, for people.
+  struct PlacesShown {
+    std::int64_t limit = 0, here = 0, running = 0;
+  };
+  PlacesShown places() const;
   std::size_t held() const { return held_.size(); }
 
  private:
@@ -167,6 +176,7 @@ class Slices {
   std::map<std::uint16_t, Places> places_;
   std::map<std::size_t, Want> wants_;
   std::map<std::uint64_t, Held> held_;
+  std::vector<LimitLevel> limits_;
   std::map<UseId, Use> uses_;
   UseId next_use_ = 1;
   Flight flight_;
