@@ -5,7 +5,7 @@ namespace lanemq::sim {
 namespace {
 
 /// Sooner than a real one, so that a broker that was started again is soon followed again.
-constexpr auto kRenewEvery = std::chrono::milliseconds(500);
+constexpr auto kWatchRenewedEvery = std::chrono::milliseconds(500);
 /// Groups that are followed alone, the last ones.
 constexpr std::size_t kAskedMax = 4;
 
@@ -22,7 +22,7 @@ void SimFollower::renew() {
   if (stage_.healing) return;
   watch(all_, {});
   if (stage_.random.percent(40)) follow(some_group(stage_.random, stage_.swarm));
-  stage_.scheduler.after(kRenewEvery, [this] { renew(); });
+  stage_.scheduler.after(kWatchRenewedEvery, [this] { renew(); });
 }
 
 void SimFollower::follow(const std::string& group) {
