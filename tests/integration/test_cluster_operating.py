@@ -335,7 +335,9 @@ class Replication(OperatingCase):
         self.assertEqual(OF_SHARED_STORES - set(stats["store"]), set())
         on_the_page = {path[1] for path in names_on_the_page() if path[0] == "store"}
         self.assertEqual(set(stats["store"]) - on_the_page, set())
-        text = self.seats["a"].ask("/metrics")[1]
+        metrics = lambda: self.seats["a"].ask("/metrics")[1]
+        harness.wait_until(lambda: "\nlanemq_store_candidates " in metrics(), "the metrics of that look")
+        text = metrics()
         self.assertIn('lanemq_store_replication{replication="none"} 1', text)
         for name in ("epoch 1", "since_commit_seconds", "transactions_total", "transaction_writes_total",
                      "transaction_bytes_total", "transaction_seconds_total", "doubts_resolved_total 0",
