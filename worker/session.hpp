@@ -167,6 +167,8 @@ class Session {
   const std::string& broker_session() const { return broker_session_; }
   /// Whether the broker has welcomed the worker by this connection.
   bool serves() const { return state_ == State::serving; }
+  /// Whether all is done: it said Left.
+  bool has_left() const { return state_ == State::left; }
   /// The broker's reason for refusing the worker.
   const std::string& refusal() const { return refusal_; }
   const SessionCounters& counters() const { return counters_; }

@@ -13,42 +13,32 @@
 #include <zmq.hpp>
 
 #include <lanemq/codec.hpp>
-#include <lanemq/endpoints.hpp>
 #include <lanemq/process_name.hpp>
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 #include <lanemq/worker.hpp>
 
 #include "common/trace/context.hpp"
-#include "common/zmq/address_look.hpp"
-#include "common/zmq/curve.hpp"
-#include "common/zmq/endpoints.hpp"
-#include "common/zmq/message.hpp"
+#include "worker/broker_link.hpp"
 #include "worker/completion.hpp"
-#include "worker/connection_monitor.hpp"
 #include "worker/log_line.hpp"
 #include "worker/session.hpp"
 
 namespace lanemq {
 namespace {
 
-using socket::uninterrupted;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using worker::CancelJob;
 using worker::LogLine;
 
-/// Between connections to somebody who does not speak ZeroMQ.
-constexpr int kStrangersPauseMs = 500;
 /// How often a readable handler's descriptor is looked at. What comes close together is then read in one turn
 /// and sent in one message, which wakes this thread, the socket's, the broker's and the reader's once. A
 /// single event does not wait.
 constexpr std::chrono::microseconds kLookEvery{150};
-constexpr int kMessagesPerTurn = 1000;       ///< messages read in one turn, before completions and timers
-constexpr std::size_t kOwnDescriptors = 3;   ///< the loop's own: socket, completions, monitor
-constexpr milliseconds kLingerOnExit{1000};  ///< for the goodbye
+/// The loop's own, in front of handlers': of completions, and of the link.
+constexpr std::size_t kOwnDescriptors = 1 + worker::BrokerLink::kDescriptors;
 constexpr std::size_t kFailureLinesPerSecond = 10;
-constexpr std::chrono::minutes kConnectingLineEvery{1};
 
 std::string default_name() {
   char host[256] = "worker";
@@ -101,16 +91,15 @@ worker::SessionOptions session_options(const WorkerOptions& options, const std::
 
 }  // namespace
 
-/// The thread of run(): turn by turn it serves one socket, the completions, and handlers' descriptors and
+/// The thread of run(): turn by turn it serves the broker, the completions, and handlers' descriptors and
 /// timers.
-class Worker::Loop {
+class Worker::Loop final : private worker::BrokerLink::Owner {
  public:
   Loop(WorkerOptions options, std::vector<Service> services)
       : options_(std::move(options)),
         services_(std::move(services)),
-        session_(session_options(options_, services_)),
-        sink_(std::make_shared<CompletionSink>()),
-        decoder_(options_.body_bytes_max) {
+        link_(context_, options_, session_options(options_, services_), options_.broker),
+        sink_(std::make_shared<CompletionSink>()) {
     // Asks each handler once for its time, even if services share it.
     for (const Service& service : services_)
       if (std::find(handlers_.begin(), handlers_.end(), service.handler.get()) == handlers_.end())
@@ -122,12 +111,7 @@ class Worker::Loop {
   WorkerEnd run() {
     sink_->adopt_thread();
     started_at_ = Clock::now();
-    if (endpoints_.several())
-      if (const auto bad = socket::bad_endpoint(context_, endpoints_.all())) refuse_endpoint(*bad);
-    open_socket();
-    addresses_.begin(endpoints_.named());
-    session_.connected(started_at_);
-    flush();
+    link_.open(started_at_);
     while (!left_) {
       if (gave_up_connecting()) return WorkerEnd::unreachable;
       wait();
@@ -150,7 +134,7 @@ class Worker::Loop {
   void turn() {
     const TimePoint now = Clock::now();
     obey_stops(now);
-    read_broker(now);
+    link_.read(now, *this);
     for (std::size_t i = 0; i < watchers_.size(); ++i) {
       if (polled_[kOwnDescriptors + i].revents == 0) continue;
       watchers_[i]->on_readable(now);
@@ -159,22 +143,23 @@ class Worker::Loop {
     for (Handler* handler : handlers_)
       handler->advance(now);
     take_finished(now);
-    session_.advance(now, effects_);
-    carry_out(now);
+    link_.session().advance(now, link_.effects());
+    carry_out(link_, now, nullptr);
     report_drops();
     beat(now);
-    flush();
+    link_.flush();
   }
 
   void beat(TimePoint now) {
     if (!beats() || now < beat_at_) return;
     beat_at_ = now + options_.beat_every;
-    options_.on_beat({.connected = session_.serves(),
-                      .running = session_.running(),
-                      .unacknowledged = session_.outcomes(),
+    const worker::Session& session = link_.session();
+    options_.on_beat({.connected = session.serves(),
+                      .running = session.running(),
+                      .unacknowledged = session.outcomes(),
                       .welcomes = welcomes_,
-                      .stale = session_.counters().stale,
-                      .dropped = session_.counters().outcomes_dropped});
+                      .stale = session.counters().stale,
+                      .dropped = session.counters().outcomes_dropped});
   }
   bool beats() const { return options_.on_beat && options_.beat_every > milliseconds(0); }
 
@@ -191,13 +176,8 @@ class Worker::Loop {
   /// Sleeps until there is something to do.
   void wait() {
     forget_poll();
-    has_input_ = asks_for_input();
-    const bool is_busy = sink_->has_local() || has_input_;
-    if (!is_busy && std::exchange(monitor_stirred_, false)) {
-      if (monitor_.reconnected()) return introduce_again();
-      if (monitor_.meets_strangers() && !slow_socket_) return go_slow();
-      if (monitor_.finds_nobody()) find_next();
-    }
+    const bool is_busy = link_.ask_for_input() || sink_->has_local();
+    if (!is_busy && link_.follow_connection()) return;
     TimePoint now = Clock::now();
     const TimePoint until = is_busy ? now : next_wakeup();
     if (!watchers_.empty() && now < next_look_) {
@@ -210,18 +190,15 @@ class Worker::Loop {
 
   /// Waits for the first `count` descriptors; false: none is ready in time.
   bool poll_until(TimePoint until, TimePoint now, std::size_t count) {
-    polled_[0].fd = socket_.get(zmq::sockopt::fd);
-    polled_[1].fd = sink_->wake_descriptor();
-    polled_[2].fd = monitor_.descriptor();
+    polled_[0].fd = sink_->wake_descriptor();
+    link_.watch(&polled_[1]);
     const nanoseconds left = std::max<nanoseconds>(until - now, nanoseconds(0));
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec timeout{static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
     const int ready = ppoll(polled_.data(), count, &timeout, nullptr);
     if (ready < 0) forget_poll();  // as after a signal: revents are not set then
-    // Asking a ZeroMQ socket for its state costs a system call each time.
-    has_input_ = has_input_ || polled_[0].revents != 0;
-    monitor_stirred_ = monitor_stirred_ || polled_[2].revents != 0;
-    if ((polled_[1].revents & POLLIN) != 0) sink_->clear_wake();
+    link_.take_polled(&polled_[1]);
+    if ((polled_[0].revents & POLLIN) != 0) sink_->clear_wake();
     return ready != 0;
   }
 
@@ -230,14 +207,8 @@ class Worker::Loop {
       one.revents = 0;
   }
 
-  /// The socket's descriptor reports changes only, so the loop asks for the state before it sleeps.
-  bool asks_for_input() {
-    const int events = uninterrupted([this] { return socket_.get(zmq::sockopt::events); });
-    return (events & (stuck_ ? ZMQ_POLLOUT : ZMQ_POLLIN)) != 0;
-  }
-
   TimePoint next_wakeup() const {
-    TimePoint due = std::min(session_.next_wakeup(), started_at_ + std::chrono::hours(24 * 365 * 100));
+    TimePoint due = std::min(link_.session().next_wakeup(), started_at_ + std::chrono::hours(24 * 365 * 100));
     if (!welcomed_ && options_.connect_timeout > milliseconds(0))
       due = std::min(due, started_at_ + options_.connect_timeout);
     if (beats()) due = std::min(due, beat_at_);
@@ -253,116 +224,27 @@ class Worker::Loop {
 
   void obey_stops(TimePoint now) {
     const int stops = stops_.load(std::memory_order_relaxed);
+    worker::Session& session = link_.session();
     if (stops > 0 && obeyed_ == 0) {
       obeyed_ = 1;
       LogLine(options_.log, LogLevel::info, "worker.draining")
-          .field("running", session_.running())
+          .field("running", session.running())
           .field("drain_timeout_ms", options_.drain_timeout.count());
-      session_.drain(now + options_.drain_timeout, now, effects_);
+      session.drain(now + options_.drain_timeout, now, link_.effects());
     }
     if (stops > 1 && obeyed_ == 1) {
       obeyed_ = 2;
-      session_.leave(now, effects_);
+      session.leave(now, link_.effects());
     }
-    carry_out(now);
-  }
-
-  // ---- to and from the broker -------------------------------------------------------------------------
-
-  void open_socket() {
-    monitor_.forget();
-    next_is_due_ = false;
-    socket_ = zmq::socket_t(context_, zmq::socket_type::dealer);
-    socket::show_keys(socket_, options_.keys);
-    monitor_.watch(context_, socket_);
-    monitor_stirred_ = true;  // its descriptor reports only what comes after it was asked
-    const int depth = static_cast<int>(options_.capacity) * 2 + 1000;
-    socket_.set(zmq::sockopt::linger, 0);
-    socket_.set(zmq::sockopt::sndhwm, depth);
-    socket_.set(zmq::sockopt::rcvhwm, depth);
-    // Without delay: if the broker hears from the worker in time its jobs go on.
-    socket_.set(zmq::sockopt::reconnect_ivl, slow_socket_ ? kStrangersPauseMs : 1);
-    socket_.set(zmq::sockopt::reconnect_ivl_max, 2000);
-    socket_.set(zmq::sockopt::handshake_ivl, 5000);
-    socket_.set(zmq::sockopt::tcp_keepalive, 1);
-    socket_.set(zmq::sockopt::ipv6, true);
-    // A header with a body inside, or a body frame.
-    socket_.set(zmq::sockopt::maxmsgsize,
-                static_cast<std::int64_t>(options_.body_bytes_max + limits::header_bytes_max + 64));
-    try {
-      socket_.connect(endpoints_.current());
-    } catch (const zmq::error_t& error) {
-      refuse_endpoint({endpoints_.current(), error.what()});
-    }
-  }
-
-  [[noreturn]] static void refuse_endpoint(const socket::BadEndpoint& bad) {
-    throw std::invalid_argument("broker endpoint \"" + printable(bad.endpoint) + "\": " + bad.reason +
-                                "; use the form tcp://HOST:PORT or ipc://PATH");
-  }
-
-  void read_broker(TimePoint now) {
-    if (!has_input_) return;
-    // Reads no more than it can answer: so the outbox holds at most one turn's messages.
-    for (int count = 0; count < kMessagesPerTurn && !stuck_ && !left_; ++count) {
-      if (!message_.receive(socket_)) return;
-      read_message(now);
-    }
-  }
-
-  /// Handles the message that was received.
-  void read_message(TimePoint now) {
-    const DecodeError* const error =
-        message_.fault() ? nullptr : decoder_.decode(message_.header(), message_.body_frame(), commands_);
-    if (message_.fault() || error) {
-      session_.heard(now);
-      log_unreadable(error ? std::string_view(error->message) : message_.fault());
-      return;
-    }
-    for (std::size_t i = 0; i < commands_.size(); ++i) {
-      if (const DecodeError* broken = commands_.error(i)) {
-        session_.heard(now);
-        log_unreadable(broken->message);
-        continue;
-      }
-      session_.receive(commands_[i], now, effects_);
-      inside_ = commands_.body(i);
-      carry_out(now, std::get_if<wire::JobOffer>(&commands_[i]));
-    }
-  }
-
-  void log_unreadable(std::string_view why) {
-    LogLine(options_.log, LogLevel::warning, "broker.unreadable_message").field("reason", why);
-  }
-
-  /// Sends the session's messages until the socket accepts no more.
-  void flush() {
-    worker::Outbox& outbox = session_.outbox();
-    while (!outbox.empty()) {
-      const worker::Outbox::Message message = outbox.front();
-      zmq::message_t header(message.header.data(), message.header.size());
-      const auto more = message.body ? zmq::send_flags::sndmore : zmq::send_flags::none;
-      stuck_ = !send(header, zmq::send_flags::dontwait | more);
-      if (stuck_) return;
-      if (message.body) {
-        zmq::message_t body = socket::lend(*message.body);
-        // The first frame was accepted, so the socket accepts the whole message.
-        static_cast<void>(send(body, zmq::send_flags::dontwait));
-      }
-      outbox.pop();
-    }
-  }
-
-  bool send(zmq::message_t& frame, zmq::send_flags flags) {
-    return uninterrupted([&] { return socket_.send(frame, flags).has_value(); });
+    carry_out(link_, now, nullptr);
   }
 
   // ---- jobs -------------------------------------------------------------------------------------------
 
-  /// Does what the session wants. `offer`: the job in the message just received, if any.
-  void carry_out(TimePoint now, const wire::JobOffer* offer = nullptr) {
-    for (std::size_t i = 0; i < effects_.size(); ++i) {
-      const worker::Effect effect = effects_[i];
+  void carry_out(worker::BrokerLink& link, TimePoint now, const wire::JobOffer* offer) override {
+    worker::Effects& effects = link.effects();
+    for (std::size_t i = 0; i < effects.size(); ++i) {
+      const worker::Effect effect = effects[i];
       if (const auto* start = std::get_if<worker::StartJob>(&effect))
         start_job(*start, *offer, now);
       else if (const auto* resume = std::get_if<worker::ResumeJob>(&effect))
@@ -370,15 +252,15 @@ class Worker::Loop {
       else if (const auto* cancel = std::get_if<CancelJob>(&effect))
         cancel_job(*cancel);
       else if (std::holds_alternative<worker::Reconnect>(effect))
-        reconnect(now);
+        link.reconnect(now);
       else if (const auto* welcomed = std::get_if<worker::Welcomed>(&effect))
-        on_welcomed(*welcomed);
+        on_welcomed(link, *welcomed);
       else if (const auto* refused = std::get_if<worker::Refused>(&effect))
         on_refused(refused->ever);
       else if (std::holds_alternative<worker::Left>(effect))
         on_left();
     }
-    effects_.clear();
+    effects.clear();
   }
 
   void start_job(const worker::StartJob& start, const wire::JobOffer& offer, TimePoint now) {
@@ -386,14 +268,14 @@ class Worker::Loop {
     JobCall job{.lease = start.lease,
                 .service = service.name,
                 .id = offer.id,
-                .lane = offer.lane.empty() ? std::string_view(session_.default_lane()) : offer.lane,
+                .lane = offer.lane.empty() ? std::string_view(link_.session().default_lane()) : offer.lane,
                 .model = offer.model,
                 .client = offer.client,
                 .key = offer.key,
-                .body = take_body(),
+                .body = link_.take_body(),
                 .now = now,
                 .deadline = std::nullopt,
-                .answer_bytes_max = session_.answer_bytes_max(),
+                .answer_bytes_max = link_.session().answer_bytes_max(),
                 .stream = offer.stream,
                 .meta = offer.meta,
                 .trace = offer.trace,
@@ -447,12 +329,6 @@ class Worker::Loop {
     options_.calls->ended(job.lease, end, now);
   }
 
-  /// The body of the job being read. A body inside the header is copied, since the header also holds the
-  /// offer's texts.
-  Blob take_body() {
-    return message_.body_frame() && !commands_.is_batch() ? message_.take_body_frame() : Blob::copy(inside_);
-  }
-
   void cancel_job(const CancelJob& cancel) {
     LogLine(options_.log, LogLevel::debug, "job.cancelled")
         .field("job", cancel.lease.job)
@@ -462,19 +338,20 @@ class Worker::Loop {
 
   void take_finished(TimePoint now) {
     sink_->take(handed_in_);
+    worker::Session& session = link_.session();
     for (worker::StreamPiece& piece : handed_in_.pieces) {
       if (options_.calls) options_.calls->streams(piece.lease, now);
-      session_.chunk(std::move(piece), now, effects_);
-      carry_out(now);
+      session.chunk(std::move(piece), now, link_.effects());
+      carry_out(link_, now, nullptr);
     }
     for (worker::ProgressWord& word : handed_in_.words)
-      session_.progress(std::move(word), now);
+      session.progress(std::move(word), now);
     for (worker::FinishedJob& job : handed_in_.finished) {
       if (!job.outcome.succeeded()) log_failure(job, now);
       tell_end(job, now);
       if (!traces_.empty()) traces_.erase({job.lease.job, job.lease.attempt});
-      session_.finish(job.lease, std::move(job.outcome), now, effects_);
-      carry_out(now);
+      session.finish(job.lease, std::move(job.outcome), now, link_.effects());
+      carry_out(link_, now, nullptr);
     }
     handed_in_.pieces.clear();
     handed_in_.words.clear();
@@ -483,90 +360,16 @@ class Worker::Loop {
 
   // ---- life -------------------------------------------------------------------------------------------
 
-  void reconnect(TimePoint now) {
-    if (!connecting_said_at_ || now - *connecting_said_at_ >= kConnectingLineEvery) {
-      connecting_said_at_ = now;
-      LogLine(options_.log, LogLevel::warning,
-              welcomed_ ? "worker.reconnecting" : "worker.waiting_for_broker")
-          .field("broker", endpoints_.current())
-          .field("running", session_.running())
-          .field("unacknowledged", session_.outcomes());
-    }
-    take_addresses();
-    endpoints_.turn();
-    addresses_.begin(endpoints_.named());  // for the next time
-    open_socket();
-    session_.connected(now);
-    stuck_ = false;
-  }
-
-  void take_addresses() {
-    if (const auto found = addresses_.take()) endpoints_.set_addresses(*found);
-  }
-
-  /// Nobody listens there: the next endpoint's turn comes at once. Where there is one alone ZeroMQ tries
-  /// again.
-  void find_next() {
-    take_addresses();
-    // ZeroMQ itself goes on trying until then, and tells each time.
-    if (!endpoints_.several() || std::exchange(next_is_due_, true)) return;
-    const TimePoint now = Clock::now();
-    session_.found_nobody(rounds_.found_nobody(endpoints_.all().size(), now));
-  }
-
-  /// ZeroMQ pauses where nobody listens, but not where a connection is made and ended at once, as HTTP
-  /// servers do.
-  void go_slow() {
-    slow_socket_ = true;
-    using Why = worker::ConnectionMonitor::Why;
-    if (const Why why = monitor_.why(); why == Why::unknown)
-      LogLine(options_.log, LogLevel::warning, "broker.stranger")
-          .field("broker", endpoints_.current())
-          .field("message", "what listens there ends connections without a word of ZeroMQ")
-          .field("do",
-                 options_.keys.secret.empty()
-                     ? "name the broker's endpoint for workers with --broker"
-                     : "name the broker's endpoint for workers with --broker, and its key with --broker-key");
-    else
-      LogLine(options_.log, LogLevel::error, "broker.key_refused")
-          .field("broker", endpoints_.current())
-          .field("message", why == Why::key_refused ? "the broker does not take this worker's key"
-                            : options_.keys.secret.empty()
-                                ? "the broker asks for keys, and this worker has none"
-                                : "the broker asks for no keys, and this worker shows one")
-          .field("do",
-                 why == Why::key_refused
-                     ? "put its public key, with role worker, into the broker's keys_folder and reload"
-                     : "set broker_key and secret_key here as the broker's secret_key and keys_folder say");
-    open_socket();
-    introduce_again();
-  }
-
-  /// ZeroMQ has reconnected. Messages it still holds go first, and are answered with `unknown_session`, which
-  /// the session's greeting takes care of.
-  void introduce_again() {
-    session_.connected(Clock::now());
-    stuck_ = false;
-  }
-
-  void on_welcomed(const worker::Welcomed& welcomed) {
-    socket::learn(context_, endpoints_, welcomed.endpoints);
-    LogLine(options_.log, LogLevel::info, "worker.connected")
-        .field("broker", endpoints_.current())
-        .field("session", session_.broker_session())
-        .field("running", session_.running())
-        .field("unacknowledged", session_.outcomes());
+  void on_welcomed(worker::BrokerLink& link, const worker::Welcomed& welcomed) {
+    link.welcomed(welcomed);
     ++welcomes_;
-    next_is_due_ = false;
-    connecting_said_at_.reset();
-    slow_socket_ = false;  // of the next one
     if (std::exchange(welcomed_, true)) return;
     if (options_.on_ready) options_.on_ready(options_.name);
   }
 
   /// Who was welcomed once may hold jobs, and its broker may be another one since: it tries again.
   void on_refused(bool ever) {
-    LogLine(options_.log, LogLevel::error, "broker.refused").field("message", session_.refusal());
+    LogLine(options_.log, LogLevel::error, "broker.refused").field("message", link_.session().refusal());
     if (!ever || welcomed_) return;
     left_ = true;
     end_ = WorkerEnd::refused;
@@ -574,17 +377,15 @@ class Worker::Loop {
 
   void on_left() {
     left_ = true;
-    end_ = session_.running() > 0 ? WorkerEnd::interrupted : WorkerEnd::drained;
+    end_ = link_.session().running() > 0 ? WorkerEnd::interrupted : WorkerEnd::drained;
   }
 
   void say_farewell() {
-    flush();
-    monitor_.forget();
-    socket_.set(zmq::sockopt::linger, static_cast<int>(kLingerOnExit.count()));
-    socket_.close();
-    const worker::SessionCounters& counters = session_.counters();
+    link_.close();
+    const worker::Session& session = link_.session();
+    const worker::SessionCounters& counters = session.counters();
     LogLine(options_.log, LogLevel::info, "worker.left")
-        .field("unfinished", session_.running())
+        .field("unfinished", session.running())
         .field("started", counters.started)
         .field("succeeded", counters.succeeded)
         .field("failed", counters.failed)
@@ -613,7 +414,7 @@ class Worker::Loop {
   }
 
   void report_drops() {
-    const std::uint64_t dropped = session_.counters().outcomes_dropped;
+    const std::uint64_t dropped = link_.session().counters().outcomes_dropped;
     if (dropped == drops_reported_) return;
     if (drops_reported_ == 0)
       LogLine(options_.log, LogLevel::warning, "worker.outcomes_dropped")
@@ -623,26 +424,15 @@ class Worker::Loop {
   }
 
   WorkerOptions options_;
-  Endpoints endpoints_{options_.broker};
-  EndpointRounds rounds_;
-  socket::AddressLook addresses_;
   std::vector<Service> services_;
   std::vector<Handler*> handlers_;
   std::vector<Handler*> watchers_;  ///< handlers with a descriptor to watch
   std::vector<pollfd> polled_ =     ///< the loop's own, then those of watchers_
       std::vector<pollfd>(kOwnDescriptors, pollfd{-1, POLLIN, 0});
-  worker::Session session_;
-  std::shared_ptr<CompletionSink> sink_;
-  worker::Effects effects_;
-  CompletionSink::HandedIn handed_in_;
-
   zmq::context_t context_{1};
-  zmq::socket_t socket_;
-  worker::ConnectionMonitor monitor_;
-  socket::Message message_;  ///< the message being read
-  Decoder decoder_;
-  Items<wire::WorkerCommand> commands_;
-  std::string_view inside_;  ///< body inside the header of message_
+  worker::BrokerLink link_;
+  std::shared_ptr<CompletionSink> sink_;
+  CompletionSink::HandedIn handed_in_;
 
   /// The traces of the calls that have one, by job and attempt.
   std::map<std::pair<std::uint64_t, std::int64_t>, std::string> traces_;
@@ -651,16 +441,10 @@ class Worker::Loop {
   TimePoint beat_at_{};    ///< of the next on_beat
   TimePoint started_at_{}, failure_lines_since_{};
   std::size_t failure_lines_ = 0;
-  std::optional<TimePoint> connecting_said_at_;  ///< the last line about it since the last welcome
   std::uint64_t drops_reported_ = 0, welcomes_ = 0;
   std::atomic<int> stops_{0};
   static_assert(std::atomic<int>::is_always_lock_free, "stop() is called in signal handlers");
   int obeyed_ = 0;
-  bool has_input_ = false;        ///< the socket may have a message, or room again
-  bool slow_socket_ = false;      ///< strangers were met since a broker's welcome
-  bool monitor_stirred_ = false;  ///< the monitor may have an event
-  bool next_is_due_ = false;      ///< nobody listens here, and the next endpoint's turn has a time
-  bool stuck_ = false;            ///< the socket accepts no more; the outbox has the rest
   bool welcomed_ = false, left_ = false;
   WorkerEnd end_ = WorkerEnd::drained;
 };

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/broker_link.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include <lanemq/text.hpp>
+
+#include "common/zmq/curve.hpp"
+#include "common/zmq/endpoints.hpp"
+#include "worker/log_line.hpp"
+
+namespace lanemq::worker {
+namespace {
+
+using socket::uninterrupted;
+using std::chrono::milliseconds;
+
+/// Between connections to somebody who does not speak ZeroMQ.
+constexpr int kStrangersPauseMs = 500;
+constexpr int kMessagesPerTurn = 1000;       ///< messages read in one turn, before completions and timers
+constexpr milliseconds kLingerOnExit{1000};  ///< for the goodbye
+constexpr std::chrono::minutes kConnectingLineEvery{1};
+
+}  // namespace
+
+BrokerLink::BrokerLink(zmq::context_t& context, const WorkerOptions& options, SessionOptions session,
+                       const std::string& endpoints)
+    : context_(context),
+      options_(options),
+      where_(endpoints),
+      session_(std::move(session)),
+      in_(options.body_bytes_max) {}
+
+// ---- connections --------------------------------------------------------------------------------------
+
+void BrokerLink::open(TimePoint now) {
+  if (where_.endpoints.several())
+    if (const auto bad = socket::bad_endpoint(context_, where_.endpoints.all()))
+      refuse_endpoint(bad->endpoint, bad->reason);
+  open_socket();
+  where_.addresses.begin(where_.endpoints.named());
+  session_.connected(now);
+  flush();
+}
+
+void BrokerLink::open_socket() {
+  monitor_.forget();
+  state_.next_is_due = false;
+  socket_ = zmq::socket_t(context_, zmq::socket_type::dealer);
+  socket::show_keys(socket_, options_.keys);
+  monitor_.watch(context_, socket_);
+  state_.stirred = true;  // the monitor's descriptor reports only what comes after it was asked
+  const int depth = static_cast<int>(options_.capacity) * 2 + 1000;
+  socket_.set(zmq::sockopt::linger, 0);
+  socket_.set(zmq::sockopt::sndhwm, depth);
+  socket_.set(zmq::sockopt::rcvhwm, depth);
+  // Without delay: if the broker hears from the worker in time its jobs go on.
+  socket_.set(zmq::sockopt::reconnect_ivl, state_.slow ? kStrangersPauseMs : 1);
+  socket_.set(zmq::sockopt::reconnect_ivl_max, 2000);
+  socket_.set(zmq::sockopt::handshake_ivl, 5000);
+  socket_.set(zmq::sockopt::tcp_keepalive, 1);
+  socket_.set(zmq::sockopt::ipv6, true);
+  // A header with a body inside, or a body frame.
+  socket_.set(zmq::sockopt::maxmsgsize,
+              static_cast<std::int64_t>(options_.body_bytes_max + limits::header_bytes_max + 64));
+  try {
+    socket_.connect(where_.endpoints.current());
+  } catch (const zmq::error_t& error) {
+    refuse_endpoint(where_.endpoints.current(), error.what());
+  }
+}
+
+void BrokerLink::refuse_endpoint(const std::string& endpoint, const std::string& reason) const {
+  throw std::invalid_argument("broker endpoint \"" + printable(endpoint) + "\": " + reason +
+                              "; use the form tcp://HOST:PORT or ipc://PATH");
+}
+
+void BrokerLink::reconnect(TimePoint now) {
+  if (!connecting_said_at_ || now - *connecting_said_at_ >= kConnectingLineEvery) {
+    connecting_said_at_ = now;
+    LogLine(options_.log, LogLevel::warning,
+            was_welcomed_ ? "worker.reconnecting" : "worker.waiting_for_broker")
+        .field("broker", where_.endpoints.current())
+        .field("running", session_.running())
+        .field("unacknowledged", session_.outcomes());
+  }
+  take_addresses();
+  where_.endpoints.turn();
+  where_.addresses.begin(where_.endpoints.named());  // for the next time
+  open_socket();
+  introduce_again(now);
+}
+
+void BrokerLink::take_addresses() {
+  if (const auto found = where_.addresses.take()) where_.endpoints.set_addresses(*found);
+}
+
+/// Nobody listens there: the next endpoint's turn comes at once. Where there is one alone ZeroMQ tries again.
+void BrokerLink::find_next() {
+  take_addresses();
+  // ZeroMQ itself goes on trying until then, and tells each time.
+  if (!where_.endpoints.several() || std::exchange(state_.next_is_due, true)) return;
+  const TimePoint now = std::chrono::steady_clock::now();
+  session_.found_nobody(where_.rounds.found_nobody(where_.endpoints.all().size(), now));
+}
+
+/// ZeroMQ pauses where nobody listens, but not where a connection is made and ended at once, as HTTP servers
+/// do.
+void BrokerLink::go_slow() {
+  state_.slow = true;
+  using Why = ConnectionMonitor::Why;
+  if (const Why why = monitor_.why(); why == Why::unknown)
+    LogLine(options_.log, LogLevel::warning, "broker.stranger")
+        .field("broker", where_.endpoints.current())
+        .field("message", "what listens there ends connections without a word of ZeroMQ")
+        .field("do",
+               options_.keys.secret.empty()
+                   ? "name the broker's endpoint for workers with --broker"
+                   : "name the broker's endpoint for workers with --broker, and its key with --broker-key");
+  else
+    LogLine(options_.log, LogLevel::error, "broker.key_refused")
+        .field("broker", where_.endpoints.current())
+        .field("message", why == Why::key_refused ? "the broker does not take this worker's key"
+                          : options_.keys.secret.empty()
+                              ? "the broker asks for keys, and this worker has none"
+                              : "the broker asks for no keys, and this worker shows one")
+        .field("do",
+               why == Why::key_refused
+                   ? "put its public key, with role worker, into the broker's keys_folder and reload"
+                   : "set broker_key and secret_key here as the broker's secret_key and keys_folder say");
+  open_socket();
+}
+
+/// There is a new connection. Messages that ZeroMQ still holds go first, and are answered with
+/// `unknown_session`, which the session's greeting takes care of.
+void BrokerLink::introduce_again(TimePoint now) {
+  session_.connected(now);
+  state_.stuck = false;
+}
+
+void BrokerLink::welcomed(const Welcomed& welcomed) {
+  socket::learn(context_, where_.endpoints, welcomed.endpoints);
+  LogLine(options_.log, LogLevel::info, "worker.connected")
+      .field("broker", where_.endpoints.current())
+      .field("session", session_.broker_session())
+      .field("running", session_.running())
+      .field("unacknowledged", session_.outcomes());
+  connecting_said_at_.reset();
+  state_.next_is_due = false;
+  state_.slow = false;  // of the next one
+  was_welcomed_ = true;
+}
+
+// ---- the turn -----------------------------------------------------------------------------------------
+
+/// The socket's descriptor reports changes only, so the loop asks for the state before it sleeps.
+bool BrokerLink::ask_for_input() {
+  const int events = uninterrupted([this] { return socket_.get(zmq::sockopt::events); });
+  state_.has_input = (events & (state_.stuck ? ZMQ_POLLOUT : ZMQ_POLLIN)) != 0;
+  return state_.has_input;
+}
+
+bool BrokerLink::follow_connection() {
+  if (!std::exchange(state_.stirred, false)) return false;
+  const bool again = monitor_.reconnected();
+  const bool strange = !again && monitor_.meets_strangers() && !state_.slow;
+  if (strange) go_slow();
+  if (again || strange)
+    introduce_again(std::chrono::steady_clock::now());
+  else if (monitor_.finds_nobody())
+    find_next();
+  return again || strange;
+}
+
+void BrokerLink::watch(pollfd* polled) {
+  polled[0].fd = socket_.get(zmq::sockopt::fd);
+  polled[1].fd = monitor_.descriptor();
+}
+
+void BrokerLink::take_polled(const pollfd* polled) {
+  // Asking a ZeroMQ socket for its state costs a system call each time.
+  state_.has_input = state_.has_input || polled[0].revents != 0;
+  state_.stirred = state_.stirred || polled[1].revents != 0;
+}
+
+void BrokerLink::read(TimePoint now, Owner& owner) {
+  if (!state_.has_input) return;
+  // Reads no more than it can answer: so the outbox holds at most one turn's messages.
+  for (int count = 0; count < kMessagesPerTurn && !state_.stuck && !session_.has_left(); ++count) {
+    if (!in_.message.receive(socket_)) return;
+    read_message(now, owner);
+  }
+}
+
+/// Handles the message that was received.
+void BrokerLink::read_message(TimePoint now, Owner& owner) {
+  const DecodeError* const error =
+      in_.message.fault() ? nullptr
+                          : in_.decoder.decode(in_.message.header(), in_.message.body_frame(), in_.commands);
+  if (in_.message.fault() || error) {
+    session_.heard(now);
+    log_unreadable(error ? std::string_view(error->message) : in_.message.fault());
+    return;
+  }
+  for (std::size_t i = 0; i < in_.commands.size(); ++i) {
+    if (const DecodeError* broken = in_.commands.error(i)) {
+      session_.heard(now);
+      log_unreadable(broken->message);
+      continue;
+    }
+    session_.receive(in_.commands[i], now, effects_);
+    in_.inside = in_.commands.body(i);
+    owner.carry_out(*this, now, std::get_if<wire::JobOffer>(&in_.commands[i]));
+  }
+}
+
+void BrokerLink::log_unreadable(std::string_view why) {
+  LogLine(options_.log, LogLevel::warning, "broker.unreadable_message").field("reason", why);
+}
+
+Blob BrokerLink::take_body() {
+  return in_.message.body_frame() && !in_.commands.is_batch() ? in_.message.take_body_frame()
+                                                              : Blob::copy(in_.inside);
+}
+
+void BrokerLink::flush() {
+  Outbox& outbox = session_.outbox();
+  while (!outbox.empty()) {
+    const Outbox::Message message = outbox.front();
+    zmq::message_t header(message.header.data(), message.header.size());
+    const auto more = message.body ? zmq::send_flags::sndmore : zmq::send_flags::none;
+    state_.stuck = !send(header, zmq::send_flags::dontwait | more);
+    if (state_.stuck) return;
+    if (message.body) {
+      zmq::message_t body = socket::lend(*message.body);
+      // The first frame was accepted, so the socket accepts the whole message.
+      static_cast<void>(send(body, zmq::send_flags::dontwait));
+    }
+    outbox.pop();
+  }
+}
+
+bool BrokerLink::send(zmq::message_t& frame, zmq::send_flags flags) {
+  return uninterrupted([&] { return socket_.send(frame, flags).has_value(); });
+}
+
+void BrokerLink::close() {
+  flush();
+  monitor_.forget();
+  socket_.set(zmq::sockopt::linger, static_cast<int>(kLingerOnExit.count()));
+  socket_.close();
+}
+
+}  // namespace lanemq::worker
