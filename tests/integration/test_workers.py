@@ -80,7 +80,7 @@ class Work(harness.Case):
             ({"services": ["echo"], "capacity": 1, "lanes": ["express"]}, ["express"]),
             ({"services": [], "capacity": 1}, ["services", "1 to 256"]),
             ({"services": ["echo"]}, ["capacity"]),
-            ({"services": ["echo"], "capacity": 0}, ["capacity", "at least 1"]),
+            ({"services": ["echo"], "capacity": -1}, ["capacity"]),
             ({"capacity": 1}, ["services"]),
         ):
             with self.subTest(fields=fields):

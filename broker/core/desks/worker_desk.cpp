@@ -115,6 +115,14 @@ Worker* returning(const State& state, const WorkerReady& event) {
   return known != nullptr && known->key == key ? known : nullptr;
 }
 
+/// Whether an offer to it may still wait for the disk. What its `ready` is answered with comes behind that: a
+/// worker that takes fewer jobs from now on counts those that it has, and gives the other places away.
+bool has_waiting_offer(Worker& worker) {
+  for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away))
+    if (away->offer_waited) return true;
+  return false;
+}
+
 /// A bound of the tokens that the streamed answer had so far; none where nothing was streamed, since nobody
 /// knows what the upstream had done by then.
 std::int64_t streamed_tokens(const Job& job) {
@@ -243,9 +251,12 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   state_.workers.offer(*worker, services, lanes, static_cast<std::uint32_t>(capacity));
   note(returned != nullptr ? Notice::Kind::worker_returned : Notice::Kind::worker_ready, *worker,
        returned != nullptr ? worker->running : worker->capacity);
-  say_welcome(*worker);
-  if (worker->draining)
-    state_.tell(*worker, wire::Drain{});  // an operator's order holds until it is taken back
+  {
+    const Outbox::Waiting behind_offers(state_.outbox, has_waiting_offer(*worker));
+    say_welcome(*worker);
+    if (worker->draining)
+      state_.tell(*worker, wire::Drain{});  // an operator's order holds until it is taken back
+  }
   if (returned != nullptr) tell_again(*worker, now);
 }
 

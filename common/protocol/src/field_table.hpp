@@ -453,7 +453,7 @@ LANEMQ_OP(JobEvent, "event", false, false, field<&JobEvent::seq>("seq", {.fallba
 
 LANEMQ_OP(Ready, "ready", false, false,
           field<&Ready::services>("services", {.required = true, .min = 1, .max = limits::list_entries_max}),
-          field<&Ready::capacity>("capacity", {.required = true, .min = 1, .fallback = -1}),
+          field<&Ready::capacity>("capacity", {.required = true, .fallback = -1}),
           field<&Ready::lanes>("lanes", kList), field<&Ready::name>("name", kName),
           field<&Ready::version>("version", kName), field<&Ready::batch>("batch"),
           field<&Ready::resumes>("resumes"), field<&Ready::session>("session", kName),

@@ -291,12 +291,14 @@ TEST(Numbers, of_attempts_start_at_1) {
   reports.expect_bad(result(1ull << 32), "at most 4294967295");
 }
 
-TEST(Numbers, of_places_start_at_1) {
+TEST(Numbers, of_places_may_be_0_and_must_be_said) {
   Reports reports;
 
-  reports.expect_bad(
-      Frame::header("ready", 2).field("services", Frame().array(1).text("a")).field("capacity", 0),
-      "field \"capacity\" is 0; it must be at least 1");
+  const auto ready = [](int fields) {
+    return Frame::header("ready", fields).field("services", Frame().array(1).text("a"));
+  };
+  EXPECT_EQ(reports.expect<wire::Ready>(ready(2).field("capacity", 0)).capacity, 0);
+  reports.expect_bad(ready(1), "\"capacity\" is missing");
 }
 
 TEST(Flags, are_booleans_only) {
