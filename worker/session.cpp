@@ -48,6 +48,14 @@ void bound_body(JobOutcome& outcome, std::size_t limit) {
   outcome.report->message = size_message("answer", size, limit);
 }
 
+/// Whether a command is about jobs that the session has, or is to have.
+bool is_of_leases(const wire::WorkerCommand& command) {
+  const auto* refusal = std::get_if<wire::WorkerRefusal>(&command);
+  return std::holds_alternative<wire::JobOffer>(command) || std::holds_alternative<wire::Acked>(command) ||
+         std::holds_alternative<wire::CancelJob>(command) || std::holds_alternative<wire::Window>(command) ||
+         (refusal != nullptr && refusal->job);
+}
+
 }  // namespace
 
 // ---- outbox -------------------------------------------------------------------------------------------
@@ -95,10 +103,26 @@ void Outbox::push(const WireMessage& message, const Blob& body) {
   entries_.push_back(std::move(entry));
 }
 
+SessionCounters& SessionCounters::operator+=(const SessionCounters& other) {
+  started += other.started;
+  succeeded += other.succeeded;
+  failed += other.failed;
+  released += other.released;
+  cancelled += other.cancelled;
+  stale += other.stale;
+  duplicates += other.duplicates;
+  outcomes_dropped += other.outcomes_dropped;
+  return *this;
+}
+
 // ---- what the worker does -----------------------------------------------------------------------------
 
 Session::Session(SessionOptions options)
-    : options_(std::move(options)), answer_bytes_max_(options_.body_bytes_max) {}
+    : options_(std::move(options)),
+      answer_bytes_max_(options_.body_bytes_max),
+      shard_(options_.shard),
+      capacity_(options_.capacity),
+      taken_max_(options_.capacity) {}
 
 void Session::connected(TimePoint now) {
   outbox_.clear();
@@ -120,8 +144,14 @@ void Session::greet(TimePoint now) {
   heard_at_ = now;
   reconnect_at_ = now + (met_before_ ? kSilentIntervals * heartbeat_ : kFirstWordWithin);
   outbox_.set_batch_max(0);  // until the broker says that it accepts them
-  say_ready(leaving_ ? std::max<std::size_t>(running_, 1) : options_.capacity);
-  if (!met_before_) return;
+  taken_max_ = capacity_;    // who answers this has heard of no other number
+  unconfirmed_ = 0;
+  say_ready(leaving_ ? std::max<std::size_t>(running_, 1) : capacity_);
+  if (met_before_ && !holds_back()) say_what_it_holds(now);
+}
+
+/// Sends the inventory, and what the broker may have missed.
+void Session::say_what_it_holds(TimePoint now) {
   say_inventory(true, now);
   for (auto& [lease, held] : table_) {
     if (held.phase != Held::Phase::running) continue;
@@ -217,7 +247,7 @@ void Session::drain(TimePoint deadline, TimePoint now, Effects& effects) {
   drain_deadline_ = deadline;
   if (state_ == State::serving && running_ > 0)
     say_ready(running_);
-  else if (running_ == 0)
+  else if (running_ == 0 && (outcomes_ == 0 || !holds_back()))
     part(now, effects);
 }
 
@@ -245,6 +275,14 @@ void Session::part(TimePoint now, Effects& effects) {
 void Session::depart(Effects& effects) {
   state_ = State::left;
   effects.push_back(Left{});
+}
+
+void Session::set_capacity(std::size_t capacity) {
+  if (leaving_ || capacity == capacity_) return;
+  capacity_ = capacity;
+  const bool connected = state_ == State::serving || (state_ == State::greeting && unconfirmed_ > 0);
+  taken_max_ = connected ? std::max(taken_max_, capacity) : capacity;
+  if (connected) say_ready(capacity);
 }
 
 void Session::advance(TimePoint now, Effects& effects) {
@@ -291,10 +329,16 @@ TimePoint Session::heartbeat_due() const {
 void Session::receive(const wire::WorkerCommand& command, TimePoint now, Effects& effects) {
   if (state_ == State::unconnected || state_ == State::left) return;
   heard_at_ = now;
+  // What is left of an earlier connection is said again; and leases may be another shard's.
+  if (holds_back() && is_of_leases(command)) return;
   std::visit([&](const auto& said) { on(said, now, effects); }, command);
 }
 
 void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) {
+  if (!is_ours(welcome.shard)) return turn_from(welcome.shard, now, effects);
+  if (!welcome.shard.empty()) shard_ = welcome.shard;
+  if (unconfirmed_ > 0) --unconfirmed_;
+  if (unconfirmed_ == 0) taken_max_ = capacity_;
   session_ = welcome.session;
   broker_session_ = printable(welcome.session, limits::name_bytes_max);
   if (welcome.heartbeat_ms > 0)
@@ -306,13 +350,34 @@ void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) 
   if (welcome.body_bytes_max > 0)
     answer_bytes_max_ = std::min(answer_bytes_max_, static_cast<std::size_t>(welcome.body_bytes_max));
   outbox_.set_batch_max(static_cast<std::size_t>(std::clamp<std::int64_t>(welcome.batch, 0, kBatchMax)));
+  if (!shard_.empty()) effects.push_back(ShardsTold{std::string(welcome.shards.bytes)});
   if (state_ != State::greeting) return;
   state_ = State::serving;
-  met_before_ = true;
+  if (std::exchange(met_before_, true) && !shard_.empty()) {
+    say_what_it_holds(now);
+    complete_streams(now, effects);
+  }
   said_heartbeat_at_ = now;
   heard_heartbeat_at_ = TimePoint{};
   effects.push_back(Welcomed{{welcome.endpoints.begin(), welcome.endpoints.end()}});
-  if (leaving_ && running_ == 0) part(now, effects);
+  if (leaving_ && running_ == 0 && state_ == State::serving) part(now, effects);
+}
+
+/// Whether a broker of that shard may see what the session holds. One without shards may: they come and go
+/// with its configuration.
+bool Session::is_ours(std::string_view shard) const {
+  if (shard.empty() || shard_.empty() || shard == shard_) return true;
+  return options_.shard.empty() && table_.empty();
+}
+
+/// The next endpoint may be one of the right shard.
+void Session::turn_from(std::string_view shard, TimePoint now, Effects& effects) {
+  refusal_ = "this broker serves shard \"" + printable(shard, 64) + "\", and this worker holds jobs of \"" +
+             printable(shard_, 64) +
+             "\"; check the endpoints of the shards, and restart workers when one gets another name";
+  effects.push_back(Refused{});
+  outbox_.push(wire::Bye{});  // with what it has handed over already
+  reconnect_later(now);
 }
 
 void Session::on(const wire::JobOffer& offer, TimePoint now, Effects& effects) {
@@ -330,11 +395,11 @@ void Session::on(const wire::JobOffer& offer, TimePoint now, Effects& effects) {
     return refuse(lease, {.error_class = ErrorClass::released,
                           .code = "draining",
                           .message = "the worker takes no more jobs"});
-  if (running_ >= options_.capacity || table_.size() >= options_.capacity + kOutcomesMax)
+  if (running_ >= taken_max_ || table_.size() >= options_.capacity + kOutcomesMax)
     return refuse(lease, {.error_class = ErrorClass::released,
                           .code = "full",
                           .message = "the worker holds " + std::to_string(running_) + " jobs (capacity " +
-                                     std::to_string(options_.capacity) + ")"});
+                                     std::to_string(taken_max_) + ")"});
   const std::optional<std::size_t> service = service_index(offer.service);
   if (!service)
     return refuse(lease, {.code = "unknown_service",
@@ -347,7 +412,7 @@ void Session::on(const wire::JobOffer& offer, TimePoint now, Effects& effects) {
     held.stream->gate = gate;
   }
   table_.emplace(lease, std::move(held));
-  ++running_;
+  peak_ = std::max(peak_, ++running_);
   ++counters_.started;
   effects.push_back(StartJob{lease, *service, std::move(gate)});
 }
@@ -388,6 +453,17 @@ void Session::on(const wire::Window& window, TimePoint now, Effects& effects) {
     complete(place, *std::exchange(stream.outcome, std::nullopt), now, effects);
 }
 
+/// Ends jobs that were over while their last pieces were held back.
+void Session::complete_streams(TimePoint now, Effects& effects) {
+  std::vector<wire::Lease> over;
+  for (const auto& [lease, held] : table_)
+    if (held.stream && held.stream->outcome && !held.stream->has_unsent()) over.push_back(lease);
+  for (const wire::Lease& lease : over) {
+    const auto place = table_.find(lease);
+    complete(place, *std::exchange(place->second.stream->outcome, std::nullopt), now, effects);
+  }
+}
+
 /// Nobody wants more pieces of a stream. Returns whether that ends the job: its handler is done already.
 bool Session::stop_stream(Table::iterator place, TimePoint now, Effects& effects) {
   Stream* stream = place->second.stream.get();
@@ -423,6 +499,7 @@ void Session::on(const wire::Bye&, TimePoint now, Effects& effects) {
 /// Greets again after one interval, by a new connection.
 void Session::reconnect_later(TimePoint now) {
   state_ = State::greeting;
+  unconfirmed_ = 0;
   reconnect_at_ = now + heartbeat_;
 }
 
@@ -439,7 +516,7 @@ void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& eff
     if (state_ != State::parting || parted_again_ || outcomes_ == 0) return;
     parted_again_ = true;
     greet(now);
-    return part(now, effects);
+    return holds_back() ? void() : part(now, effects);  // else at its welcome
   }
   refusal_ = printable(refusal.code, 64) + ": " + printable(refusal.message);
   effects.push_back(Refused{.ever = code == RefusalCode::bad_request && !refusal.job});
@@ -538,6 +615,7 @@ void Session::drop_oldest_outcome() {
 // ---- saying -------------------------------------------------------------------------------------------
 
 void Session::say_ready(std::size_t capacity) {
+  ++unconfirmed_;
   const auto stated = [](const std::string& text) {
     return text.empty() ? std::string_view{} : std::string_view(text);
   };
@@ -577,7 +655,7 @@ void Session::say_inventory(bool with_outcomes, TimePoint now) {
 }
 
 void Session::say_outcome(const wire::Lease& lease, const JobOutcome& outcome) {
-  if (state_ == State::unconnected) return;
+  if (state_ == State::unconnected || holds_back()) return;
   const JobOutcome::Report* report = outcome.report.get();
   if (outcome.succeeded()) {
     wire::Outcome message;
@@ -604,6 +682,7 @@ void Session::say_outcome(const wire::Lease& lease, const JobOutcome& outcome) {
 }
 
 void Session::say_word(const wire::Lease& lease, Word& word, TimePoint now) {
+  if (holds_back()) return;
   word.unsent = false;
   word.sent_at = now;
   wire::Progress message{.job = lease.job, .attempt = lease.attempt, .pct = word.said.pct, .note = {}};
@@ -626,6 +705,7 @@ void Session::say_words_due(TimePoint now) {
 
 /// Sends as many unsent pieces of a stream as the window allows; the last one may go beyond it.
 void Session::say_chunks(const wire::Lease& lease, Stream& stream) {
+  if (holds_back()) return;
   while (stream.has_unsent() && stream.sent < limits::stream_chunks_max &&
          stream.sent_bytes < limits::stream_bytes_max) {
     const Blob& body = stream.kept[stream.sent];

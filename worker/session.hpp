@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -96,13 +98,18 @@ struct Reconnect {};  ///< make a new connection, then call connected()
 struct Welcomed {
   std::vector<std::string> endpoints{};
 };
+/// The broker said which shards there are, as msgpack (lanemq/shards.hpp): in front of Welcomed, and whenever
+/// it confirms a `ready`.
+struct ShardsTold {
+  std::string shards{};
+};
 struct Left {};  ///< all is done: send what is unsent, and end
 /// The broker refused the worker; refusal() says why. `ever`: it would refuse the same again.
 struct Refused {
   bool ever = false;
 };
 
-using Effect = std::variant<StartJob, CancelJob, ResumeJob, Reconnect, Welcomed, Left, Refused>;
+using Effect = std::variant<StartJob, CancelJob, ResumeJob, Reconnect, ShardsTold, Welcomed, Left, Refused>;
 using Effects = std::vector<Effect>;
 
 struct SessionOptions {
@@ -111,6 +118,7 @@ struct SessionOptions {
   std::string process;  ///< the worker's process (lanemq/process_name.hpp); empty: not sent
   std::size_t capacity = 1;
   std::size_t body_bytes_max = limits::body_bytes_max;
+  std::string shard{};  ///< the only one whose brokers it serves; empty: that of who welcomes it
 };
 
 /// Figures for the log.
@@ -119,6 +127,8 @@ struct SessionCounters {
   std::uint64_t stale = 0;             ///< outcomes that came too late
   std::uint64_t duplicates = 0;        ///< offers of a lease that is held already
   std::uint64_t outcomes_dropped = 0;  ///< never acknowledged, dropped over kOutcomesMax or kOutcomeBytesMax
+
+  SessionCounters& operator+=(const SessionCounters& other);
 };
 
 /// A worker's side of the protocol as a state machine: ready, welcome, jobs, heartbeats, reconnect, drain.
@@ -126,6 +136,9 @@ struct SessionCounters {
 /// Pure: it is told messages and times, fills its outbox, and returns what the worker is to do. It knows the
 /// running leases and the outcomes that the broker has not acknowledged; it sends those again after each loss
 /// of the connection or the broker. Not thread-safe.
+///
+/// Job numbers are those of one shard. So what the session holds goes to brokers of that shard alone, and
+/// only when they have said that they are: another one might take a lease for one of its own.
 class Session {
  public:
   /// Requires: at least one service, 1 <= capacity <= limits::capacity_max.
@@ -154,6 +167,9 @@ class Session {
   /// Does what is due by now: words and large outcomes that waited, heartbeats, a silent broker, the end of a
   /// drain. Also to be called after receive().
   void advance(TimePoint now, Effects& effects);
+  /// Changes how many jobs the session takes, 0..SessionOptions::capacity: more at once, and fewer once the
+  /// broker has confirmed it, since offers may be under way until then. Not while it drains.
+  void set_capacity(std::size_t capacity);
   /// When advance() has work next.
   TimePoint next_wakeup() const;
 
@@ -161,14 +177,23 @@ class Session {
   /// Jobs whose outcomes the broker waits for.
   std::size_t running() const { return running_; }
   std::size_t outcomes() const { return outcomes_; }
+  /// So many jobs may run at once, whatever comes: further offers are handed back.
+  std::size_t places() const { return leaving_ ? running_ : std::max(taken_max_, running_); }
+  /// What the broker was last told that the session takes.
+  std::size_t capacity() const { return capacity_; }
+  /// The most jobs that ran at once since the last call.
+  std::size_t take_peak() { return std::exchange(peak_, running_); }
   std::size_t answer_bytes_max() const { return answer_bytes_max_; }
   /// The lane of jobs that name none, as the broker says; empty: it has not said.
   const std::string& default_lane() const { return default_lane_; }
   const std::string& broker_session() const { return broker_session_; }
+  /// The shard, from its broker; empty: there are none, or none has welcomed the session yet.
+  const std::string& shard() const { return shard_; }
   /// Whether the broker has welcomed the worker by this connection.
   bool serves() const { return state_ == State::serving; }
   /// Whether all is done: it said Left.
   bool has_left() const { return state_ == State::left; }
+  bool is_leaving() const { return leaving_; }
   /// The broker's reason for refusing the worker.
   const std::string& refusal() const { return refusal_; }
   const SessionCounters& counters() const { return counters_; }
@@ -233,7 +258,12 @@ class Session {
   void on(const wire::Bye& bye, TimePoint now, Effects& effects);
   void on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& effects);
 
+  bool is_ours(std::string_view shard) const;
+  void turn_from(std::string_view shard, TimePoint now, Effects& effects);
   void greet(TimePoint now);
+  void say_what_it_holds(TimePoint now);
+  /// Whether the broker has still to say that it is one of this shard.
+  bool holds_back() const { return state_ == State::greeting && !shard_.empty(); }
   void say_ready(std::size_t capacity);
   void say_inventory(bool with_outcomes, TimePoint now);
   void say_outcome(const wire::Lease& lease, const JobOutcome& outcome);
@@ -245,6 +275,7 @@ class Session {
   void say_large(wire::Lease lease);
   void say_all_large(TimePoint now);
   void complete(Table::iterator place, JobOutcome outcome, TimePoint now, Effects& effects);
+  void complete_streams(TimePoint now, Effects& effects);
   void fail(Table::iterator place, JobFailure failure, TimePoint now, Effects& effects);
   bool stop_stream(Table::iterator place, TimePoint now, Effects& effects);
   void part(TimePoint now, Effects& effects);
@@ -268,12 +299,15 @@ class Session {
   std::chrono::milliseconds heartbeat_{1000};
   std::size_t answer_bytes_max_;
   std::string session_;  ///< from the broker's welcome; names this worker after a reconnect
-  std::string broker_session_, refusal_, default_lane_;
+  std::string broker_session_, refusal_, default_lane_, shard_;
 
   TimePoint heard_at_{}, said_heartbeat_at_{}, heard_heartbeat_at_{};
   TimePoint reconnect_at_{};  ///< greeting: when it counts as unheard
   TimePoint drain_deadline_{}, parting_until_{};
   TimePoint words_due_ = TimePoint::max();  ///< the first word that is unsent
+
+  std::size_t capacity_, taken_max_;        ///< as said; as taken, until that is confirmed
+  std::size_t unconfirmed_ = 0, peak_ = 0;  ///< each `ready` on this connection is answered
 
   Table table_;
   std::size_t running_ = 0, outcomes_ = 0, outcome_bytes_ = 0;

@@ -68,6 +68,7 @@ struct EffectPrinter {
     return "resume " + lease_text(resume.lease.job, resume.lease.attempt);
   }
   std::string operator()(const Reconnect&) const { return "reconnect"; }
+  std::string operator()(const ShardsTold& told) const { return "shards " + told.shards; }
   std::string operator()(const Welcomed&) const { return "welcomed"; }
   std::string operator()(const Left&) const { return "left"; }
   std::string operator()(const Refused& refused) const {
@@ -158,6 +159,12 @@ class SessionTest : public testing::Test {
   void serve(std::int64_t body_bytes_max = 0) {
     connect();
     hear(wire::Welcome{.session = "s", .heartbeat_ms = 1000, .body_bytes_max = body_bytes_max});
+  }
+  static wire::WorkerCommand welcome(std::string_view shard) {
+    wire::Welcome message{.session = "s", .heartbeat_ms = 1000};
+    message.shard = shard;
+    message.shards = {"list"};
+    return message;
   }
   static wire::WorkerCommand offer(std::uint64_t job, std::int64_t attempt = 1,
                                    std::string_view service = "chat") {
@@ -1011,6 +1018,163 @@ TEST_F(SessionTest, says_the_last_progress_again_behind_its_inventory) {
   const Lines again = hear(unknown_session());
   EXPECT_EQ(again, (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> progress 1.1 11 more"}));
   EXPECT_EQ(pass(kProgressEvery), Lines{}) << "it is said";
+}
+
+TEST_F(SessionTest, fewer_places_count_when_the_broker_has_confirmed_them) {
+  serve();
+
+  session_.set_capacity(1);
+
+  EXPECT_EQ(said(), Lines{"> ready chat,embed capacity=1"});
+  EXPECT_EQ(session_.places(), 2u);
+  // These two were under way.
+  EXPECT_EQ(hear(offer(1)), Lines{"start 1.1 service 0"});
+  EXPECT_EQ(hear(offer(2)), Lines{"start 2.1 service 0"});
+  EXPECT_EQ(hear(welcome("")), Lines{});
+  EXPECT_EQ(session_.places(), 2u);
+  finish({1, 1});
+  EXPECT_EQ(session_.places(), 1u);
+  EXPECT_EQ(hear(offer(3)), Lines{"> error 3.1 released full"});
+}
+
+TEST_F(SessionTest, more_places_count_at_once) {
+  serve();
+  session_.set_capacity(0);
+  hear(welcome(""));
+  ASSERT_EQ(session_.places(), 0u);
+
+  session_.set_capacity(2);
+
+  EXPECT_EQ(said(), Lines{"> ready chat,embed capacity=2"});
+  EXPECT_EQ(session_.places(), 2u);
+}
+
+TEST_F(SessionTest, each_ready_is_confirmed_on_its_own) {
+  serve();
+  session_.set_capacity(0);
+  session_.set_capacity(1);
+  session_.set_capacity(0);
+
+  hear(welcome(""));
+  hear(welcome(""));
+  EXPECT_EQ(session_.places(), 2u);
+  hear(welcome(""));
+  EXPECT_EQ(session_.places(), 0u);
+}
+
+TEST_F(SessionTest, fewer_places_count_at_once_where_no_broker_has_heard_of_more) {
+  connect();
+  hear(wire::Bye{});
+
+  session_.set_capacity(1);
+
+  EXPECT_EQ(said(), Lines{});
+  EXPECT_EQ(session_.places(), 1u);
+  EXPECT_EQ(connect(), Lines{"> ready chat,embed capacity=1"});
+}
+
+TEST_F(SessionTest, knows_the_most_that_ran_at_once) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+  finish({1, 1});
+
+  EXPECT_EQ(session_.take_peak(), 2u);
+  EXPECT_EQ(session_.take_peak(), 1u);
+}
+
+/// A session that a broker of shard `a` has welcomed, with a job that runs and one that is done.
+class ShardSession : public SessionTest {
+ protected:
+  ShardSession() {
+    connect();
+    hear(welcome("a"));
+    hear(offer(1));
+    hear(offer(2));
+    finish({2, 1});
+  }
+};
+
+TEST_F(ShardSession, says_what_it_holds_when_the_broker_has_said_whose_it_is) {
+  EXPECT_EQ(connect(), Lines{"> ready chat,embed capacity=2"});
+  EXPECT_EQ(finish({1, 1}, "late"), Lines{});
+
+  EXPECT_EQ(hear(welcome("a")), (Lines{"> heartbeat 1.1 2.1", "> result 2.1 ok", "> result 1.1 late",
+                                       "shards list", "welcomed"}));
+}
+
+TEST_F(ShardSession, ends_a_stream_behind_the_pieces_that_it_held_back) {
+  finish({1, 1});
+  hear(wire::Acked{.jobs = {{1, 1}, {2, 1}}});
+  const auto gate = start_stream({3, 1});
+  connect();
+  EXPECT_EQ(chunk({3, 1}, "one"), Lines{});
+  EXPECT_EQ(chunk({3, 1}, "two"), Lines{});
+  EXPECT_EQ(finish({3, 1}, ""), Lines{});
+
+  EXPECT_EQ(hear(welcome("a")), (Lines{"> heartbeat 3.1", "> chunk 3.1 0 one", "> chunk 3.1 1 two",
+                                       "> result 3.1 ", "shards list", "welcomed"}));
+}
+
+TEST_F(ShardSession, says_nothing_to_a_broker_of_another_shard) {
+  connect();
+
+  EXPECT_EQ(hear(welcome("b")), (Lines{"> bye", "refused"}));
+  EXPECT_EQ(hear(wire::Heartbeat{}), Lines{});
+  // Numbers of that shard.
+  EXPECT_EQ(hear(offer(1, 2)), Lines{});
+  EXPECT_EQ(hear(wire::CancelJob{.job = 1, .attempt = 1, .reason = "unknown"}), Lines{});
+  EXPECT_EQ(hear(stale({2, 1})), Lines{});
+  EXPECT_EQ(hear(unknown_session()), Lines{});
+  EXPECT_EQ(pass(milliseconds(1000)), Lines{"reconnect"});
+  EXPECT_EQ(session_.shard(), "a");
+  EXPECT_EQ(session_.running(), 1u);
+}
+
+TEST_F(ShardSession, goes_on_with_a_broker_that_has_no_shards_any_more) {
+  connect();
+
+  EXPECT_EQ(hear(welcome("")), (Lines{"> heartbeat 1.1 2.1", "> result 2.1 ok", "shards list", "welcomed"}));
+}
+
+TEST_F(ShardSession, is_of_another_shard_when_it_holds_nothing) {
+  finish({1, 1});
+  hear(wire::Acked{.jobs = {{1, 1}, {2, 1}}});
+  connect();
+
+  EXPECT_EQ(hear(welcome("b")), (Lines{"> heartbeat", "shards list", "welcomed"}));
+  EXPECT_EQ(session_.shard(), "b");
+}
+
+TEST_F(ShardSession, hands_in_what_it_has_before_it_says_bye) {
+  finish({1, 1});
+  connect();
+  EXPECT_EQ(drain(milliseconds(5'000)), Lines{});
+
+  EXPECT_EQ(hear(welcome("a")), (Lines{"> heartbeat 1.1 2.1", "> result 2.1 ok", "> result 1.1 ok", "> bye",
+                                       "shards list", "welcomed"}));
+}
+
+TEST_F(ShardSession, leaves_without_its_broker_when_the_drain_is_over) {
+  finish({1, 1});
+  connect();
+  drain(milliseconds(500));
+
+  EXPECT_EQ(pass(milliseconds(500)), (Lines{"> bye", "left"}));
+}
+
+TEST_F(SessionTest, of_a_given_shard_serves_no_other_one) {
+  SessionOptions of = options();
+  of.shard = "b";
+  Session session(of);
+  Effects effects;
+  session.connected(now_);
+
+  session.receive(welcome("a"), now_, effects);
+
+  EXPECT_FALSE(session.serves());
+  session.receive(welcome("b"), now_, effects);
+  EXPECT_TRUE(session.serves());
 }
 
 }  // namespace
