@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/broker_link.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
@@ -23,14 +24,15 @@ using std::chrono::milliseconds;
 constexpr int kStrangersPauseMs = 500;
 constexpr int kMessagesPerTurn = 1000;       ///< messages read in one turn, before completions and timers
 constexpr milliseconds kLingerOnExit{1000};  ///< for the goodbye
-constexpr std::chrono::minutes kConnectingLineEvery{1};
+constexpr std::chrono::minutes kSameLineEvery{1};
 
 }  // namespace
 
 BrokerLink::BrokerLink(zmq::context_t& context, const WorkerOptions& options, SessionOptions session,
-                       const std::string& endpoints)
+                       const std::string& endpoints, ShardPlace place)
     : context_(context),
       options_(options),
+      known_{.place = place},
       where_(endpoints),
       session_(std::move(session)),
       in_(options.body_bytes_max) {}
@@ -80,13 +82,11 @@ void BrokerLink::refuse_endpoint(const std::string& endpoint, const std::string&
 }
 
 void BrokerLink::reconnect(TimePoint now) {
-  if (!connecting_said_at_ || now - *connecting_said_at_ >= kConnectingLineEvery) {
-    connecting_said_at_ = now;
-    LogLine(options_.log, LogLevel::warning,
-            was_welcomed_ ? "worker.reconnecting" : "worker.waiting_for_broker")
-        .field("broker", where_.endpoints.current())
-        .field("running", session_.running())
-        .field("unacknowledged", session_.outcomes());
+  if (!said_.connecting_at || now - *said_.connecting_at >= kSameLineEvery) {
+    said_.connecting_at = now;
+    LogLine line(options_.log, LogLevel::warning,
+                 known_.welcomed ? "worker.reconnecting" : "worker.waiting_for_broker");
+    about(line).field("running", session_.running()).field("unacknowledged", session_.outcomes());
   }
   take_addresses();
   where_.endpoints.turn();
@@ -113,25 +113,24 @@ void BrokerLink::find_next() {
 void BrokerLink::go_slow() {
   state_.slow = true;
   using Why = ConnectionMonitor::Why;
-  if (const Why why = monitor_.why(); why == Why::unknown)
-    LogLine(options_.log, LogLevel::warning, "broker.stranger")
-        .field("broker", where_.endpoints.current())
-        .field("message", "what listens there ends connections without a word of ZeroMQ")
-        .field("do",
-               options_.keys.secret.empty()
-                   ? "name the broker's endpoint for workers with --broker"
-                   : "name the broker's endpoint for workers with --broker, and its key with --broker-key");
-  else
-    LogLine(options_.log, LogLevel::error, "broker.key_refused")
-        .field("broker", where_.endpoints.current())
-        .field("message", why == Why::key_refused ? "the broker does not take this worker's key"
-                          : options_.keys.secret.empty()
-                              ? "the broker asks for keys, and this worker has none"
-                              : "the broker asks for no keys, and this worker shows one")
-        .field("do",
-               why == Why::key_refused
-                   ? "put its public key, with role worker, into the broker's keys_folder and reload"
-                   : "set broker_key and secret_key here as the broker's secret_key and keys_folder say");
+  const Why why = monitor_.why();
+  const bool is_stranger = why == Why::unknown;
+  LogLine line(options_.log, is_stranger ? LogLevel::warning : LogLevel::error,
+               is_stranger ? "broker.stranger" : "broker.key_refused");
+  about(line)
+      .field("message", is_stranger ? "what listens there ends connections without a word of ZeroMQ"
+                        : why == Why::key_refused ? "the broker does not take this worker's key"
+                        : options_.keys.secret.empty()
+                            ? "the broker asks for keys, and this worker has none"
+                            : "the broker asks for no keys, and this worker shows one")
+      .field("do",
+             why == Why::key_refused
+                 ? "put its public key, with role worker, into the broker's keys_folder and reload"
+             : !is_stranger
+                 ? "set broker_key and secret_key here as the broker's secret_key and keys_folder say"
+             : options_.keys.secret.empty()
+                 ? "name the broker's endpoint for workers with --broker"
+                 : "name the broker's endpoint for workers with --broker, and its key with --broker-key");
   open_socket();
 }
 
@@ -144,15 +143,57 @@ void BrokerLink::introduce_again(TimePoint now) {
 
 void BrokerLink::welcomed(const Welcomed& welcomed) {
   socket::learn(context_, where_.endpoints, welcomed.endpoints);
-  LogLine(options_.log, LogLevel::info, "worker.connected")
-      .field("broker", where_.endpoints.current())
+  LogLine line(options_.log, LogLevel::info, "worker.connected");
+  about(line)
       .field("session", session_.broker_session())
       .field("running", session_.running())
       .field("unacknowledged", session_.outcomes());
-  connecting_said_at_.reset();
+  said_.connecting_at.reset();
   state_.next_is_due = false;
   state_.slow = false;  // of the next one
-  was_welcomed_ = true;
+  known_.welcomed = true;
+}
+
+void BrokerLink::refused(TimePoint now) {
+  if (said_.refusal == session_.refusal() && now - said_.refusal_at < kSameLineEvery) return;
+  said_.refusal = session_.refusal();
+  said_.refusal_at = now;
+  LogLine line(options_.log, LogLevel::error, "broker.refused");
+  about(line).field("message", session_.refusal());
+}
+
+LogLine& BrokerLink::about(LogLine& line) const {
+  line.field("broker", where_.endpoints.current());
+  if (!session_.shard().empty()) line.field("shard", session_.shard());
+  return line;
+}
+
+bool BrokerLink::take_shards(const ShardsTold& told) {
+  if (told.shards == known_.told) return false;
+  known_.told = told.shards;
+  std::optional<ShardMap> shards = told.shards.empty() ? ShardMap() : decode_shards(told.shards);
+  if (!shards) {
+    log_unreadable("its shards cannot be read");
+    return false;
+  }
+  known_.shards = std::move(*shards);
+  if (const Shard* const own = known_.shards.find(session_.shard())) keep_to(*own);
+  return true;
+}
+
+/// Forgets endpoints of other shards: a list that names all brokers would lead there when this one is away.
+void BrokerLink::keep_to(const Shard& own) {
+  std::string kept = where_.endpoints.current();
+  for (const std::string& endpoint : where_.endpoints.named()) {
+    const bool foreign =
+        std::any_of(known_.shards.all().begin(), known_.shards.all().end(), [&](const Shard& shard) {
+          return shard.name != own.name &&
+                 std::find(shard.endpoints.begin(), shard.endpoints.end(), endpoint) != shard.endpoints.end();
+        });
+    if (!foreign && endpoint != where_.endpoints.current()) kept += ',' + endpoint;
+  }
+  where_.endpoints = Endpoints(kept);
+  socket::learn(context_, where_.endpoints, own.endpoints);
 }
 
 // ---- the turn -----------------------------------------------------------------------------------------
@@ -160,13 +201,15 @@ void BrokerLink::welcomed(const Welcomed& welcomed) {
 /// The socket's descriptor reports changes only, so the loop asks for the state before it sleeps.
 bool BrokerLink::ask_for_input() {
   const int events = uninterrupted([this] { return socket_.get(zmq::sockopt::events); });
-  state_.has_input = (events & (state_.stuck ? ZMQ_POLLOUT : ZMQ_POLLIN)) != 0;
+  const int wanted = state_.stuck ? ZMQ_POLLOUT : session_.has_left() ? 0 : ZMQ_POLLIN;
+  state_.has_input = (events & wanted) != 0;
   return state_.has_input;
 }
 
 bool BrokerLink::follow_connection() {
   if (!std::exchange(state_.stirred, false)) return false;
   const bool again = monitor_.reconnected();
+  if (session_.has_left()) return false;
   const bool strange = !again && monitor_.meets_strangers() && !state_.slow;
   if (strange) go_slow();
   if (again || strange)
@@ -212,14 +255,20 @@ void BrokerLink::read_message(TimePoint now, Owner& owner) {
       log_unreadable(broken->message);
       continue;
     }
+    const auto* offer = std::get_if<wire::JobOffer>(&in_.commands[i]);
+    if (offer && !fits_inside(offer->job)) {
+      log_unreadable("the job's number is beyond those of a broker");
+      continue;
+    }
     session_.receive(in_.commands[i], now, effects_);
     in_.inside = in_.commands.body(i);
-    owner.carry_out(*this, now, std::get_if<wire::JobOffer>(&in_.commands[i]));
+    owner.carry_out(*this, now, offer);
   }
 }
 
 void BrokerLink::log_unreadable(std::string_view why) {
-  LogLine(options_.log, LogLevel::warning, "broker.unreadable_message").field("reason", why);
+  LogLine line(options_.log, LogLevel::warning, "broker.unreadable_message");
+  about(line).field("reason", why);
 }
 
 Blob BrokerLink::take_body() {

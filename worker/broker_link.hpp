@@ -11,16 +11,21 @@
 
 #include <lanemq/codec.hpp>
 #include <lanemq/endpoints.hpp>
+#include <lanemq/shards.hpp>
 #include <lanemq/worker.hpp>
 
 #include "common/zmq/address_look.hpp"
 #include "common/zmq/message.hpp"
 #include "worker/connection_monitor.hpp"
 #include "worker/session.hpp"
+#include "worker/shard_lease.hpp"
 
 namespace lanemq::worker {
 
-/// The worker's end towards one broker: its session, and the socket, endpoints and monitor that carry it.
+class LogLine;
+
+/// The worker's end towards the broker of one shard: its session, and the socket, endpoints and monitor that
+/// carry it.
 ///
 /// Reads what the broker says into the session, sends what the session says, and makes connections anew. What
 /// the session wants of handlers is the owner's: it carries effects() out after each command. One thread: the
@@ -42,9 +47,9 @@ class BrokerLink {
   };
 
   /// Makes no connection yet. `context` and `options` outlive the link. `endpoints`: as
-  /// WorkerOptions::broker.
+  /// WorkerOptions::broker. `place`: of its leases inside the worker.
   BrokerLink(zmq::context_t& context, const WorkerOptions& options, SessionOptions session,
-             const std::string& endpoints);
+             const std::string& endpoints, ShardPlace place);
 
   /// Makes the first connection and greets the broker. Throws std::invalid_argument for an endpoint that
   /// ZeroMQ does not take, std::runtime_error where the system refuses a socket.
@@ -53,12 +58,20 @@ class BrokerLink {
   void reconnect(TimePoint now);
   /// The session was welcomed. Learns further endpoints.
   void welcomed(const Welcomed& welcomed);
+  /// The broker refused the session: says so in the log, of the same reason once a minute.
+  void refused(TimePoint now);
+  /// Takes what the broker says of shards, and goes to those endpoints alone that are not another shard's.
+  /// False: it has said that before, or it cannot be read.
+  bool take_shards(const ShardsTold& told);
+  /// Says which broker a line is about.
+  LogLine& about(LogLine& line) const;
 
   Session& session() { return session_; }
   const Session& session() const { return session_; }
   Effects& effects() { return effects_; }
-  /// Whether the broker has ever welcomed the session.
-  bool was_welcomed() const { return was_welcomed_; }
+  ShardPlace place() const { return known_.place; }
+  /// As the broker has said last; empty: there are none.
+  const ShardMap& shards() const { return known_.shards; }
 
   // ---- the turn ---------------------------------------------------------------------------------------
 
@@ -90,8 +103,22 @@ class BrokerLink {
   void take_addresses();
   void find_next();
   void go_slow();
+  void keep_to(const Shard& own);
   void introduce_again(TimePoint now);
 
+  /// What is known of the broker.
+  struct Known {
+    const ShardPlace place;
+    std::string told{};  ///< of shards, as it came
+    ShardMap shards{};
+    bool welcomed = false;
+  };
+  /// Lines of the log that are not said again and again.
+  struct Said {
+    std::optional<TimePoint> connecting_at{};  ///< since the last welcome
+    std::string refusal{};
+    TimePoint refusal_at{};
+  };
   /// The message being read.
   struct Incoming {
     explicit Incoming(std::size_t body_bytes_max) : decoder(body_bytes_max) {}
@@ -117,6 +144,7 @@ class BrokerLink {
 
   zmq::context_t& context_;
   const WorkerOptions& options_;
+  Known known_;
   Where where_;
   Session session_;
   Effects effects_;
@@ -124,8 +152,7 @@ class BrokerLink {
   ConnectionMonitor monitor_;  // behind socket_: it ends first
   Incoming in_;
   SocketState state_;
-  std::optional<TimePoint> connecting_said_at_;  ///< the last line about it since the last welcome
-  bool was_welcomed_ = false;
+  Said said_;
 };
 
 }  // namespace lanemq::worker

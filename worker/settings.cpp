@@ -144,7 +144,8 @@ const Options<Settings>& option_table() {
           },
           apply_services},
       count("capacity", "jobs", {1, static_cast<std::int64_t>(limits::capacity_max)},
-            "How many jobs to hold at once.", &Settings::worker, &WorkerOptions::capacity),
+            "How many jobs to hold at once, of all shards together.", &Settings::worker,
+            &WorkerOptions::capacity),
       list("lanes", "names",
            "Take jobs of these lanes only (a reserved worker); separate by comma or repeat.",
            &Settings::worker, &WorkerOptions::lanes)

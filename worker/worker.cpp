@@ -23,6 +23,8 @@
 #include "worker/completion.hpp"
 #include "worker/log_line.hpp"
 #include "worker/session.hpp"
+#include "worker/shard_lease.hpp"
+#include "worker/shard_links.hpp"
 
 namespace lanemq {
 namespace {
@@ -36,8 +38,6 @@ using worker::LogLine;
 /// and sent in one message, which wakes this thread, the socket's, the broker's and the reader's once. A
 /// single event does not wait.
 constexpr std::chrono::microseconds kLookEvery{150};
-/// The loop's own, in front of handlers': of completions, and of the link.
-constexpr std::size_t kOwnDescriptors = 1 + worker::BrokerLink::kDescriptors;
 constexpr std::size_t kFailureLinesPerSecond = 10;
 
 std::string default_name() {
@@ -91,14 +91,14 @@ worker::SessionOptions session_options(const WorkerOptions& options, const std::
 
 }  // namespace
 
-/// The thread of run(): turn by turn it serves the broker, the completions, and handlers' descriptors and
+/// The thread of run(): turn by turn it serves the brokers, the completions, and handlers' descriptors and
 /// timers.
 class Worker::Loop final : private worker::BrokerLink::Owner {
  public:
   Loop(WorkerOptions options, std::vector<Service> services)
       : options_(std::move(options)),
         services_(std::move(services)),
-        link_(context_, options_, session_options(options_, services_), options_.broker),
+        links_(context_, options_, session_options(options_, services_)),
         sink_(std::make_shared<CompletionSink>()) {
     // Asks each handler once for its time, even if services share it.
     for (const Service& service : services_)
@@ -106,12 +106,13 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
         handlers_.push_back(service.handler.get());
     for (Handler* handler : handlers_)
       watch(*handler);
+    lay_out_poll();
   }
 
   WorkerEnd run() {
     sink_->adopt_thread();
     started_at_ = Clock::now();
-    link_.open(started_at_);
+    links_.open(started_at_);
     while (!left_) {
       if (gave_up_connecting()) return WorkerEnd::unreachable;
       wait();
@@ -134,32 +135,45 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
   void turn() {
     const TimePoint now = Clock::now();
     obey_stops(now);
-    link_.read(now, *this);
+    for (const auto& link : links_.all())
+      link->read(now, *this);
     for (std::size_t i = 0; i < watchers_.size(); ++i) {
-      if (polled_[kOwnDescriptors + i].revents == 0) continue;
-      watchers_[i]->on_readable(now);
+      if (polled_[own_descriptors() + i].revents == 0) continue;
+      watchers_[i].handler->on_readable(now);
       next_look_ = now + kLookEvery;
     }
     for (Handler* handler : handlers_)
       handler->advance(now);
     take_finished(now);
-    link_.session().advance(now, link_.effects());
-    carry_out(link_, now, nullptr);
+    for (const auto& link : links_.all()) {
+      link->session().advance(now, link->effects());
+      carry_out(*link, now, nullptr);
+    }
+    if (links_.advance(now, *this)) lay_out_poll();
     report_drops();
     beat(now);
-    link_.flush();
+    for (const auto& link : links_.all())
+      link->flush();
   }
 
   void beat(TimePoint now) {
     if (!beats() || now < beat_at_) return;
     beat_at_ = now + options_.beat_every;
-    const worker::Session& session = link_.session();
-    options_.on_beat({.connected = session.serves(),
-                      .running = session.running(),
-                      .unacknowledged = session.outcomes(),
-                      .welcomes = welcomes_,
-                      .stale = session.counters().stale,
-                      .dropped = session.counters().outcomes_dropped});
+    const worker::SessionCounters counters = links_.counters();
+    WorkerBeat beat{.connected = links_.any_serves(),
+                    .running = links_.running(),
+                    .unacknowledged = links_.outcomes(),
+                    .welcomes = welcomes_,
+                    .stale = counters.stale,
+                    .dropped = counters.outcomes_dropped};
+    for (const auto& link : links_.all())
+      if (const worker::Session& session = link->session(); !session.shard().empty())
+        beat.shards.push_back({.name = session.shard(),
+                               .connected = session.serves(),
+                               .capacity = session.capacity(),
+                               .running = session.running(),
+                               .unacknowledged = session.outcomes()});
+    options_.on_beat(beat);
   }
   bool beats() const { return options_.on_beat && options_.beat_every > milliseconds(0); }
 
@@ -167,21 +181,33 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
   void watch(Handler& handler) {
     const int descriptor = handler.descriptor();
     if (descriptor < 0) return;
-    for (std::size_t i = 0; i < watchers_.size(); ++i)
-      if (polled_[kOwnDescriptors + i].fd == descriptor) return;
-    watchers_.push_back(&handler);
-    polled_.push_back({descriptor, POLLIN, 0});
+    for (const Watcher& watcher : watchers_)
+      if (watcher.descriptor == descriptor) return;
+    watchers_.push_back({&handler, descriptor});
+  }
+
+  /// The loop's own descriptors, in front of handlers': of completions, and of the links.
+  std::size_t own_descriptors() const { return 1 + links_.all().size() * worker::BrokerLink::kDescriptors; }
+  void lay_out_poll() {
+    polled_.assign(own_descriptors(), pollfd{-1, POLLIN, 0});
+    polled_[0].fd = sink_->wake_descriptor();
+    for (const Watcher& watcher : watchers_)
+      polled_.push_back({watcher.descriptor, POLLIN, 0});
   }
 
   /// Sleeps until there is something to do.
   void wait() {
     forget_poll();
-    const bool is_busy = link_.ask_for_input() || sink_->has_local();
-    if (!is_busy && link_.follow_connection()) return;
+    bool is_busy = sink_->has_local();
+    for (const auto& link : links_.all())
+      is_busy = link->ask_for_input() || is_busy;
+    if (!is_busy)
+      for (const auto& link : links_.all())
+        if (link->follow_connection()) return;
     TimePoint now = Clock::now();
     const TimePoint until = is_busy ? now : next_wakeup();
     if (!watchers_.empty() && now < next_look_) {
-      if (poll_until(std::min(until, next_look_), now, kOwnDescriptors) || until <= next_look_) return;
+      if (poll_until(std::min(until, next_look_), now, own_descriptors()) || until <= next_look_) return;
       now = Clock::now();
     }
     // Handlers' descriptors are polled even while the broker keeps the loop busy.
@@ -190,14 +216,21 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
 
   /// Waits for the first `count` descriptors; false: none is ready in time.
   bool poll_until(TimePoint until, TimePoint now, std::size_t count) {
-    polled_[0].fd = sink_->wake_descriptor();
-    link_.watch(&polled_[1]);
+    pollfd* of_link = &polled_[1];
+    for (const auto& link : links_.all()) {
+      link->watch(of_link);
+      of_link += worker::BrokerLink::kDescriptors;
+    }
     const nanoseconds left = std::max<nanoseconds>(until - now, nanoseconds(0));
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec timeout{static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
     const int ready = ppoll(polled_.data(), count, &timeout, nullptr);
     if (ready < 0) forget_poll();  // as after a signal: revents are not set then
-    link_.take_polled(&polled_[1]);
+    of_link = &polled_[1];
+    for (const auto& link : links_.all()) {
+      link->take_polled(of_link);
+      of_link += worker::BrokerLink::kDescriptors;
+    }
     if ((polled_[0].revents & POLLIN) != 0) sink_->clear_wake();
     return ready != 0;
   }
@@ -208,7 +241,7 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
   }
 
   TimePoint next_wakeup() const {
-    TimePoint due = std::min(link_.session().next_wakeup(), started_at_ + std::chrono::hours(24 * 365 * 100));
+    TimePoint due = std::min(links_.next_wakeup(), started_at_ + std::chrono::hours(24 * 365 * 100));
     if (!welcomed_ && options_.connect_timeout > milliseconds(0))
       due = std::min(due, started_at_ + options_.connect_timeout);
     if (beats()) due = std::min(due, beat_at_);
@@ -224,19 +257,17 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
 
   void obey_stops(TimePoint now) {
     const int stops = stops_.load(std::memory_order_relaxed);
-    worker::Session& session = link_.session();
     if (stops > 0 && obeyed_ == 0) {
       obeyed_ = 1;
       LogLine(options_.log, LogLevel::info, "worker.draining")
-          .field("running", session.running())
+          .field("running", links_.running())
           .field("drain_timeout_ms", options_.drain_timeout.count());
-      session.drain(now + options_.drain_timeout, now, link_.effects());
+      links_.drain(now + options_.drain_timeout, now, *this);
     }
     if (stops > 1 && obeyed_ == 1) {
       obeyed_ = 2;
-      session.leave(now, link_.effects());
+      links_.leave(now, *this);
     }
-    carry_out(link_, now, nullptr);
   }
 
   // ---- jobs -------------------------------------------------------------------------------------------
@@ -246,36 +277,39 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
     for (std::size_t i = 0; i < effects.size(); ++i) {
       const worker::Effect effect = effects[i];
       if (const auto* start = std::get_if<worker::StartJob>(&effect))
-        start_job(*start, *offer, now);
+        start_job(link, *start, *offer, now);
       else if (const auto* resume = std::get_if<worker::ResumeJob>(&effect))
-        services_[resume->service].handler->resume(resume->lease);
+        services_[resume->service].handler->resume(worker::inside(link.place(), resume->lease));
       else if (const auto* cancel = std::get_if<CancelJob>(&effect))
-        cancel_job(*cancel);
+        cancel_job(link, *cancel);
       else if (std::holds_alternative<worker::Reconnect>(effect))
         link.reconnect(now);
+      else if (const auto* told = std::get_if<worker::ShardsTold>(&effect))
+        links_.told(link, *told);
       else if (const auto* welcomed = std::get_if<worker::Welcomed>(&effect))
         on_welcomed(link, *welcomed);
       else if (const auto* refused = std::get_if<worker::Refused>(&effect))
-        on_refused(refused->ever);
+        on_refused(link, refused->ever, now);
       else if (std::holds_alternative<worker::Left>(effect))
-        on_left();
+        on_left(link);
     }
     effects.clear();
   }
 
-  void start_job(const worker::StartJob& start, const wire::JobOffer& offer, TimePoint now) {
+  void start_job(worker::BrokerLink& link, const worker::StartJob& start, const wire::JobOffer& offer,
+                 TimePoint now) {
     const Service& service = services_[start.service];
-    JobCall job{.lease = start.lease,
+    JobCall job{.lease = worker::inside(link.place(), start.lease),
                 .service = service.name,
                 .id = offer.id,
-                .lane = offer.lane.empty() ? std::string_view(link_.session().default_lane()) : offer.lane,
+                .lane = offer.lane.empty() ? std::string_view(link.session().default_lane()) : offer.lane,
                 .model = offer.model,
                 .client = offer.client,
                 .key = offer.key,
-                .body = link_.take_body(),
+                .body = link.take_body(),
                 .now = now,
                 .deadline = std::nullopt,
-                .answer_bytes_max = link_.session().answer_bytes_max(),
+                .answer_bytes_max = link.session().answer_bytes_max(),
                 .stream = offer.stream,
                 .meta = offer.meta,
                 .trace = offer.trace,
@@ -291,11 +325,12 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
       LogLine line(options_.log, LogLevel::debug, "job.started");
       line.field("job", job.id).field("attempt", job.lease.attempt).field("service", job.service);
       line.field("lane", job.lane);
+      add_shard(line, link);
       if (!job.key.empty()) line.field("key", job.key);
       add_trace(line, job.lease);
     }
     try {
-      service.handler->start(job, Completion(sink_, start.lease, start.gate));
+      service.handler->start(job, Completion(sink_, job.lease, start.gate));
     } catch (const std::exception& error) {
       // The exception destroyed the Completion, so the job ends as `abandoned` and is retried.
       LogLine(options_.log, LogLevel::error, "handler.threw")
@@ -329,33 +364,49 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
     options_.calls->ended(job.lease, end, now);
   }
 
-  void cancel_job(const CancelJob& cancel) {
-    LogLine(options_.log, LogLevel::debug, "job.cancelled")
-        .field("job", cancel.lease.job)
-        .field("attempt", cancel.lease.attempt);
-    services_[cancel.service].handler->cancel(cancel.lease);
+  void cancel_job(const worker::BrokerLink& link, const CancelJob& cancel) {
+    {
+      LogLine line(options_.log, LogLevel::debug, "job.cancelled");
+      line.field("job", cancel.lease.job).field("attempt", cancel.lease.attempt);
+      add_shard(line, link);
+    }
+    services_[cancel.service].handler->cancel(worker::inside(link.place(), cancel.lease));
+  }
+
+  static void add_shard(LogLine& line, const worker::BrokerLink& link) {
+    if (const std::string& shard = link.session().shard(); !shard.empty()) line.field("shard", shard);
   }
 
   void take_finished(TimePoint now) {
     sink_->take(handed_in_);
-    worker::Session& session = link_.session();
     for (worker::StreamPiece& piece : handed_in_.pieces) {
       if (options_.calls) options_.calls->streams(piece.lease, now);
-      session.chunk(std::move(piece), now, link_.effects());
-      carry_out(link_, now, nullptr);
+      worker::BrokerLink* const link = links_.of(piece.lease);
+      if (link == nullptr) continue;
+      piece.lease = worker::outside(piece.lease);
+      link->session().chunk(std::move(piece), now, link->effects());
+      carry_out(*link, now, nullptr);
     }
     for (worker::ProgressWord& word : handed_in_.words)
-      session.progress(std::move(word), now);
-    for (worker::FinishedJob& job : handed_in_.finished) {
-      if (!job.outcome.succeeded()) log_failure(job, now);
-      tell_end(job, now);
-      if (!traces_.empty()) traces_.erase({job.lease.job, job.lease.attempt});
-      session.finish(job.lease, std::move(job.outcome), now, link_.effects());
-      carry_out(link_, now, nullptr);
-    }
+      if (worker::BrokerLink* const link = links_.of(word.lease)) {
+        word.lease = worker::outside(word.lease);
+        link->session().progress(std::move(word), now);
+      }
+    for (worker::FinishedJob& job : handed_in_.finished)
+      finish_job(job, now);
     handed_in_.pieces.clear();
     handed_in_.words.clear();
     handed_in_.finished.clear();
+  }
+
+  void finish_job(worker::FinishedJob& job, TimePoint now) {
+    worker::BrokerLink* const link = links_.of(job.lease);
+    if (!job.outcome.succeeded()) log_failure(job, link, now);
+    tell_end(job, now);
+    if (!traces_.empty()) traces_.erase({job.lease.job, job.lease.attempt});
+    if (link == nullptr) return;  // its shard was left
+    link->session().finish(worker::outside(job.lease), std::move(job.outcome), now, link->effects());
+    carry_out(*link, now, nullptr);
   }
 
   // ---- life -------------------------------------------------------------------------------------------
@@ -368,24 +419,24 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
   }
 
   /// Who was welcomed once may hold jobs, and its broker may be another one since: it tries again.
-  void on_refused(bool ever) {
-    LogLine(options_.log, LogLevel::error, "broker.refused").field("message", link_.session().refusal());
+  void on_refused(worker::BrokerLink& link, bool ever, TimePoint now) {
+    link.refused(now);
     if (!ever || welcomed_) return;
     left_ = true;
     end_ = WorkerEnd::refused;
   }
 
-  void on_left() {
-    left_ = true;
-    end_ = link_.session().running() > 0 ? WorkerEnd::interrupted : WorkerEnd::drained;
+  void on_left(const worker::BrokerLink& link) {
+    if (obeyed_ > 0 && link.session().running() > 0) end_ = WorkerEnd::interrupted;
+    left_ = links_.all_left();
   }
 
   void say_farewell() {
-    link_.close();
-    const worker::Session& session = link_.session();
-    const worker::SessionCounters& counters = session.counters();
+    for (const auto& link : links_.all())
+      link->close();
+    const worker::SessionCounters counters = links_.counters();
     LogLine(options_.log, LogLevel::info, "worker.left")
-        .field("unfinished", session.running())
+        .field("unfinished", links_.running())
         .field("started", counters.started)
         .field("succeeded", counters.succeeded)
         .field("failed", counters.failed)
@@ -395,7 +446,7 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
   }
 
   /// Logs failed jobs, a few a second: an upstream that is down fails them all.
-  void log_failure(const worker::FinishedJob& job, TimePoint now) {
+  void log_failure(const worker::FinishedJob& job, const worker::BrokerLink* link, TimePoint now) {
     if (now - failure_lines_since_ >= std::chrono::seconds(1)) {
       if (failure_lines_ > kFailureLinesPerSecond)
         LogLine(options_.log, LogLevel::warning, "job.failed_more")
@@ -406,7 +457,8 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
     if (++failure_lines_ > kFailureLinesPerSecond) return;
     const worker::JobOutcome::Report& report = *job.outcome.report;
     LogLine line(options_.log, LogLevel::warning, "job.failed");
-    line.field("job", job.lease.job).field("attempt", job.lease.attempt);
+    line.field("job", worker::number_of(job.lease)).field("attempt", job.lease.attempt);
+    if (link != nullptr) add_shard(line, *link);
     line.field("class", name_of(*report.error_class)).field("code", report.code);
     line.field("message", report.message);
     if (!report.detail.empty()) line.field("detail", report.detail);
@@ -414,7 +466,7 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
   }
 
   void report_drops() {
-    const std::uint64_t dropped = link_.session().counters().outcomes_dropped;
+    const std::uint64_t dropped = links_.counters().outcomes_dropped;
     if (dropped == drops_reported_) return;
     if (drops_reported_ == 0)
       LogLine(options_.log, LogLevel::warning, "worker.outcomes_dropped")
@@ -426,11 +478,14 @@ class Worker::Loop final : private worker::BrokerLink::Owner {
   WorkerOptions options_;
   std::vector<Service> services_;
   std::vector<Handler*> handlers_;
-  std::vector<Handler*> watchers_;  ///< handlers with a descriptor to watch
-  std::vector<pollfd> polled_ =     ///< the loop's own, then those of watchers_
-      std::vector<pollfd>(kOwnDescriptors, pollfd{-1, POLLIN, 0});
+  struct Watcher {
+    Handler* handler;
+    int descriptor;
+  };
+  std::vector<Watcher> watchers_;  ///< handlers with a descriptor to watch
+  std::vector<pollfd> polled_;     ///< the loop's own, then those of watchers_
   zmq::context_t context_{1};
-  worker::BrokerLink link_;
+  worker::ShardLinks links_;
   std::shared_ptr<CompletionSink> sink_;
   CompletionSink::HandedIn handed_in_;
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several owners side by side, each of a shard: what docs/cluster.md says of them, with real brokers."""
 
+import pathlib
 import signal
 import subprocess
+import tempfile
+import textwrap
 import time
 import unittest
 
@@ -222,6 +225,139 @@ class Bank(harness.Case):
             self.serve(workers, 1)
         passed = self.offered[-1][0] - self.offered[0][0]
         self.assertLessEqual(len(self.offered), 12 + passed * (self.LIMIT - 12) / 60 + 3)
+
+
+class Workers(harness.Case):
+    """A worker serves all shards with one capacity. Its program says in a folder that it runs, and waits until it may end."""
+
+    arguments = None
+    CAPACITY = 4
+
+    def setUp(self):
+        super().setUp()
+        self.shards = Shards(self.room, {"a": 'match = { service = "sa" }', "b": ""},
+                             arguments=("--set", f"heartbeat={harness.HEARTBEAT_MS}ms"))
+        self.addCleanup(self.shards.close)
+        self.shards.start()
+        folder = tempfile.TemporaryDirectory(prefix="lanemq-runs-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.script = self.folder / "program"
+        self.script.write_text(textwrap.dedent(f"""\
+            #!/bin/sh
+            cd {self.folder}
+            body=$(cat)
+            : > "runs.$LANEMQ_SERVICE.$body"
+            set -- runs.*
+            echo "$# $body" >> counts
+            while [ ! -e "go.$LANEMQ_SERVICE" ]; do sleep 0.02; done
+            rm "runs.$LANEMQ_SERVICE.$body"
+            echo "$body"
+            """))
+        self.script.chmod(0o755)
+
+    def start_worker(self, *arguments):
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.shards.endpoints["a"]["workers"], "--capacity",
+            str(self.CAPACITY), "--service", f"sa=exec:{self.script}", "--service", f"sb=exec:{self.script}", *arguments))
+        self.assertTrue(worker.line().startswith("ready "), worker.stderr())
+        harness.wait_until(lambda: worker.stderr().count("worker.connected") == 2, "the worker's second session")
+        return worker
+
+    def submit(self, shard, *names, durable=False):
+        client = self.shards.client(shard)
+        for name in names:
+            client.submit(f"s{shard}", name.encode(), id=name, reply="both", durable=durable)
+        accepted = lambda: [message for message in client.inbox if message.op == "accepted"]
+        self.room.pump(lambda: len(accepted()) == len(names), "all jobs to be accepted")
+        for message in accepted():
+            client.inbox.remove(message)
+        return client
+
+    def running(self, shard):
+        return len(list(self.folder.glob(f"runs.s{shard}.*")))
+
+    def let_go(self, *shards):
+        for shard in shards:
+            (self.folder / f"go.s{shard}").touch()
+
+    def starts(self):
+        """How many ran when each began, its own included."""
+        return [line.split() for line in (self.folder / "counts").read_text().splitlines()]
+
+    def results(self, client, count):
+        """The bodies that programs answered with, by id."""
+        results = [client.get("result") for _ in range(count)]
+        return {result.fields["id"]: result.body.decode().strip() for result in results}
+
+    def test_places_go_where_jobs_wait_and_one_stays(self):
+        self.start_worker()
+        names = [f"b{place}" for place in range(8)]
+        of_b = self.submit("b", *names)
+        harness.wait_until(lambda: self.running("b") == self.CAPACITY - 1, "all places but one")
+
+        late = self.submit("a", "a0", "a1", "a2")
+        harness.wait_until(lambda: self.running("a") == 1, "the place that was kept")
+        self.let_go("a", "b")
+
+        self.assertEqual(self.results(of_b, 8), {name: name for name in names})
+        self.assertEqual(self.results(late, 3), {name: name for name in ("a0", "a1", "a2")})
+        self.assertLessEqual(max(int(count) for count, _ in self.starts()), self.CAPACITY)
+        self.assertEqual(len(self.starts()), 11)
+
+    def test_never_runs_more_than_its_capacity_under_load_from_both(self):
+        self.start_worker()
+        self.let_go("a", "b")
+        clients = {shard: self.submit(shard, *(f"{shard}{place}" for place in range(100))) for shard in "ab"}
+        for shard, client in clients.items():
+            self.assertEqual(self.results(client, 100), {f"{shard}{place}": f"{shard}{place}" for place in range(100)})
+        self.assertLessEqual(max(int(count) for count, _ in self.starts()), self.CAPACITY)
+        self.assertEqual(len(self.starts()), 200)
+
+    def test_a_killed_broker_leaves_the_other_shard_alone_and_is_served_again(self):
+        self.start_worker()
+        self.submit("a", "a0", durable=True)
+        of_b = self.submit("b", "b0")
+        harness.wait_until(lambda: self.running("a") == self.running("b") == 1, "a job of each")
+
+        self.shards.brokers["a"].kill()
+        self.let_go("b")
+        self.assertEqual(self.results(of_b, 1), {"b0": "b0"})
+        again = self.submit("b", "b1", "b2", "b3")
+        self.assertEqual(self.results(again, 3), {name: name for name in ("b1", "b2", "b3")})
+        self.assertEqual(self.running("a"), 1)
+        self.shards.start("a")
+        self.let_go("a")
+
+        client = self.shards.client("a")
+        result = client.ask("fetch", {"id": "a0", "wait_ms": 20000}, expect="result")
+        self.assertEqual(result.body, b"a0\n")
+        self.assertEqual([body for _, body in self.starts()].count("a0"), 1)  # it went on here
+        more = self.submit("a", "a1")
+        self.assertEqual(self.results(more, 1), {"a1": "a1"})
+
+    def test_sigterm_finishes_what_runs_and_waits_for_no_shard_that_is_away(self):
+        worker = self.start_worker("--drain-timeout", "60s")
+        of_b = self.submit("b", "b0")
+        harness.wait_until(lambda: self.running("b") == 1, "the job")
+        self.shards.brokers["a"].kill()
+
+        worker.signal(signal.SIGTERM)
+        harness.wait_until(lambda: "worker.draining" in worker.stderr(), "the drain")
+        self.let_go("b")
+
+        self.assertEqual(self.results(of_b, 1), {"b0": "b0"})
+        self.assertEqual(worker.wait(), 0)
+
+    def test_one_place_goes_round(self):
+        self.CAPACITY = 1
+        self.let_go("a", "b")
+        worker = self.start_worker()
+        clients = {shard: self.submit(shard, *(f"{shard}{place}" for place in range(3))) for shard in "ab"}
+        for shard, client in clients.items():
+            self.assertEqual(len(self.results(client, 3)), 3)
+        self.assertEqual(max(int(count) for count, _ in self.starts()), 1)
+        self.assertIn("worker.fewer_places_than_shards", worker.stderr())
 
 
 if __name__ == "__main__":

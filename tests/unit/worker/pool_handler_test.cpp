@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/worker/exec_stage.hpp"
+#include "worker/shard_lease.hpp"
 
 namespace lanemq::worker {
 namespace {
@@ -144,6 +145,21 @@ TEST_F(PoolHandlerTest, jobs_are_spread_over_free_processes) {
   for (std::uint64_t job = 1; job <= 4; ++job)
     processes.insert(answer(*handler, job));
   EXPECT_EQ(processes.size(), 4u);
+}
+
+TEST_F(PoolHandlerTest, jobs_of_two_shards_with_one_number_are_told_apart) {
+  const auto handler = each(
+      "jobs = [job, json.loads(sys.stdin.readline())]\n"
+      " for job in reversed(jobs): say('result', job, body=f\"{job['job']} {job['body']}\")",
+      {.jobs_per_process = 2});
+  const std::uint64_t other = inside(1, {7, 1}).job;
+
+  start(*handler, 7, "first");
+  start(*handler, other, "second");
+
+  EXPECT_EQ(answer(*handler, 7), "7 first");
+  // What every language has exactly.
+  EXPECT_EQ(answer(*handler, other), "9007199254740991 second");
 }
 
 TEST_F(PoolHandlerTest, a_process_may_have_several_jobs) {

@@ -20,6 +20,7 @@
 #include <zmq.hpp>
 
 #include <lanemq/codec.hpp>
+#include <lanemq/shards.hpp>
 #include <lanemq/worker.hpp>
 
 #include "worker/handlers/echo/echo_handler.hpp"
@@ -569,6 +570,135 @@ TEST(Worker, names_the_option_that_cannot_be) {
             std::string::npos);
   EXPECT_NE(complaint([](auto&, auto& services) { services[0].handler.reset(); }).find("handler"),
             std::string::npos);
+}
+
+/// Two brokers of two shards, of which the worker is told the first.
+class Shards : public testing::Test {
+ protected:
+  Shards() {
+    told_ = encode_shards(ShardMap(std::vector<Shard>{{.name = "a", .endpoints = {a_.endpoint()}},
+                                                      {.name = "b", .endpoints = {b_.endpoint()}}}));
+  }
+
+  /// Takes a `ready` for so many places.
+  static void expect_ready(Broker& broker, std::int64_t capacity) {
+    const auto ready = broker.next<wire::Ready>();
+    ASSERT_TRUE(ready);
+    EXPECT_EQ(ready->capacity, capacity);
+  }
+  void welcome(Broker& broker, std::string_view shard) const {
+    wire::Welcome message{.session = "s", .heartbeat_ms = 60'000};
+    message.shard = shard;
+    message.shards = {told_};
+    broker.say(message);
+  }
+  /// Goes on until each has half of the places.
+  void meet() {
+    expect_ready(a_, 16);
+    welcome(a_, "a");
+    expect_ready(a_, 15);
+    expect_ready(b_, 0);
+    welcome(a_, "a");
+    expect_ready(b_, 1);
+    welcome(b_, "b");
+    welcome(b_, "b");
+    expect_ready(a_, 8);
+    welcome(a_, "a");
+    expect_ready(b_, 8);
+    welcome(b_, "b");
+  }
+
+  Broker a_, b_;
+  std::string told_;
+};
+
+TEST_F(Shards, get_half_of_the_places_each_and_none_before_the_other_has_given_it_up) {
+  const Running worker(a_.endpoint());
+
+  meet();
+}
+
+TEST_F(Shards, that_give_equal_numbers_get_their_own_answers) {
+  std::vector<std::pair<std::uint64_t, Completion>> jobs;
+  const auto handler = std::make_shared<ScriptedHandler>([&](const JobCall& job, Completion done) {
+    jobs.emplace_back(job.lease.job, std::move(done));
+    if (jobs.size() < 2) return;
+    EXPECT_NE(jobs[0].first, jobs[1].first);
+    // The second one first.
+    jobs[1].second.success(Blob::copy("second"));
+    jobs[0].second.success(Blob::copy("first"));
+  });
+  const Running worker(a_.endpoint(), handler);
+  meet();
+
+  a_.offer(5, "x");
+  a_.say(wire::Heartbeat{});
+  ASSERT_TRUE(a_.next<wire::Heartbeat>());  // behind the job
+  b_.offer(5, "y");
+
+  const auto of_a = a_.next<wire::Outcome>(), of_b = b_.next<wire::Outcome>();
+  ASSERT_TRUE(of_a && of_b);
+  EXPECT_EQ(of_a->job, 5u);
+  EXPECT_EQ(of_b->job, 5u);
+  EXPECT_EQ(a_.body(), "first");
+  EXPECT_EQ(b_.body(), "second");
+}
+
+TEST_F(Shards, that_are_away_hold_up_no_other_one) {
+  const Running worker(a_.endpoint());
+  expect_ready(a_, 16);
+  welcome(a_, "a");
+  expect_ready(a_, 15);  // one is kept for b, which never answers
+  welcome(a_, "a");
+
+  a_.offer(1, "x");
+
+  EXPECT_TRUE(a_.next<wire::Outcome>());
+  EXPECT_EQ(a_.body(), "x");
+}
+
+TEST_F(Shards, that_are_not_named_any_more_are_left) {
+  const Running worker(a_.endpoint());
+  meet();
+
+  told_ = encode_shards(ShardMap(std::vector<Shard>{{.name = "a", .endpoints = {a_.endpoint()}}}));
+  welcome(a_, "a");
+
+  EXPECT_TRUE(b_.next<wire::Bye>());
+  expect_ready(a_, 16);
+}
+
+TEST_F(Shards, are_all_told_when_the_worker_ends_now) {
+  std::vector<Completion> held;
+  const auto handler = std::make_shared<ScriptedHandler>(
+      [&](const JobCall&, Completion done) { held.push_back(std::move(done)); });
+  Running worker(a_.endpoint(), handler);
+  meet();
+  for (Broker* broker : {&a_, &b_}) {
+    broker->offer(5, "x");
+    broker->say(wire::Heartbeat{});
+    ASSERT_TRUE(broker->next<wire::Heartbeat>());  // behind the job
+  }
+
+  worker.stop();
+  expect_ready(a_, 1);
+  expect_ready(b_, 1);
+  worker.stop();
+
+  EXPECT_TRUE(a_.next<wire::Bye>());
+  EXPECT_TRUE(b_.next<wire::Bye>());
+  EXPECT_EQ(worker.wait(), WorkerEnd::interrupted);
+}
+
+TEST_F(Shards, are_all_left_before_the_worker_ends) {
+  Running worker(a_.endpoint());
+  meet();
+
+  worker.stop();
+
+  EXPECT_TRUE(a_.next<wire::Bye>());
+  EXPECT_TRUE(b_.next<wire::Bye>());
+  EXPECT_EQ(worker.wait(), WorkerEnd::drained);
 }
 
 }  // namespace

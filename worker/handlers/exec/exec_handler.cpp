@@ -8,6 +8,7 @@
 
 #include "common/settings/values.hpp"
 #include "worker/handlers/exec/progress_lines.hpp"
+#include "worker/shard_lease.hpp"
 
 namespace lanemq::worker {
 
@@ -35,7 +36,7 @@ struct ExecHandler::Run final : ChildOwner {
 };
 
 std::vector<std::string> job_variables(const JobCall& job) {
-  std::vector<std::string> variables{"LANEMQ_JOB=" + std::to_string(job.lease.job),
+  std::vector<std::string> variables{"LANEMQ_JOB=" + std::to_string(number_of(job.lease)),
                                      "LANEMQ_ATTEMPT=" + std::to_string(job.lease.attempt)};
   const std::pair<std::string_view, std::string_view> texts[] = {
       {"LANEMQ_ID=", job.id},       {"LANEMQ_SERVICE=", job.service}, {"LANEMQ_LANE=", job.lane},

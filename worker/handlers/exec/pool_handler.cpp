@@ -11,6 +11,7 @@
 
 #include "common/settings/values.hpp"
 #include "worker/log_line.hpp"
+#include "worker/shard_lease.hpp"
 
 namespace lanemq::worker {
 
@@ -60,8 +61,11 @@ std::size_t PoolHandler::running() const {
 // ---- the loop's calls ---------------------------------------------------------------------------------
 
 void PoolHandler::start(const JobCall& job, Completion done) {
+  JobCall told = job;
+  told.lease.job = number_for(job.lease);
   waiting_.push_back({.lease = job.lease,
-                      .line = job_line(job),
+                      .number = told.lease.job,
+                      .line = job_line(told),
                       .deadline = job.deadline,
                       .stream = job.stream,
                       .done = std::move(done)});
@@ -76,18 +80,17 @@ void PoolHandler::cancel(wire::Lease lease) {
     return;
   }
   for (const auto& process : processes_)
-    if (const auto held = process->jobs.find(lease.job);
-        held != process->jobs.end() && held->second.lease == lease)
-      return stop(*process, held->second, ExecStop::cancelled, std::chrono::steady_clock::now());
+    if (Held* const held = held_by(*process, lease))
+      return stop(*process, *held, ExecStop::cancelled, std::chrono::steady_clock::now());
 }
 
 void PoolHandler::resume(wire::Lease lease) {
   for (const auto& process : processes_) {
-    const auto held = process->jobs.find(lease.job);
-    if (held == process->jobs.end() || !(held->second.lease == lease)) continue;
-    held->second.waits = false;
-    held->second.told = held->second.chunks;
-    tell(*process, window_line(lease, held->second.chunks - 1));
+    Held* const held = held_by(*process, lease);
+    if (!held) continue;
+    held->waits = false;
+    held->told = held->chunks;
+    tell(*process, window_line(held->told_as, held->chunks - 1));
     process->child->resume();
   }
 }
@@ -101,7 +104,7 @@ std::optional<TimePoint> PoolHandler::next_wakeup() const {
     if (!process->child) sooner(std::max(process->start_at, rate_.next()));
     if (!process->unsaid.empty()) return TimePoint{};
   }
-  if (!waiting_.empty() && free_process(waiting_.front().lease.job)) return TimePoint{};
+  if (!waiting_.empty() && free_process(waiting_.front().number)) return TimePoint{};
   return due;
 }
 
@@ -212,11 +215,23 @@ bool PoolHandler::has_room(const Process& process) const {
   return process.child && !process.leaving && process.jobs.size() < options_.jobs_per_process;
 }
 
+/// What processes call a job: its broker's number. Two shards give equal numbers, so those of further shards
+/// get others, from the end of what every language has exactly.
+std::uint64_t PoolHandler::number_for(wire::Lease lease) {
+  return place_of(lease) == 0 ? lease.job : (std::uint64_t{1} << 53) - 1 - numbered_++ % UINT32_MAX;
+}
+
+PoolHandler::Held* PoolHandler::held_by(Process& process, wire::Lease lease) {
+  for (auto& [number, held] : process.jobs)
+    if (held.lease == lease) return &held;
+  return nullptr;
+}
+
 /// The process with the most free places that does not have an attempt of this job; null: none is free.
-PoolHandler::Process* PoolHandler::free_process(std::uint64_t job) const {
+PoolHandler::Process* PoolHandler::free_process(std::uint64_t number) const {
   Process* found = nullptr;
   for (const auto& process : processes_) {
-    if (!has_room(*process) || process->jobs.contains(job)) continue;
+    if (!has_room(*process) || process->jobs.contains(number)) continue;
     if (!found || process->jobs.size() < found->jobs.size()) found = process.get();
   }
   return found;
@@ -232,7 +247,7 @@ void PoolHandler::hand_over(TimePoint now) {
       waiting_.pop_front();
       continue;
     }
-    Process* const process = free_process(next.lease.job);
+    Process* const process = free_process(next.number);
     if (!process) return;
     Waiting job = std::move(next);
     waiting_.pop_front();
@@ -241,16 +256,19 @@ void PoolHandler::hand_over(TimePoint now) {
 }
 
 void PoolHandler::give(Process& process, Waiting job, TimePoint now) {
-  Held held{
-      .lease = job.lease, .done = std::move(job.done), .stream = job.stream, .due = now + options_.timeout};
+  Held held{.lease = job.lease,
+            .told_as = {job.number, job.lease.attempt},
+            .done = std::move(job.done),
+            .stream = job.stream,
+            .due = now + options_.timeout};
   if (job.deadline && *job.deadline < held.due) {
     held.due = *job.deadline;
     held.job_over = true;
   }
   process.unsaid += job.line;
   process.unsaid += job_line_end(std::chrono::duration_cast<milliseconds>(held.due - now));
-  timers_.emplace(held.due, &process, job.lease.job);
-  process.jobs.emplace(job.lease.job, std::move(held));
+  timers_.emplace(held.due, &process, job.number);
+  process.jobs.emplace(job.number, std::move(held));
   ++process.taken;
   if (options_.recycle_after > 0 && process.taken >= options_.recycle_after) process.leaving = true;
 }
@@ -270,12 +288,12 @@ void PoolHandler::on_timer(Process& process, std::uint64_t job, TimePoint now) {
 /// counts.
 void PoolHandler::stop(Process& process, Held& held, ExecStop why, TimePoint now) {
   if (held.why != ExecStop::none) return;
-  timers_.erase({held.due, &process, held.lease.job});
+  timers_.erase({held.due, &process, held.told_as.job});
   held.why = why;
   held.waits = false;
   held.due = now + options_.grace;
-  timers_.emplace(held.due, &process, held.lease.job);
-  tell(process, cancel_line(held.lease, why == ExecStop::cancelled ? "cancelled" : "deadline"));
+  timers_.emplace(held.due, &process, held.told_as.job);
+  tell(process, cancel_line(held.told_as, why == ExecStop::cancelled ? "cancelled" : "deadline"));
   process.child->resume();
 }
 
@@ -344,7 +362,7 @@ void PoolHandler::on_chunk(Process& process, Held& held, PoolAnswer& answer) {
   held.waits = !more && held.why == ExecStop::none;
   if (held.waits || held.chunks - held.told < kChunksPerWindow) return;
   held.told = held.chunks;
-  tell(process, window_line(held.lease, held.chunks - 1));
+  tell(process, window_line(held.told_as, held.chunks - 1));
 }
 
 void PoolHandler::finish(Held& held, PoolAnswer& answer) {

@@ -53,7 +53,8 @@ class PoolHandler final : public HostedHandler {
   /// A job that waits for a place.
   struct Waiting {
     wire::Lease lease;
-    std::string line;  ///< without its end
+    std::uint64_t number = 0;  ///< as processes know it
+    std::string line;          ///< without its end
     std::optional<TimePoint> deadline;
     bool stream = false;
     Completion done;
@@ -61,6 +62,7 @@ class PoolHandler final : public HostedHandler {
   /// A job that a process has.
   struct Held {
     wire::Lease lease;
+    wire::Lease told_as;  ///< as the process knows it
     Completion done;
     bool stream = false;
     bool waits = false;       ///< its reader is behind
@@ -78,7 +80,9 @@ class PoolHandler final : public HostedHandler {
   void launch(Process& process, TimePoint now);
   void pause(Process& process, TimePoint now, const std::string& problem);
   bool has_room(const Process& process) const;
-  Process* free_process(std::uint64_t job) const;
+  std::uint64_t number_for(wire::Lease lease);
+  static Held* held_by(Process& process, wire::Lease lease);
+  Process* free_process(std::uint64_t number) const;
   void hand_over(TimePoint now);
   void give(Process& process, Waiting job, TimePoint now);
   void on_timer(Process& process, std::uint64_t job, TimePoint now);
@@ -102,6 +106,7 @@ class PoolHandler final : public HostedHandler {
   std::vector<std::unique_ptr<Process>> processes_;
   std::deque<Waiting> waiting_;  ///< with those that the processes have at most the worker's capacity
   std::set<Timer> timers_;
+  std::uint64_t numbered_ = 0;  ///< jobs that got another number for their process
 };
 
 }  // namespace lanemq::worker

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "worker/shard_lease.hpp"
+
 namespace lanemq::worker {
 
 std::string header_safe(std::string_view id) {
@@ -22,7 +24,7 @@ std::string header_safe(std::string_view id) {
 }
 
 std::string header_name_of(const JobCall& job) {
-  return job.id.empty() ? std::to_string(job.lease.job) : header_safe(job.id);
+  return job.id.empty() ? std::to_string(number_of(job.lease)) : header_safe(job.id);
 }
 
 void add_trace(const JobCall& job, const HttpTarget& target, const HttpHeaders& shared,

@@ -27,7 +27,8 @@ extern "C" {
 
 #define LANEMQ_HANDLER_PLUGIN_VERSION 1u
 
-/* One hand-over of a job: the broker's number of the job, and which attempt it is. */
+/* One hand-over of a job: its number, and which attempt it is. The number is the broker's; where there are
+ * shards, their brokers may give equal ones, and the upper eight bits say which shard it is. */
 typedef struct lanemq_lease {
   uint64_t job;
   int64_t attempt;

@@ -160,14 +160,24 @@ struct Log {
   bool wants(LogLevel line) const { return write && line >= level; }
 };
 
-/// How a worker is, for WorkerOptions::on_beat.
+/// How a worker is at one shard.
+struct ShardBeat {
+  std::string name;
+  bool connected = false;          ///< the shard's broker has welcomed it by this connection
+  std::size_t capacity = 0;        ///< places that the shard has of the worker's
+  std::size_t running = 0;         ///< jobs of the shard in its handlers
+  std::size_t unacknowledged = 0;  ///< outcomes that the shard's broker has not confirmed
+};
+
+/// How a worker is, for WorkerOptions::on_beat. Of all shards together.
 struct WorkerBeat {
-  bool connected = false;          ///< the broker has welcomed it by this connection
-  std::size_t running = 0;         ///< jobs in its handlers
-  std::size_t unacknowledged = 0;  ///< outcomes that the broker has not confirmed
-  std::uint64_t welcomes = 0;      ///< so far: times that a broker has welcomed it
-  std::uint64_t stale = 0;         ///< so far: outcomes that came too late
-  std::uint64_t dropped = 0;       ///< so far: outcomes that were never confirmed and found no room
+  bool connected = false;           ///< a broker has welcomed it by this connection
+  std::size_t running = 0;          ///< jobs in its handlers
+  std::size_t unacknowledged = 0;   ///< outcomes that the broker has not confirmed
+  std::uint64_t welcomes = 0;       ///< so far: times that a broker has welcomed it
+  std::uint64_t stale = 0;          ///< so far: outcomes that came too late
+  std::uint64_t dropped = 0;        ///< so far: outcomes that were never confirmed and found no room
+  std::vector<ShardBeat> shards{};  ///< where there are shards
 };
 
 /// How a call ended, for CallWatcher.
@@ -192,11 +202,11 @@ class CallWatcher {
 
 struct WorkerOptions {
   /// The broker's workers endpoint; several, separated by commas, where another broker may go on in its place
-  /// (Endpoints).
+  /// (Endpoints). Of any one shard where there are several: its broker tells of the others.
   std::string broker = "tcp://127.0.0.1:5571";
   CurveKeys keys;                  ///< for a broker that asks for keys
   std::string name;                ///< for people; empty: HOST-PID
-  std::size_t capacity = 16;       ///< jobs held at once, 1..limits::capacity_max
+  std::size_t capacity = 16;       ///< jobs held at once, of all shards together, 1..limits::capacity_max
   std::vector<std::string> lanes;  ///< take only jobs of these lanes; empty: of all
   std::size_t body_bytes_max = limits::body_bytes_max;
   std::chrono::milliseconds drain_timeout{10'000};  ///< for running jobs after stop()
