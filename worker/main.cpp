@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -384,6 +385,12 @@ void hide_variables(const Settings& settings, const std::vector<SecretService>& 
 std::string status_of(const WorkerBeat& beat, const std::string& broker) {
   std::string text = "jobs: " + std::to_string(beat.running) + " run";
   if (beat.unacknowledged > 0) text += ", " + std::to_string(beat.unacknowledged) + " to be handed in";
+  if (beat.shards.size() > 1) {
+    const auto there = std::count_if(beat.shards.begin(), beat.shards.end(),
+                                     [](const ShardBeat& shard) { return shard.connected; });
+    return text + "; " + std::to_string(there) + " of " + std::to_string(beat.shards.size()) +
+           " shards are there";
+  }
   return text + (beat.connected ? "; the broker is " : "; waits for the broker at ") + broker;
 }
 

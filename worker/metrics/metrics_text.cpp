@@ -16,10 +16,11 @@ constexpr double number(auto value) {
   return static_cast<double>(value);
 }
 
-/// A metric of the whole worker.
+/// A metric of the whole worker, or where there are shards of each of them.
 struct Row {
   Description what;
   double (*value)(const WorkerFigures& figures);
+  double (*of_shard)(const ShardBeat& shard) = nullptr;  ///< null: of the worker in any case
 };
 
 /// One of a service.
@@ -31,14 +32,18 @@ struct ServiceRow {
 // The tables of metrics; a new metric is a new row.
 constexpr Row kRows[] = {
     {{"lanemq_worker_capacity", Kind::gauge, "Jobs that the worker holds at once at the most."},
-     [](const WorkerFigures& f) { return number(f.capacity); }},
+     [](const WorkerFigures& f) { return number(f.capacity); },
+     [](const ShardBeat& shard) { return number(shard.capacity); }},
     {{"lanemq_worker_jobs_running", Kind::gauge, "Jobs in its handlers."},
-     [](const WorkerFigures& f) { return number(f.beat.running); }},
+     [](const WorkerFigures& f) { return number(f.beat.running); },
+     [](const ShardBeat& shard) { return number(shard.running); }},
     {{"lanemq_worker_outcomes_unacknowledged", Kind::gauge,
       "Outcomes that the broker has not confirmed yet."},
-     [](const WorkerFigures& f) { return number(f.beat.unacknowledged); }},
+     [](const WorkerFigures& f) { return number(f.beat.unacknowledged); },
+     [](const ShardBeat& shard) { return number(shard.unacknowledged); }},
     {{"lanemq_worker_connected", Kind::gauge, "1 while the broker has welcomed the worker."},
-     [](const WorkerFigures& f) { return number(f.beat.connected); }},
+     [](const WorkerFigures& f) { return number(f.beat.connected); },
+     [](const ShardBeat& shard) { return number(shard.connected); }},
     {{"lanemq_worker_welcomes_total", Kind::counter,
       "Times that a broker welcomed the worker: the first, and one for each connection that was lost."},
      [](const WorkerFigures& f) { return number(f.beat.welcomes); }},
@@ -99,7 +104,10 @@ std::string metrics_text(const WorkerFigures& figures) {
   families.add({{"version", kVersion}}, 1);
   for (const Row& row : kRows) {
     families.begin(row.what);
-    families.add({}, row.value(figures));
+    if (row.of_shard == nullptr || figures.beat.shards.empty()) families.add({}, row.value(figures));
+    if (row.of_shard != nullptr)
+      for (const ShardBeat& shard : figures.beat.shards)
+        families.add({{"shard", shard.name}}, row.of_shard(shard));
   }
   for (const ServiceRow& row : kServiceRows) {
     families.begin(row.what);

@@ -116,5 +116,21 @@ TEST(WorkerMetricsText, NamesOfServicesAreQuoted) {
       << text;
 }
 
+TEST(WorkerMetricsText, ShardsAreToldApart) {
+  WorkerFigures figures{.capacity = 4};
+  figures.beat.running = 3;
+  figures.beat.shards = {{.name = "a", .connected = true, .capacity = 1, .running = 1},
+                         {.name = "b", .connected = false, .capacity = 3, .running = 2}};
+
+  const std::string text = metrics_text(figures);
+
+  for (const char* line :
+       {"lanemq_worker_capacity{shard=\"a\"} 1\n", "lanemq_worker_capacity{shard=\"b\"} 3\n",
+        "lanemq_worker_jobs_running{shard=\"b\"} 2\n", "lanemq_worker_connected{shard=\"b\"} 0\n",
+        "lanemq_worker_welcomes_total 0\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  EXPECT_EQ(text.find("lanemq_worker_capacity 4"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lanemq::worker
