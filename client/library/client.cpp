@@ -13,7 +13,7 @@
 
 #include <lanemq/client.hpp>
 
-#include "client/library/engine.hpp"
+#include "client/library/fleet.hpp"
 #include "client/library/handlers.hpp"
 #include "client/library/request_desk.hpp"
 #include "common/signals/signals_blocked.hpp"
@@ -22,8 +22,8 @@ namespace lanemq {
 namespace {
 
 using client::calling;
-using client::Engine;
 using client::Fetched;
+using client::Fleet;
 using client::Handler;
 using client::Outcome;
 using client::Request;
@@ -68,7 +68,7 @@ Blob blob_of(std::string text) {
 class Client::Core {
  public:
   explicit Core(ClientOptions options)
-      : options_(std::move(options)), desk_(options_), engine_(options_, desk_), thread_([this] { run(); }) {}
+      : options_(std::move(options)), desk_(options_), fleet_(options_, desk_), thread_([this] { run(); }) {}
 
   ~Core() {
     {
@@ -117,7 +117,7 @@ class Client::Core {
 
   // Of the client's thread alone:
   WakeUp wake_;
-  Engine engine_;
+  Fleet fleet_;
   std::vector<Request> taken_;
   std::vector<Seen> taken_seen_;
   bool stop_seen_ = false;
@@ -169,10 +169,10 @@ void Client::Core::run() {
   while (true) {
     take_inbox();
     if (stop_seen_) break;
-    engine_.process();
+    fleet_.process();
     if (may_sleep()) sleep();
   }
-  engine_.close();
+  fleet_.close();
 }
 
 void Client::Core::take_inbox() {
@@ -184,27 +184,27 @@ void Client::Core::take_inbox() {
     stop_seen_ = stopping_;
   }
   for (Request& request : taken_)
-    engine_.begin(std::move(request));
+    fleet_.begin(std::move(request));
   for (const Seen& seen : taken_seen_)
-    engine_.seen(seen.id, seen.seq);
+    fleet_.seen(seen.id, seen.seq);
   taken_.clear();
   taken_seen_.clear();
 }
 
 bool Client::Core::may_sleep() {
   const std::lock_guard lock(mutex_);
-  counters_ = engine_.counters();
+  counters_ = fleet_.counters();
   awake_ = !inbox_.empty() || !inbox_seen_.empty() || stopping_;
   return !awake_;
 }
 
 void Client::Core::sleep() {
   int timeout_ms = -1;
-  if (const std::optional<TimePoint> wakeup = engine_.next_wakeup()) {
+  if (const std::optional<TimePoint> wakeup = fleet_.next_wakeup()) {
     const auto left = std::chrono::ceil<milliseconds>(*wakeup - std::chrono::steady_clock::now());
     timeout_ms = static_cast<int>(std::clamp(left, milliseconds(0), milliseconds(60'000)).count());
   }
-  pollfd watched[] = {{engine_.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
+  pollfd watched[] = {{fleet_.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
   if (::poll(watched, 2, timeout_ms) > 0 && watched[1].revents != 0) wake_.hush();
 }
 
@@ -267,12 +267,12 @@ void Client::watch(const WatchRequest& request, WatchReader reader) {
   core_->ask(core_->desk().watch(request, reader), std::move(on_end));
 }
 
-std::future<Reply<BrokerPong>> Client::ping() {
-  return core_->ask<BrokerPong>(core_->desk().ping());
+std::future<Reply<BrokerPong>> Client::ping(std::string shard) {
+  return core_->ask<BrokerPong>(core_->desk().ping(std::move(shard)));
 }
 
-std::future<Reply<BrokerStats>> Client::stats(std::int64_t from) {
-  return core_->ask<BrokerStats>(core_->desk().stats(from));
+std::future<Reply<BrokerStats>> Client::stats(std::int64_t from, std::string shard) {
+  return core_->ask<BrokerStats>(core_->desk().stats(from, std::move(shard)));
 }
 
 std::future<Reply<JobStatus>> Client::status(const std::string& id) {

@@ -21,14 +21,15 @@ constexpr int kLostByStrangers = 3;
 
 }  // namespace
 
-Engine::Engine(const ClientOptions& options, RequestDesk& desk)
+Engine::Engine(const ClientOptions& options, RequestDesk& desk, const std::string& shard)
     : options_(options),
+      shard_(shard),
       desk_(desk),
       link_(options.endpoint, options.keys, options.body_bytes_max),
-      session_(Clock::now(), options.batch_max, link_.endpoints().all().size()),
+      session_(Clock::now(), options.batch_max, link_.endpoints().all().size(), shard),
       decoder_(options.body_bytes_max) {}
 
-void Engine::begin(Request request) {
+void Engine::begin(Request&& request) {
   asked_ = true;
   session_.begin(std::move(request), Clock::now());
 }
@@ -39,9 +40,9 @@ bool Engine::seen(const std::string& id, std::int64_t seq) {
   return changed;
 }
 
-void Engine::refuse(Handler handler, ClientError error) {
+void Engine::end(Handler handler, Outcome outcome) {
   asked_ = true;
-  refused_.push_back({.handler = std::move(handler), .outcome = std::move(error)});
+  ended_.push_back({.handler = std::move(handler), .outcome = std::move(outcome)});
 }
 
 void Engine::process() {
@@ -148,11 +149,11 @@ void Engine::watch_link() {
         asked_ = true;  // the next endpoint's turn may have come
         break;
       case LinkEvent::refused:
-        refuse_all("the broker at " + endpoint() +
+        refuse_all(named() +
                    " does not take this key; its operator puts the public key into the broker's keys_folder");
         break;
       case LinkEvent::other_kind:
-        refuse_all("the broker at " + endpoint() +
+        refuse_all(named() +
                    (options_.keys.secret.empty()
                         ? " asks for keys; give the broker's public key and a secret key of one's own"
                         : " asks for no keys, and this client shows one; leave the keys out"));
@@ -185,13 +186,12 @@ void Engine::tell_reopen() {
   const std::string wait =
       ", " + (pending == 1 ? std::string("a request waits") : std::to_string(pending) + " requests wait");
   if (reason == Reason::not_owner)
-    return log("the broker at " + endpoint() + " may not own its store now: looking for the owner" + wait);
-  if (reason == Reason::silence)
-    return log("no word from the broker at " + endpoint() + ": connecting again" + wait);
+    return log(named() + " may not own its store now: looking for the owner" + wait);
+  if (reason == Reason::silence) return log("no word from " + named() + ": connecting again" + wait);
   std::string all;
   for (const std::string& one : link_.endpoints().all())
     all += (all.empty() ? "" : ", ") + printable(one);
-  log("no broker listens at any of " + all + ": connecting again" + wait);
+  log("no broker" + whose() + " listens at any of " + all + ": connecting again" + wait);
 }
 
 void Engine::reopen(TimePoint now) {
@@ -226,13 +226,14 @@ void Engine::tell() {
     if (arrived.takes_at_once) asked_ |= session_.seen(arrived.ref, seq, Clock::now());
   }
   for (Finished& finished : finished_) {
-    desk_.give_back(finished.body_bytes);  // first, so that a callback may use the place
+    if (finished.takes_place)
+      desk_.give_back(finished.body_bytes);  // first, so that a callback may use the place
     call_back([&] { finished.handler(std::move(finished.outcome)); });
   }
   finished_.clear();
-  finished_.swap(refused_);
-  for (Finished& refused : finished_)
-    call_back([&] { refused.handler(std::move(refused.outcome)); });
+  finished_.swap(ended_);
+  for (Finished& ended : finished_)
+    call_back([&] { ended.handler(std::move(ended.outcome)); });
   arrived_.clear();
   finished_.clear();
 }
@@ -250,11 +251,19 @@ void Engine::call_back(Call call) {
 
 void Engine::tell_if_heard_again() {
   told_stranger_ = false;
-  if (std::exchange(told_silence_, false)) log("the broker at " + endpoint() + " answers");
+  if (std::exchange(told_silence_, false)) log(named() + " answers");
+}
+
+std::string Engine::whose() const {
+  return shard_.empty() ? "" : " of shard \"" + printable(shard_) + "\"";
 }
 
 std::string Engine::endpoint() const {
   return printable(link_.endpoints().current());
+}
+
+std::string Engine::named() const {
+  return "the broker" + whose() + " at " + endpoint();
 }
 
 void Engine::log(const std::string& line) {

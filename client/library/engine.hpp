@@ -21,18 +21,20 @@ namespace lanemq::client {
 /// thread-safe.
 class Engine {
  public:
-  /// Throws as Link does. `options` and `desk` outlive this.
-  Engine(const ClientOptions& options, RequestDesk& desk);
+  /// Throws as Link does. `options` and `desk` outlive this. `shard`: as Session's.
+  Engine(const ClientOptions& options, RequestDesk& desk, const std::string& shard = {});
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   /// Takes a request; the next process() sends it. Handlers may call it.
-  void begin(Request request);
+  void begin(Request&& request);
   /// The readers of a job that do not confirm at once have taken all pieces up to `seq`. Handlers may call
   /// it. True: next_wakeup() is earlier than before.
   bool seen(const std::string& id, std::int64_t seq);
-  /// Has the next process() call the handler with an error.
-  void refuse(Handler handler, ClientError error);
+  /// Has the next process() call the handler with that.
+  void end(Handler handler, Outcome outcome);
+  /// Forgets a request, whose handler is not called. Handlers may call it.
+  void drop(std::uint64_t ref) { session_.drop(ref); }
 
   /// Sends and receives what it can without waiting, and calls handlers; sends what those ask for, too. Much
   /// work takes several calls: then next_wakeup() has come already.
@@ -41,6 +43,19 @@ class Engine {
   std::optional<TimePoint> next_wakeup() const;
   /// Readable, level-triggered, when process() has work. Never changes.
   int fd() const { return link_.fd(); }
+  /// Has fd() be readable while that of another engine is. Throws as Link does.
+  void join(const Engine& other) { link_.join(other.fd()); }
+  void leave(const Engine& other) { link_.leave(other.fd()); }
+
+  /// Goes to these endpoints, too.
+  void learn(const std::vector<std::string>& endpoints) { session_.set_endpoints(link_.learn(endpoints)); }
+  /// As Session's.
+  std::optional<ClusterWord> take_word() { return session_.take_word(); }
+  bool has_word() const { return session_.has_word(); }
+  bool has_spoken() const { return session_.has_spoken(); }
+  std::vector<Moved> take_moved() { return session_.take_moved(); }
+  bool has_moved() const { return session_.has_moved(); }
+  std::size_t pending() const { return session_.pending(); }
 
   /// Ends all pending requests with the local error `cancelled`, and calls their handlers; what those ask for
   /// stays pending.
@@ -64,10 +79,14 @@ class Engine {
   template <class Call>
   void call_back(Call call);
   void tell_if_heard_again();
+  std::string whose() const;
   std::string endpoint() const;
   void log(const std::string& line);
 
+  std::string named() const;
+
   const ClientOptions& options_;
+  const std::string shard_;  ///< empty: any
   RequestDesk& desk_;
   Link link_;
   Session session_;
@@ -76,11 +95,11 @@ class Engine {
   Received received_;
   std::vector<Arrived> arrived_;
   std::vector<Finished> finished_;
-  std::vector<Finished> refused_;
-  bool asked_ = false;    ///< something was asked since the last send
-  bool more_ = false;     ///< the last process() stopped at its bound
-  bool new_link_ = true;  ///< its descriptor reports events only after it was asked for them
-  bool heard_ = false;    ///< a broker has answered on this link
+  std::vector<Finished> ended_;  ///< without a session
+  bool asked_ = false;           ///< something was asked since the last send
+  bool more_ = false;            ///< the last process() stopped at its bound
+  bool new_link_ = true;         ///< its descriptor reports events only after it was asked for them
+  bool heard_ = false;           ///< a broker has answered on this link
   bool told_silence_ = false, told_stranger_ = false;
 };
 

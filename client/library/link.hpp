@@ -94,6 +94,9 @@ class Link {
   /// send, with the answer that nothing is there; and next_event() at least once per socket.
   /// and the last answer was that there is nothing; next_event() at least once in the life of a socket.
   int fd() const { return watched_.fd(); }
+  /// Has fd() be readable while that one is, too. Throws as the constructor does.
+  void join(int fd) { watched_.add(fd); }
+  void leave(int fd) { watched_.remove(fd); }
   /// Whether there is something to receive or, after a refused send, room to send.
   bool may_go_on() const;
 

@@ -3,7 +3,7 @@
 
 #include <lanemq/loop_client.hpp>
 
-#include "client/library/engine.hpp"
+#include "client/library/fleet.hpp"
 #include "client/library/handlers.hpp"
 #include "client/library/request_desk.hpp"
 
@@ -15,13 +15,13 @@ class LoopClient::Core {
       : options_(std::move(options)),
         on_work_(std::move(on_work)),
         desk_(options_),
-        engine_(options_, desk_) {}
+        fleet_(options_, desk_) {}
   ~Core() { close(); }
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
   client::RequestDesk& desk() { return desk_; }
-  const client::Engine& engine() const { return engine_; }
+  const client::Fleet& fleet() const { return fleet_; }
 
   template <class T>
   void ask(client::RequestDesk::Made made, std::function<void(Reply<T>)> callback) {
@@ -29,31 +29,31 @@ class LoopClient::Core {
     if (closed_) return handler(closed(made));
     if (made) {
       made->handler = std::move(handler);
-      engine_.begin(std::move(*made));
+      fleet_.begin(std::move(*made));
     } else {
-      engine_.refuse(std::move(handler), std::move(made.error()));
+      fleet_.end(std::move(handler), std::move(made.error()));
     }
     call_for_work();
   }
 
   void seen(const std::string& id, std::int64_t seq) {
-    if (engine_.seen(id, seq)) call_for_work();
+    if (fleet_.seen(id, seq)) call_for_work();
   }
 
   void process() {
     if (closed_) return;
     called_ = true;  // process() itself handles what callbacks ask for
-    engine_.process();
+    fleet_.process();
     called_ = false;
   }
 
   void close() {
     closed_ = true;
-    engine_.close();
+    fleet_.close();
   }
 
   std::optional<Clock::time_point> next_wakeup() const {
-    return closed_ ? std::nullopt : engine_.next_wakeup();
+    return closed_ ? std::nullopt : fleet_.next_wakeup();
   }
 
  private:
@@ -74,7 +74,7 @@ class LoopClient::Core {
   const ClientOptions options_;
   const std::function<void()> on_work_;
   client::RequestDesk desk_;
-  client::Engine engine_;
+  client::Fleet fleet_;
   bool called_ = false;  ///< process() runs, or the loop knows that it is due
   bool closed_ = false;
 };
@@ -84,7 +84,7 @@ LoopClient::LoopClient(ClientOptions options, std::function<void()> on_work)
 LoopClient::~LoopClient() = default;
 
 int LoopClient::fd() const {
-  return core_->engine().fd();
+  return core_->fleet().fd();
 }
 void LoopClient::process() {
   core_->process();
@@ -121,8 +121,9 @@ void LoopClient::seen(const std::string& id, std::int64_t seq) {
   core_->seen(id, seq);
 }
 
-void LoopClient::status(const std::string& id, std::function<void(Reply<JobStatus>)> callback) {
-  core_->ask<JobStatus>(core_->desk().status(id), std::move(callback));
+void LoopClient::status(const std::string& id, std::function<void(Reply<JobStatus>)> callback,
+                        std::string service) {
+  core_->ask<JobStatus>(core_->desk().status(id, std::move(service)), std::move(callback));
 }
 
 void LoopClient::cancel(const std::string& id, std::function<void(Reply<JobStatus>)> callback) {
@@ -134,27 +135,32 @@ void LoopClient::fetch(const std::string& id, std::chrono::milliseconds wait,
   core_->ask<client::Fetched>(core_->desk().fetch(id, wait), std::move(callback));
 }
 
-void LoopClient::ping(std::function<void(Reply<BrokerPong>)> callback) {
-  core_->ask<BrokerPong>(core_->desk().ping(), std::move(callback));
+void LoopClient::ping(std::function<void(Reply<BrokerPong>)> callback, std::string shard) {
+  core_->ask<BrokerPong>(core_->desk().ping(std::move(shard)), std::move(callback));
 }
 
 void LoopClient::spend(const SpendRequest& request, std::function<void(Reply<BrokerSpent>)> callback) {
   core_->ask<BrokerSpent>(core_->desk().spend(request), std::move(callback));
 }
 
-void LoopClient::stats(std::int64_t from, std::function<void(Reply<BrokerStats>)> callback) {
-  core_->ask<BrokerStats>(core_->desk().stats(from), std::move(callback));
+void LoopClient::stats(std::int64_t from, std::function<void(Reply<BrokerStats>)> callback,
+                       std::string shard) {
+  core_->ask<BrokerStats>(core_->desk().stats(from, std::move(shard)), std::move(callback));
 }
 
 void LoopClient::admin(const AdminRequest& request, std::function<void(Reply<AdminDocument>)> callback) {
   core_->ask<AdminDocument>(core_->desk().admin(request), std::move(callback));
 }
 
+std::string LoopClient::shard_of(const std::string& service, const std::string& client) const {
+  return std::string(core_->fleet().shard_of(service, client));
+}
+
 std::size_t LoopClient::pending() const {
   return core_->desk().pending();
 }
 ClientCounters LoopClient::counters() const {
-  return core_->engine().counters();
+  return core_->fleet().counters();
 }
 
 }  // namespace lanemq

@@ -143,6 +143,8 @@ RequestDesk::Made RequestDesk::submit(RequestKind kind, JobRequest job, const Bl
   encode_submit(job, body, options_.batch_max, request);
   request.body_bytes = body.size();
   if (body.size() > limits::inline_bytes_max) request.body = body.owned();
+  request.service = std::move(job.service);
+  request.client = std::move(job.client);
   request.asked = std::chrono::steady_clock::now();
   if (kind == RequestKind::leave)
     request.deadline = request.asked + options_.control_timeout;
@@ -183,9 +185,30 @@ RequestDesk::Made RequestDesk::ask(RequestKind kind, std::string id, Message que
   return request;
 }
 
-RequestDesk::Made RequestDesk::status(const std::string& id) {
-  return ask(RequestKind::status, id, wire::StatusQuery{.id = id, .ids = {}, .ref = {}},
-             options_.control_timeout);
+RequestDesk::Made RequestDesk::status(const std::string& id, std::string service) {
+  Made made = ask(RequestKind::status, id, wire::StatusQuery{.id = id, .ids = {}, .ref = {}},
+                  options_.control_timeout);
+  if (made) made->service = std::move(service);
+  return made;
+}
+
+template <class Message>
+Request RequestDesk::question(RequestKind kind, const Request& request, Message query) const {
+  Request question{
+      .ref = request.ref, .kind = kind, .id = request.id, .header = encode_query(query, request.ref)};
+  question.asked = request.asked;
+  question.deadline = request.asked + options_.control_timeout;
+  if (request.deadline) question.deadline = std::min(*question.deadline, *request.deadline);
+  question.takes_place = false;
+  return question;
+}
+
+Request RequestDesk::question_of_state(const Request& request) const {
+  return question(RequestKind::status, request, wire::StatusQuery{.id = request.id, .ids = {}, .ref = {}});
+}
+
+Request RequestDesk::question_of_shards(const Request& request) const {
+  return question(RequestKind::ping, request, wire::Ping{.cluster = true});
 }
 
 RequestDesk::Made RequestDesk::cancel(const std::string& id) {
@@ -200,8 +223,10 @@ RequestDesk::Made RequestDesk::fetch(const std::string& id, milliseconds wait) {
   return ask(RequestKind::fetch, id, query, wait + options_.grace);
 }
 
-RequestDesk::Made RequestDesk::ping() {
-  return ask(RequestKind::ping, {}, wire::Ping{}, options_.control_timeout);
+RequestDesk::Made RequestDesk::ping(std::string shard) {
+  Made made = ask(RequestKind::ping, {}, wire::Ping{.cluster = true}, options_.control_timeout);
+  if (made) made->shard = std::move(shard);
+  return made;
 }
 
 RequestDesk::Made RequestDesk::spend(const SpendRequest& request) {
@@ -219,8 +244,10 @@ RequestDesk::Made RequestDesk::spend(const SpendRequest& request) {
   return ask(RequestKind::spend, {}, query, options_.control_timeout);
 }
 
-RequestDesk::Made RequestDesk::stats(std::int64_t from) {
-  return ask(RequestKind::stats, {}, wire::StatsQuery{.from = from}, options_.control_timeout);
+RequestDesk::Made RequestDesk::stats(std::int64_t from, std::string shard) {
+  Made made = ask(RequestKind::stats, {}, wire::StatsQuery{.from = from}, options_.control_timeout);
+  if (made) made->shard = std::move(shard);
+  return made;
 }
 
 RequestDesk::Made RequestDesk::watch(const WatchRequest& request, WatchReader& reader) {

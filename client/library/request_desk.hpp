@@ -30,14 +30,21 @@ class RequestDesk {
   Made submit(RequestKind kind, JobRequest job, const Blob& body);
   Made stream(JobRequest job, const Blob& body, StreamReader& reader);
   Made follow(const std::string& id, std::int64_t from_seq, StreamReader& reader);
-  Made status(const std::string& id);
+  /// `service`: the job's, where it is known; empty: it is not.
+  Made status(const std::string& id, std::string service = {});
   Made cancel(const std::string& id);
   Made fetch(const std::string& id, std::chrono::milliseconds wait);
-  Made ping();
+  /// `shard`: the one that is asked; empty: the broker at the endpoint.
+  Made ping(std::string shard = {});
   Made spend(const SpendRequest& request);
-  Made stats(std::int64_t from);
+  Made stats(std::int64_t from, std::string shard = {});
   Made admin(const AdminRequest& request);
   Made watch(const WatchRequest& request, WatchReader& reader);
+
+  /// Questions on the way to a request's answer: for the state of its job, and for what the broker says of
+  /// shards. They have the request's ref, since that one waits meanwhile, and take no place of their own.
+  Request question_of_state(const Request& request) const;
+  Request question_of_shards(const Request& request) const;
 
   /// Gives back a request's place and its body's room.
   void give_back(std::size_t body_bytes);
@@ -50,6 +57,8 @@ class RequestDesk {
  private:
   std::optional<ClientError> take_place(std::size_t body_bytes);
   std::uint64_t next_ref() { return last_ref_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  template <class Message>
+  Request question(RequestKind kind, const Request& request, Message query) const;
   template <class Message>
   Made ask(RequestKind kind, std::string id, Message query, std::chrono::milliseconds timeout);
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include <lanemq/codec.hpp>
+#include <lanemq/shards.hpp>
+#include <lanemq/text.hpp>
 
 namespace lanemq::client {
 namespace {
@@ -53,17 +55,18 @@ std::string own_ping(std::size_t batch_max) {
 
 }  // namespace
 
-Session::Session(TimePoint now, std::size_t batch_max, std::size_t endpoints)
+Session::Session(TimePoint now, std::size_t batch_max, std::size_t endpoints, std::string shard)
     : batch_max_(std::min(batch_max, limits::batch_items_max)),
       ping_header_(own_ping(batch_max_)),
       probe_at_(now + kProbeAfter),
       quiet_since_(now),
       pinged_(now),
-      endpoints_(endpoints) {}
+      endpoints_(endpoints),
+      shard_wanted_(std::move(shard)) {}
 
 // ---- what the caller wants ----------------------------------------------------------------------------
 
-void Session::begin(Request request, TimePoint now) {
+void Session::begin(Request&& request, TimePoint now) {
   if (pending_.empty()) {  // from now on silence counts
     quiet_since_ = std::max(quiet_since_, now);
     probe_at_ = std::max(probe_at_, now + kProbeAfter);
@@ -71,7 +74,8 @@ void Session::begin(Request request, TimePoint now) {
   if (request.deadline) deadlines_.emplace(*request.deadline, request.ref);
   to_send_.push_back(request.ref);
   const std::uint64_t ref = request.ref;
-  Pending pending{std::move(request)};
+  Pending& pending = pending_.try_emplace(ref).first->second;
+  pending.request = std::move(request);
   if (pending.request.kind == RequestKind::stream) {
     pending.stream = std::make_unique<Stream>();
     Stream& stream = *pending.stream;
@@ -83,7 +87,6 @@ void Session::begin(Request request, TimePoint now) {
     pending.watch = std::make_unique<Following>();
     if (!renew_at_) renew_at_ = now + kRenewEvery;
   }
-  pending_.emplace(ref, std::move(pending));
 }
 
 void Session::close() {
@@ -136,8 +139,9 @@ Session::Table::iterator Session::oldest(RequestKind kind) {
   return found;
 }
 
-void Session::finish(Table::iterator at, Outcome outcome) {
-  Request& request = at->second.request;
+/// Takes it out of all that refers to it, before it is taken out of the table.
+void Session::untie(Table::iterator at) {
+  const Request& request = at->second.request;
   if (request.deadline) deadlines_.erase({*request.deadline, request.ref});
   if (at->second.stream && !request.takes_at_once) {
     auto [named, end] = streams_by_id_.equal_range(request.id);
@@ -145,12 +149,28 @@ void Session::finish(Table::iterator at, Outcome outcome) {
       ++named;
     if (named != end) streams_by_id_.erase(named);
   }
+}
+
+Request Session::take_out(Table::iterator at) {
+  untie(at);
+  Request taken = std::move(at->second.request);
+  pending_.erase(at);
+  return taken;
+}
+
+void Session::drop(std::uint64_t ref) {
+  if (const auto at = pending_.find(ref); at != pending_.end()) static_cast<void>(take_out(at));
+}
+
+void Session::finish(Table::iterator at, Outcome outcome) {
   // An error may lack the number of pieces: the broker may have forgotten the job, or this client made the
   // error.
   if (at->second.stream && !outcome)
     outcome.error().chunks = std::max(outcome.error().chunks, at->second.stream->next);
-  const std::size_t body_bytes = request.body_bytes;
-  finished_.push_back({std::move(request.handler), std::move(outcome), body_bytes});
+  untie(at);
+  Request& request = at->second.request;
+  finished_.push_back(
+      {std::move(request.handler), std::move(outcome), request.body_bytes, request.takes_place});
   pending_.erase(at);
 }
 
@@ -228,10 +248,25 @@ void Session::on(const wire::JobResult& reply, const Blob& body, TimePoint) {
                      .body = body.owned()});
 }
 
+bool Session::is_unheard_submit(const Pending& pending) {
+  switch (pending.request.kind) {
+    case RequestKind::submit:
+    case RequestKind::leave:
+      return true;
+    case RequestKind::stream:
+      return !pending.stream->by_fetch;
+    default:
+      return false;
+  }
+}
+
 void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint now) {
-  if (reply.code == name_of(ErrorCode::not_owner)) return look_for_owner(reply, now);
+  const bool not_owner = reply.code == name_of(ErrorCode::not_owner);
+  if (not_owner && reply.shard.empty()) return look_for_owner(reply, now);
+  if (not_owner && reply.shard == shard_wanted_) return leave_wrong_shard(now);
   if (ref_number(reply.ref) == kProbeRef) return;  // the broker refused our probe: go on waiting
   const auto at = find(reply.ref, reply.id);
+  if (not_owner && at != pending_.end() && is_unheard_submit(at->second)) return move(at, reply);
   // To a message that the broker did not read, and so to all requests: the key was taken back.
   if (reply.code == name_of(ErrorCode::unauthorized) && !reply.ref.present() && reply.id.empty())
     return end_all(local_error(ErrorCode::unauthorized, text(reply.message), {}));
@@ -289,15 +324,55 @@ void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
   const std::optional<std::uint64_t> number = ref_number(reply.ref);
   if (number == kOwnRef) {
     broker_batch_ = std::min(batch_max_, static_cast<std::size_t>(reply.batch));
+    note_cluster(reply);
+    if (!shard_wanted_.empty() && !reply.shard.empty() && reply.shard != shard_wanted_)
+      return leave_wrong_shard(now);
     told_.assign(reply.endpoints.begin(), reply.endpoints.end());
     return;
   }
+  note_cluster(reply);
   const auto at = find(reply.ref, {});
   if (!answers(at, RequestKind::ping)) return;
-  answer(at, BrokerPong{.round_trip = now - at->second.request.asked,
-                        .broker_time = milliseconds(reply.now_ms),
-                        .version = text(reply.version),
-                        .default_lane = text(reply.default_lane)});
+  BrokerPong pong{.round_trip = now - at->second.request.asked,
+                  .broker_time = milliseconds(reply.now_ms),
+                  .version = text(reply.version),
+                  .default_lane = text(reply.default_lane),
+                  .shard = text(reply.shard)};
+  if (reply.shards.present())
+    if (const std::optional<ShardMap> map = decode_shards(reply.shards.bytes))
+      for (const Shard& shard : map->all())
+        pong.shards.push_back({.name = shard.name, .endpoints = shard.endpoints});
+  answer(at, std::move(pong));
+}
+
+/// The endpoint has another shard's broker now, or was given by mistake: all requests wait for another
+/// connection.
+void Session::leave_wrong_shard(TimePoint now) {
+  if (reopen_at_) return;
+  const TimePoint next = endpoints_ > 1 ? rounds_.found_nobody(endpoints_, now) : now + kReopenFailedPause;
+  reopen_at(next, next > now ? Reason::round : Reason::nobody);
+}
+
+void Session::note_cluster(const wire::Pong& reply) {
+  has_spoken_ = true;
+  if (reply.shard == word_.shard && reply.tenant == word_.tenant && reply.shards.bytes == word_.shards)
+    return;
+  word_ = {.shard = text(reply.shard), .tenant = text(reply.tenant), .shards = text(reply.shards.bytes)};
+  word_is_new_ = true;
+}
+
+std::optional<ClusterWord> Session::take_word() {
+  if (!std::exchange(word_is_new_, false)) return std::nullopt;
+  return word_;
+}
+
+/// Nothing was taken, and the job belongs to another shard: by rules that this client does not have yet, or
+/// cannot know.
+void Session::move(Table::iterator at, const wire::ErrorReply& reply) {
+  moved_.push_back({.request = take_out(at),
+                    .shard = text(reply.shard),
+                    .endpoints = {reply.endpoints.begin(), reply.endpoints.end()}});
+  ping_due_ = true;  // its answer has the rules
 }
 
 void Session::on(const wire::Spent& reply, const Blob&, TimePoint) {
@@ -333,7 +408,8 @@ void Session::on(const wire::Watching& reply, const Blob&, TimePoint) {
   arrived.change = {.what = "watching",
                     .seq = reply.seq,
                     .gap = watch.again,
-                    .left_out = lost ? reply.seq - watch.next : 0};
+                    .left_out = lost ? reply.seq - watch.next : 0,
+                    .shard = shard()};
   watch.begun = watch.again = true;
   watch.next = reply.seq;
   watch.said = std::min(watch.said, watch.next);
@@ -376,7 +452,8 @@ void Session::on(const wire::JobEvent& reply, const Blob&, TimePoint) {
                     .expired = reply.expired,
                     .died = reply.died,
                     .incomplete = reply.incomplete,
-                    .at = milliseconds(reply.at_ms)};
+                    .at = milliseconds(reply.at_ms),
+                    .shard = shard()};
   arrived_.push_back(std::move(arrived));
   watch.next = reply.seq + 1;
   if (watch.next - watch.said < kChangesConfirmed || std::exchange(watch.seen_due, true)) return;
@@ -540,9 +617,11 @@ void Session::expire(TimePoint now) {
     const auto at = pending_.find(deadlines_.begin()->second);
     const Request& request = at->second.request;
     const auto waited = std::chrono::duration_cast<milliseconds>(*request.deadline - request.asked);
+    const std::string whose = shard_wanted_.empty() ? "" : " of shard \"" + printable(shard_wanted_) + "\"";
     ClientError error =
         local_error(ErrorCode::deadline,
-                    "no answer from the broker within " + std::to_string(waited.count()) + " ms", request.id);
+                    "no answer from the broker" + whose + " within " + std::to_string(waited.count()) + " ms",
+                    request.id);
     ++counters_.expired;
     finish(at, std::move(error));
   }

@@ -58,7 +58,13 @@ struct Request {
   BatchItem item{};            ///< of a job that may go in a batch: its map in the header
   TimePoint asked{};
   std::optional<TimePoint> deadline{};
-  Handler handler{};  ///< the session does not call it
+  Handler handler{};        ///< the session does not call it
+  bool takes_place = true;  ///< its end gives back the place that the desk gave it, and its body's room
+
+  // Which of several shards it is for:
+  std::string service{}, client{};  ///< of a job, where they are known
+  std::string shard{};              ///< the one that is asked; empty: the caller named none
+  int moves = 0;                    ///< how often a broker has sent it to another shard
 
   // Of a stream:
   std::shared_ptr<const ChunkHandler> on_chunk{};  ///< the session does not call it
@@ -86,6 +92,21 @@ struct Finished {
   Handler handler{};
   Outcome outcome{};
   std::size_t body_bytes = 0;  ///< of the request
+  bool takes_place = true;     ///< likewise
+};
+
+/// A submit that the broker has not taken, since it belongs to another shard.
+struct Moved {
+  Request request{};
+  std::string shard{};
+  std::vector<std::string> endpoints{};  ///< of that shard's brokers
+};
+
+/// What a broker says of the shards: which one it owns, the tenant of this client's key, and all of them as
+/// in its pong (decode_shards). All empty: it has none.
+struct ClusterWord {
+  std::string shard{}, tenant{}, shards{};
+  bool operator==(const ClusterWord&) const = default;
 };
 
 /// The next message, perhaps of several requests; views are valid until the next call that tells the session
@@ -132,10 +153,12 @@ class Session {
 
   /// `now`: when the first connection was begun. `batch_max` over 1: jobs that wait together go in batches of
   /// up to so many, where the connection's broker accepts them.
-  /// `endpoints`: how many there are; a new connection goes to the next one.
-  explicit Session(TimePoint now, std::size_t batch_max = 0, std::size_t endpoints = 1);
+  /// `endpoints`: how many there are; a new connection goes to the next one. `shard`: whose broker is wanted;
+  /// a broker that names another one is left. Empty: any.
+  explicit Session(TimePoint now, std::size_t batch_max = 0, std::size_t endpoints = 1,
+                   std::string shard = {});
 
-  void begin(Request request, TimePoint now);
+  void begin(Request&& request, TimePoint now);
 
   /// A message from the broker. A body that is kept is copied, unless it owns its bytes.
   void heard(const wire::ClientReply& reply, const Blob& body, TimePoint now);
@@ -156,6 +179,17 @@ class Session {
 
   /// Where brokers are, as the connection's one has said since the last call; empty: it has said nothing.
   std::vector<std::string> take_told() { return std::exchange(told_, {}); }
+  /// What the broker says of shards, where that has changed since the last call.
+  std::optional<ClusterWord> take_word();
+  bool has_word() const { return word_is_new_; }
+  /// Whether a broker has said what it says of shards, be it nothing.
+  bool has_spoken() const { return has_spoken_; }
+  /// The submits that it has not taken since the last call, and that it says belong to other shards.
+  std::vector<Moved> take_moved() { return std::exchange(moved_, {}); }
+  bool has_moved() const { return !moved_.empty(); }
+  /// Forgets a request, whose handler is not called. Nothing happens where it is not pending.
+  void drop(std::uint64_t ref);
+
   /// As in the constructor, from now on.
   void set_endpoints(std::size_t count) { endpoints_ = count; }
 
@@ -238,6 +272,8 @@ class Session {
   Table::iterator oldest(RequestKind kind);
   /// Whether what came answers a request of that kind; else it is counted as dropped.
   bool answers(Table::iterator at, RequestKind kind);
+  void untie(Table::iterator at);
+  Request take_out(Table::iterator at);
   void finish(Table::iterator at, Outcome outcome);
   void answer(Table::iterator at, Outcome outcome);
   static std::string take_id(Table::iterator at);
@@ -255,6 +291,12 @@ class Session {
     reason_ = reason;
     counters_.answers = false;
   }
+  /// Whether it is the submit of a job of which nothing was heard.
+  static bool is_unheard_submit(const Pending& pending);
+  void move(Table::iterator at, const wire::ErrorReply& reply);
+  void leave_wrong_shard(TimePoint now);
+  void note_cluster(const wire::Pong& reply);
+  const std::string& shard() const { return shard_wanted_.empty() ? word_.shard : shard_wanted_; }
   bool blame_largest_body();
   void probe(TimePoint now);
   void probed(const wire::StatusReply& reply, TimePoint now);
@@ -320,6 +362,11 @@ class Session {
   int lost_ = 0;       ///< the same, with those that were never made
   ClientCounters counters_;
   std::vector<std::string> told_;  ///< endpoints
+
+  const std::string shard_wanted_;  ///< empty: any
+  ClusterWord word_;
+  bool word_is_new_ = false, has_spoken_ = false;
+  std::vector<Moved> moved_;
 };
 
 }  // namespace lanemq::client

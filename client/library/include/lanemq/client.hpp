@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include <lanemq/blob.hpp>
 #include <lanemq/curve_keys.hpp>
@@ -47,6 +48,10 @@ struct ClientOptions {
   std::chrono::milliseconds grace{5'000};
   /// How long ping, stats, status and cancel wait for their answers.
   std::chrono::milliseconds control_timeout{10'000};
+
+  /// Goes to other shards that the broker tells of. False: asks the broker at the endpoint and no other one,
+  /// as at an endpoint for operators.
+  bool follow_shards = true;
 
   /// Called with a sentence when a broker falls silent, and when one answers again. On the client's own
   /// thread; may be empty.
@@ -129,6 +134,9 @@ struct StreamReader {
 };
 
 /// Whose changes a watch follows: jobs that all of this fits; empty texts fit any.
+///
+/// Where there are shards it is a watch at each of them: `watching`, `seq`, `gap` and `left_out` say
+/// something about the changes of that `shard` alone, and changes of two shards come in no particular order.
 struct WatchRequest {
   std::string id{}, client{}, lane{}, service{}, group{};
 };
@@ -153,6 +161,7 @@ struct JobChange {
   std::int64_t succeeded = 0, failed = 0, cancelled = 0, expired = 0, died = 0;
   bool incomplete = false;          ///< group_over: the group went before it was over
   std::chrono::milliseconds at{0};  ///< since 1970, by the broker's clock
+  std::string shard{};              ///< whose broker says it; empty: there are none, or it has not said yet
 };
 
 /// The reader of a watch. Called on the client's own thread; must not block or throw.
@@ -183,12 +192,20 @@ struct JobStatus {
 /// A job's answer, or its state if it did not end in time.
 using FetchAnswer = Reply<std::variant<JobDone, JobStatus>>;
 
+/// A shard of a cluster, and where clients reach its brokers.
+struct BrokerShard {
+  std::string name{};
+  std::vector<std::string> endpoints{};
+};
+
 /// The broker answers.
 struct BrokerPong {
   std::chrono::nanoseconds round_trip{0};
   std::chrono::milliseconds broker_time{0};  ///< since 1970, by the broker's clock
   std::string version{};
-  std::string default_lane{};  ///< the lane of jobs that name none; other replies leave its name out
+  std::string default_lane{};         ///< the lane of jobs that name none; other replies leave its name out
+  std::string shard{};                ///< the one that it owns; empty: there are no shards
+  std::vector<BrokerShard> shards{};  ///< all of them, in the order of their rules
 };
 
 /// A gateway's request for a share of what one of its keys may use, which the broker shares out among
@@ -256,6 +273,12 @@ struct ClientCounters {
 /// silent (2.5 s without a message while requests are pending) a new one is made and everything pending is
 /// sent again, with the same ids and bytes; the broker joins it to what it has.
 ///
+/// Where the broker says that there are shards, the Client is connected to a broker of each that it has
+/// something for. A job goes to the shard whose rules name it; what is asked about a job goes to the shard
+/// that has accepted it, if this Client has submitted it lately, or else to the one of all shards that knows
+/// it: a shard that does not answer then holds up only what no other one knows, for control_timeout. All
+/// brokers have one key.
+///
 /// Refusals that say when to retry (`lane_full`, `client_full`, `bytes_full`, `draining`, ...) go to the
 /// caller, who decides whether to repeat the request.
 class Client {
@@ -295,13 +318,15 @@ class Client {
   /// The stream's reader has taken all pieces up to `seq`. Ids without a stream are ignored.
   void seen(const std::string& id, std::int64_t seq);
 
-  /// Follows what becomes of jobs, for as long as this client lives. A reader that is behind by
-  /// limits::watch_events_max changes misses some, and the next one it gets says so.
+  /// Follows what becomes of jobs, at all shards, for as long as this client lives. A reader that is behind
+  /// by limits::watch_events_max changes misses some, and the next one it gets says so.
   void watch(const WatchRequest& request, WatchReader reader);
 
-  std::future<Reply<BrokerPong>> ping();
+  /// `shard`, here and below: asks a broker of that one, which BrokerPong names; empty: the broker at the
+  /// endpoint.
+  std::future<Reply<BrokerPong>> ping(std::string shard = {});
   /// `from`: of budgets and keys, how many to skip, as `next` of an earlier answer.
-  std::future<Reply<BrokerStats>> stats(std::int64_t from = 0);
+  std::future<Reply<BrokerStats>> stats(std::int64_t from = 0, std::string shard = {});
   std::future<Reply<JobStatus>> status(const std::string& id);
   std::future<Reply<JobStatus>> cancel(const std::string& id);
   void status(const std::string& id, std::function<void(Reply<JobStatus>)> callback);

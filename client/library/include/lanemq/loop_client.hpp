@@ -66,14 +66,22 @@ class LoopClient {
   void stream(JobRequest request, const Blob& body, StreamReader reader);
   void follow(const std::string& id, std::int64_t from_seq, StreamReader reader);
   void seen(const std::string& id, std::int64_t seq);
-  void status(const std::string& id, std::function<void(Reply<JobStatus>)> callback);
+  /// `service`: where it is known, the shard of such jobs is asked for one that this client does not know,
+  /// and no other one.
+  void status(const std::string& id, std::function<void(Reply<JobStatus>)> callback,
+              std::string service = {});
   void cancel(const std::string& id, std::function<void(Reply<JobStatus>)> callback);
   void fetch(const std::string& id, std::chrono::milliseconds wait,
              std::function<void(FetchAnswer)> callback);
-  void ping(std::function<void(Reply<BrokerPong>)> callback);
+  void ping(std::function<void(Reply<BrokerPong>)> callback, std::string shard = {});
+  /// Goes to the last of the shards, on which all gateways agree.
   void spend(const SpendRequest& request, std::function<void(Reply<BrokerSpent>)> callback);
-  void stats(std::int64_t from, std::function<void(Reply<BrokerStats>)> callback);
+  void stats(std::int64_t from, std::function<void(Reply<BrokerStats>)> callback, std::string shard = {});
   void admin(const AdminRequest& request, std::function<void(Reply<AdminDocument>)> callback);
+
+  /// The shard that a new job of that service and client goes to; empty: there are none, or nobody has said
+  /// so yet.
+  std::string shard_of(const std::string& service, const std::string& client = {}) const;
 
   /// Requests without an answer.
   std::size_t pending() const;

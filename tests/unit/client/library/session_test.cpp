@@ -133,6 +133,22 @@ class SessionTest : public testing::Test {
     reply.endpoints = std::move(endpoints);
     hear(reply);
   }
+  void hear_elsewhere(std::uint64_t ref, std::string_view shard,
+                      std::vector<std::string_view> endpoints = {}) {
+    Buffer ref_bytes;
+    wire::ErrorReply reply{.code = "not_owner", .ref = number_ref(ref, ref_bytes)};
+    reply.shard = shard;
+    reply.endpoints = std::move(endpoints);
+    hear(reply);
+  }
+  void hear_pong_of(std::string_view shard) {
+    Buffer ref_bytes;
+    wire::Pong pong{.ref = number_ref(0, ref_bytes)};
+    pong.shard = shard;
+    pong.tenant = "acme";
+    pong.shards = {"the rules"};
+    hear(pong);
+  }
   void hear_state(const std::string& id, const std::string& state) {
     Buffer ref_bytes;
     hear(wire::StatusReply{.id = id, .state = state, .ref = number_ref(~std::uint64_t{0}, ref_bytes)});
@@ -703,6 +719,105 @@ TEST_F(SessionTest, a_single_endpoint_is_left_to_libzmq_and_so_is_a_connection_t
   session_.connected();
   session_.found_nobody(now_);
   EXPECT_FALSE(session_.reopen_is_due(now_));
+}
+
+TEST_F(SessionTest, a_submit_that_belongs_to_another_shard_is_given_back_whole) {
+  submit(1, milliseconds(50));
+  ask(2, RequestKind::stream);
+  ask(3, RequestKind::leave);
+  drain();
+  for (const std::uint64_t ref : {1U, 2U, 3U})
+    hear_elsewhere(ref, "b", {"tcp://b:5570"});
+
+  ASSERT_TRUE(session_.has_moved());
+  std::vector<Moved> moved = session_.take_moved();
+  ASSERT_EQ(moved.size(), 3u);
+  EXPECT_EQ(moved[0].shard, "b");
+  EXPECT_THAT(moved[0].endpoints, ElementsAre("tcp://b:5570"));
+  EXPECT_EQ(moved[0].request.id, "job-1");
+  EXPECT_TRUE(moved[0].request.deadline);
+  EXPECT_FALSE(session_.has_moved());
+  EXPECT_EQ(session_.pending(), 0u);
+  EXPECT_THAT(drain(), ElementsAre("ping")) << "its answer has the rules";
+  EXPECT_THAT(told(), IsEmpty());
+
+  Session other(now_);
+  other.begin(std::move(moved[1].request), now_);
+  EXPECT_EQ(words(*other.next_send()), "submit 2");
+  EXPECT_THAT(pass(milliseconds(100)), IsEmpty()) << "no time runs for what is elsewhere";
+  EXPECT_THAT(told(), IsEmpty());
+}
+
+TEST_F(SessionTest, what_is_no_new_submit_is_not_sent_to_another_shard) {
+  ask(1, RequestKind::fetch);
+  ask(2, RequestKind::stream);
+  drain();
+  Buffer ref_bytes;
+  hear(wire::ChunkReply{.seq = 0, .ref = number_ref(2, ref_bytes)}, "piece");
+  hear_elsewhere(1, "b");
+  hear_elsewhere(2, "b");
+  hear_elsewhere(3, "b");  // nobody's
+
+  EXPECT_FALSE(session_.has_moved());
+  EXPECT_THAT(told(), ElementsAre("1: not_owner", "2: not_owner"));
+}
+
+TEST_F(SessionTest, tells_of_shards_when_what_the_broker_says_of_them_changes) {
+  EXPECT_FALSE(session_.has_spoken());
+  hear_pong();
+  EXPECT_TRUE(session_.has_spoken());
+  EXPECT_FALSE(session_.has_word()) << "there are none";
+
+  hear_pong_of("a");
+  ASSERT_TRUE(session_.has_word());
+  EXPECT_EQ(session_.take_word(), (ClusterWord{.shard = "a", .tenant = "acme", .shards = "the rules"}));
+  hear_pong_of("a");
+  EXPECT_EQ(session_.take_word(), std::nullopt);
+  hear_pong();
+  EXPECT_EQ(session_.take_word(), ClusterWord{});
+}
+
+TEST_F(SessionTest, leaves_a_broker_of_another_shard_than_is_wanted) {
+  Session session(now_, 0, 2, "b");
+  Request request{.ref = 1, .kind = RequestKind::submit, .id = "job-1", .header = "a job"};
+  session.begin(std::move(request), now_);
+  ASSERT_TRUE(session.next_send());
+  session.sent(now_);
+
+  Buffer ref_bytes;
+  wire::Pong pong{.ref = number_ref(0, ref_bytes)};
+  pong.endpoints = {"tcp://a:5570"};
+  pong.shard = "a";
+  session.heard(pong, {}, now_);
+
+  EXPECT_THAT(session.take_told(), IsEmpty()) << "they are the other shard's";
+  EXPECT_FALSE(session.next_send());
+  EXPECT_TRUE(session.take_reopen(now_));
+  EXPECT_TRUE(session.next_send()) << "what it has not taken is sent again";
+
+  // The same by what it says of a job, which comes before its pong.
+  session.sent(now_);
+  wire::ErrorReply reply{.code = "not_owner", .ref = number_ref(1, ref_bytes)};
+  reply.shard = "b";
+  session.heard(reply, {}, now_);
+  EXPECT_FALSE(session.has_moved());
+  EXPECT_FALSE(session.take_reopen(now_)) << "not at once: both endpoints were wrong";
+  EXPECT_TRUE(session.take_reopen(now_ + milliseconds(100)));
+}
+
+TEST_F(SessionTest, forgets_what_is_dropped) {
+  ask(1, RequestKind::status, milliseconds(50));
+  submit(2);
+  drain();
+  session_.drop(1);
+  session_.drop(7);
+
+  EXPECT_EQ(session_.pending(), 1u);
+  hear_result(1, "late");
+  pass(milliseconds(100));
+  EXPECT_THAT(told(), IsEmpty());
+  session_.disconnected(now_);
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 2"));
 }
 
 TEST_F(SessionTest, what_could_not_be_sent_before_the_loss_is_sent_once_after_it) {
