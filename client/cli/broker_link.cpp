@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kCancelPatience{3'000};
 /// What listens at the endpoint instead of a broker, and what to do about it.
 std::string what_is_there(const Common& common) {
   using settings::Peer;
-  const char* const whose = common.named_by.starts_with("--admin") ? "operators" : "clients";
+  const char* const whose = asks_operators(common) ? "operators" : "clients";
   const std::string other =
       std::string("; name the broker's endpoint for ") + whose + " with " + common.named_by;
   if (Endpoints(common.broker).several())
@@ -63,10 +63,15 @@ const std::string& why_unreachable(const Common& common) {
 
 }  // namespace
 
+bool asks_operators(const Common& common) {
+  return common.named_by.starts_with("--admin");
+}
+
 ClientOptions client_options(const Common& common) {
   ClientOptions options;
   options.endpoint = common.broker;
   options.keys = common.keys;
+  options.follow_shards = !asks_operators(common);
   options.log = [](std::string_view sentence) { say(sentence); };
   options.control_timeout += common.connect_timeout;  // --connect-timeout ends the wait for a first word
   return options;
@@ -118,6 +123,29 @@ void cancel_and_say(Client& client, const std::vector<std::string>& ids) {
     say((client.counters().answers ? "interrupted: the broker has not said whether "
                                    : "interrupted while no broker answers: none has said whether ") +
         jobs(unsure) + " ended; lanemq jobs lists what is left");
+}
+
+std::vector<BrokerShard> shards_beside(const BrokerPong& pong, const Common& common) {
+  std::vector<BrokerShard> others;
+  if (asks_operators(common)) return others;
+  for (const BrokerShard& shard : pong.shards)
+    if (shard.name != pong.shard) others.push_back(shard);
+  return others;
+}
+
+std::string endpoints_of(const BrokerShard& shard) {
+  std::string all;
+  for (const std::string& endpoint : shard.endpoints)
+    all += (all.empty() ? "" : ",") + endpoint;
+  return all;
+}
+
+ClientError no_answer_of(const BrokerShard& shard, const Common& common) {
+  return {.code = "unreachable",
+          .message = "no broker of shard \"" + printable(shard.name) + "\" answers at " +
+                     printable(endpoints_of(shard)) + " within " + settings::show(common.connect_timeout) +
+                     " (--connect-timeout)",
+          .local = true};
 }
 
 void say_unreachable(const Common& common) {

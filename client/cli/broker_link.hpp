@@ -15,6 +15,9 @@
 
 namespace lanemq::cli {
 
+/// Whether the command goes to a broker's endpoint for operators, which is that broker's alone.
+bool asks_operators(const Common& common);
+
 /// Options of a Client of this program; its log goes to the terminal.
 ClientOptions client_options(const Common& common);
 
@@ -49,6 +52,19 @@ class SilenceWatch {
   const Common& common_;
   std::chrono::milliseconds next_ = kFirst;  ///< after so much silence it is said
 };
+
+/// The shards beside the one whose broker has answered; none where operators ask.
+std::vector<BrokerShard> shards_beside(const BrokerPong& pong, const Common& common);
+/// Separated by commas.
+std::string endpoints_of(const BrokerShard& shard);
+/// That no broker of it has answered within the connect timeout.
+ClientError no_answer_of(const BrokerShard& shard, const Common& common);
+/// The answer of a shard's broker, or no_answer_of().
+template <class T>
+Reply<T> answer_of(const BrokerShard& shard, std::future<Reply<T>>& reply, const Common& common) {
+  if (!ready_within(reply, common.connect_timeout)) return no_answer_of(shard, common);
+  return reply.get();
+}
 
 /// Cancels the jobs of an interrupted command, which nobody else waits for, and prints how many ended. `ids`:
 /// in the order in which they were submitted; the last one is cancelled first. Waits for the broker's

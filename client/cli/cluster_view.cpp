@@ -86,10 +86,12 @@ Member member_of_stats(const std::string& endpoint, const std::string& stats) {
     return at != store->end() && at->is_number_integer() ? std::optional(at->get<std::int64_t>())
                                                          : std::nullopt;
   };
+  member.shard = text(document, "shard");
   member.role = text(*store, "role");
   member.instance = text(*store, "instance");
   member.epoch = number("epoch").value_or(0);
   member.since_commit_ms = number("since_commit_ms");
+  member.shares_no_store = member.role.empty();
   const std::string state = text(*store, "state");
   member.says = member.role.empty()
                     ? "its store is " + text(*store, "kind") + ", which no other broker shares"
@@ -102,6 +104,7 @@ Member member_of_http(const GatewayFacts& looked) {
   Member member{.at = printable(looked.url), .says = {}};
   if (!looked.why_not.empty()) return silent_member(looked.url, looked.why_not);
   const Lines lines(looked.body);
+  member.shard = lines.value("shard");
   member.role = lines.value("role");
   member.instance = lines.value("instance");
   member.owner = lines.value("owner");
@@ -118,11 +121,18 @@ Member member_of_http(const GatewayFacts& looked) {
   return member;
 }
 
-Member silent_member(const std::string& endpoint, const std::string& why) {
-  return {.at = printable(endpoint), .says = why, .answers = false};
+Member silent_member(const std::string& endpoint, const std::string& why, const std::string& shard) {
+  return {.at = printable(endpoint), .shard = printable(shard), .says = why, .answers = false};
 }
 
-ClusterVerdict judge_cluster(const std::vector<Member>& members) {
+namespace {
+
+bool has_shards(const std::vector<Member>& members) {
+  return std::any_of(members.begin(), members.end(), [](const Member& one) { return !one.shard.empty(); });
+}
+
+/// Of brokers for one store.
+ClusterVerdict judge_store(const std::vector<Member>& members) {
   const auto owners = owners_of(members);
   ClusterVerdict verdict{
       .good = owners.size() == 1,
@@ -149,8 +159,31 @@ ClusterVerdict judge_cluster(const std::vector<Member>& members) {
   return verdict;
 }
 
+}  // namespace
+
+/// Each shard has a store of its own. A broker that does not say whose it is counts for none.
+ClusterVerdict judge_cluster(const std::vector<Member>& members) {
+  if (!has_shards(members)) return judge_store(members);
+  std::map<std::string, std::vector<Member>> shards;
+  for (const Member& member : members)
+    if (!member.shard.empty()) shards[member.shard].push_back(member);
+  ClusterVerdict verdict{.good = true};
+  for (const auto& [shard, its] : shards) {
+    ClusterVerdict of_shard = judge_store(its);
+    const bool serves_alone = its.size() == 1 && its.front().shares_no_store;
+    if (serves_alone)
+      of_shard = {.good = true, .answered = true, .says = "one broker serves from its own store"};
+    verdict.good = verdict.good && of_shard.good;
+    verdict.answered = verdict.answered || of_shard.answered;
+    verdict.says += (verdict.says.empty() ? "" : "\n") + ("shard \"" + shard + "\": " + of_shard.says);
+  }
+  return verdict;
+}
+
 std::string cluster_text(const std::vector<Member>& members, bool colour, std::size_t columns) {
   std::vector<TableRow> rows{{"ENDPOINT", "role", "instance", "epoch", "commit", "says"}};
+  const bool with_shards = has_shards(members);
+  if (with_shards) rows.front().insert(rows.front().begin() + 1, "shard");
   const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : text; };
   for (const Member& member : members)
     rows.push_back({member.at, or_dash(member.role), or_dash(member.instance),
@@ -159,6 +192,9 @@ std::string cluster_text(const std::vector<Member>& members, bool colour, std::s
                         ? short_duration(std::chrono::milliseconds(*member.since_commit_ms)) + " ago"
                         : "-",
                     member.says});
+  if (with_shards)
+    for (std::size_t i = 0; i < members.size(); ++i)
+      rows[i + 1].insert(rows[i + 1].begin() + 1, or_dash(members[i].shard));
   return aligned_table(rows, colour, columns) + judge_cluster(members).says + "\n";
 }
 
@@ -166,6 +202,7 @@ std::string cluster_json(const std::vector<Member>& members) {
   Json list = Json::array();
   for (const Member& member : members) {
     Json& row = list.emplace_back(Json{{"at", member.at}, {"answers", member.answers}});
+    if (!member.shard.empty()) row["shard"] = member.shard;
     if (!member.role.empty()) row["role"] = member.role;
     if (!member.instance.empty()) row["instance"] = member.instance;
     if (!member.owner.empty()) row["owner"] = member.owner;

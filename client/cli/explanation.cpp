@@ -119,7 +119,8 @@ std::string change_json(const JobChange& change) {
                                                               {"from_lane", change.from_lane},
                                                               {"worker", change.worker},
                                                               {"code", change.code},
-                                                              {"group", change.group}};
+                                                              {"group", change.group},
+                                                              {"shard", change.shard}};
   for (const auto& [name, value] : texts)
     if (!value.empty()) document[name] = value;
   if (change.attempts > 0) document["attempts"] = change.attempts;

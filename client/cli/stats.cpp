@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include <lanemq/admin_table.hpp>
+#include <lanemq/text.hpp>
 
 #include "client/cli/broker_link.hpp"
 #include "client/cli/command_line.hpp"
+#include "client/cli/explanation.hpp"
 #include "client/cli/stats_table.hpp"
 #include "client/cli/terminal.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::cli {
 namespace {
@@ -29,25 +33,95 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
 
-/// Asks the broker once and prints what `show` makes of the document. Returns an exit code. `json`: the
-/// output is for a program.
-template <class Show>
-int show_once(Client& client, const Common& common, bool json, Show show) {
+/// The document of a broker, all of its pages. `ask`: asks for the page from there on. Empty: there is no
+/// answer.
+template <class Ask>
+std::optional<Reply<std::string>> document_of(Ask ask) {
   std::string document;
   // A broker with many budgets splits them over several answers.
   for (std::optional<std::int64_t> from = 0; from;) {
-    std::future<Reply<BrokerStats>> pending = client.stats(*from);
-    const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
-    if (!reply) return end_unreached(common, json);
-    if (!*reply) return end_refused(reply->error(), json);
+    const std::optional<Reply<BrokerStats>> reply = ask(*from);
+    if (!reply) return std::nullopt;
+    if (!*reply) return Reply<std::string>(reply->error());
     from = add_stats_page(document, (*reply)->json, *from);
   }
-  const std::optional<std::string> text = show(document);
+  return Reply<std::string>(document);
+}
+
+/// What to print of a document, and how.
+struct Show {
+  std::function<std::optional<std::string>(const std::string& document)> text;
+  const char* member = "stats";  ///< its name in JSON, where there are several
+  bool json = false;             ///< the output is for a program
+  std::string before{};          ///< printed first
+  bool repeats = false;          ///< a shard that does not answer now may do so next time
+};
+
+/// The documents of all shards, one behind the other: a block for each, or a list in JSON. `home`: that of
+/// the broker that was asked, which names its shard. Empty: it cannot be read.
+std::optional<std::string> text_of_shards(Client& client, const Common& common, const std::string& home,
+                                          const Show& show, bool& all_answer) {
+  std::future<Reply<BrokerPong>> asked = client.ping();
+  const std::optional<Reply<BrokerPong>> pong = wait_for(asked, client, common);
+  if (!pong || !*pong || (*pong)->shard.empty() || asks_operators(common)) return show.text(home);
+  std::string text;
+  const auto add = [&](const std::string& shard, const std::string& what) {
+    if (show.json)
+      text += (text.empty() ? "" : ",") + ("{\"shard\":" + json_text(shard) + "," + what + "}");
+    else
+      text += (text.empty() ? "" : "\n") + ("shard " + printable(shard) + "\n" + what);
+  };
+  const auto add_document = [&](const std::string& shard, const std::string& document) {
+    std::optional<std::string> shown = show.text(document);
+    if (!shown) return false;
+    if (show.json) {
+      while (shown->ends_with('\n'))
+        shown->pop_back();
+      shown->insert(0, "\"" + std::string(show.member) + "\":");
+    }
+    add(shard, *shown);
+    return true;
+  };
+  if (!add_document((*pong)->shard, home)) return std::nullopt;
+  for (const BrokerShard& shard : shards_beside(**pong, common)) {
+    const std::optional<Reply<std::string>> document = document_of([&](std::int64_t from) {
+      std::future<Reply<BrokerStats>> pending = client.stats(from, shard.name);
+      return std::optional(answer_of(shard, pending, common));
+    });
+    if (document && *document) {
+      if (!add_document(shard.name, **document)) return std::nullopt;
+      continue;
+    }
+    all_answer = false;
+    const ClientError& error = document->error();
+    if (show.json) {
+      const std::string line = error_json(error);
+      add(shard.name, line.substr(1, line.size() - 3));  // without the braces and the line's end
+    } else {
+      add(shard.name, printable(error.message, limits::text_bytes_max) + "\n");
+    }
+  }
+  return show.json ? "{\"shards\":[" + text + "]}\n" : text;
+}
+
+/// Asks the broker, and those of other shards, once. Returns an exit code.
+int show_once(Client& client, const Common& common, const Show& show) {
+  const std::optional<Reply<std::string>> document = document_of([&](std::int64_t from) {
+    std::future<Reply<BrokerStats>> pending = client.stats(from);
+    return wait_for(pending, client, common);
+  });
+  if (!document) return end_unreached(common, show.json);
+  if (!*document) return end_refused(document->error(), show.json);
+  bool all_answer = true;
+  const bool has_shards = !member_bytes(**document, "shard").empty();
+  const std::optional<std::string> text =
+      has_shards ? text_of_shards(client, common, **document, show, all_answer) : show.text(**document);
   if (!text) {
     say("the broker's statistics cannot be read; see them with lanemq stats --json");
     return kExitFailed;
   }
-  return (json ? put_foreign(*text) : put(*text)) ? kExitDone : kExitFailed;
+  if (!(show.json ? put_foreign(*text) : put(show.before + *text))) return kExitFailed;
+  return all_answer || show.repeats ? kExitDone : kExitUnreachable;
 }
 
 /// Prints the limits that an operator's filter passes, in the form of the statistics.
@@ -69,18 +143,19 @@ int filtered_limits(Client& client, const Common& common, const LimitsOptions& o
 
 std::optional<std::string> stats_text(const std::string& json, const StatsOptions& options) {
   if (options.json) return json + "\n";
-  const std::optional<std::string> table = stats_table(json, output_takes_colour(), options.all_lanes);
-  // Moves the cursor home, prints the table, then clears what an earlier, longer table left: no flicker.
-  const bool redraw = options.watch_seconds && output_is_terminal();
-  return table && redraw ? "\x1b[2J\x1b[H" + *table : table;
+  return stats_table(json, output_takes_colour(), options.all_lanes);
 }
 
 int stats(const Common& common, const StatsOptions& options) {
   catch_interrupts();
   Client client(client_options(common));
-  const auto show = [&](const std::string& json) { return stats_text(json, options); };
+  Show show{.text = [&](const std::string& json) { return stats_text(json, options); },
+            .json = options.json,
+            .repeats = options.watch_seconds.has_value()};
+  // Moves the cursor home, and clears what an earlier, longer table left.
+  if (options.watch_seconds && output_is_terminal()) show.before = "\x1b[2J\x1b[H";
   if (!options.watch_seconds) {
-    const int code = show_once(client, common, options.json, show);
+    const int code = show_once(client, common, show);
     return interrupted() == 0 ? code : kExitSignal + interrupted();
   }
   const std::chrono::duration<double> pause(*options.watch_seconds);
@@ -90,7 +165,7 @@ int stats(const Common& common, const StatsOptions& options) {
       std::this_thread::sleep_for(kLookForSignalsEvery);
       continue;
     }
-    const int code = show_once(client, common, options.json, show);
+    const int code = show_once(client, common, show);
     if (code != kExitDone && interrupted() == 0) return code;
     next += std::chrono::duration_cast<Clock::duration>(pause);
   }
@@ -100,17 +175,23 @@ int stats(const Common& common, const StatsOptions& options) {
 int limits(const Common& common, const LimitsOptions& options) {
   Client client(client_options(common));
   if (options.filter) return filtered_limits(client, common, options);
-  return show_once(client, common, options.json, [&](const std::string& json) {
-    return options.json ? limits_json(json) : limits_table(json, output_takes_colour());
-  });
+  return show_once(client, common,
+                   {.text =
+                        [&](const std::string& json) {
+                          return options.json ? limits_json(json) : limits_table(json, output_takes_colour());
+                        },
+                    .member = "limits",
+                    .json = options.json});
 }
 
 }  // namespace
 
 void add_stats(CommandLine& line) {
   const auto options = std::make_shared<StatsOptions>();
-  CLI::App& command = line.add("stats", "Show the lanes, workers and budgets");
-  command.add_flag("--json", options->json, "The broker's document as it is");
+  CLI::App& command =
+      line.add("stats", "Show the lanes, workers and budgets, of each shard where there are any");
+  command.add_flag("--json", options->json,
+                   "The broker's document as it is; of several shards a list of them");
   command.add_flag("--all", options->all_lanes, "Also the lanes that no job has used");
   command
       .add_option_function<double>(

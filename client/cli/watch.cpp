@@ -110,6 +110,7 @@ std::string line_of(const JobChange& change) {
   add("client", change.client);
   add("worker", change.worker);
   add("group", change.group);
+  add("shard", change.shard);
   if (change.attempts > 1) line += " attempts=" + std::to_string(change.attempts);
   add_ms("delay_ms", change.delay);
   add_ms("queued_ms", change.queued);
@@ -121,11 +122,12 @@ std::string line_of(const JobChange& change) {
 }
 
 void say_gap(const JobChange& change) {
+  const std::string shard = change.shard.empty() ? "" : " (shard " + printable(change.shard) + ")";
   if (change.what == "watching")
-    say(change.gap ? "the watch was lost and goes on; changes in between are missing" : "watching");
+    say((change.gap ? "the watch was lost and goes on; changes in between are missing" : "watching") + shard);
   else if (change.gap)
     say(grouped(static_cast<std::uint64_t>(change.left_out)) +
-        " changes are missing here: they came faster than they were read");
+        " changes are missing here: they came faster than they were read" + shard);
 }
 
 int watch(const Common& common, const WatchOptions& options) {

@@ -140,5 +140,49 @@ TEST(Cluster, is_the_same_for_people_and_for_programs) {
       "\n");
 }
 
+Member of_shard(Member member, const std::string& shard) {
+  member.shard = shard;
+  return member;
+}
+
+TEST(Cluster, reads_whose_broker_it_is) {
+  EXPECT_EQ(member_of_stats("tcp://a:1", R"({"shard":"acme","store":{"role":"owner"}})").shard, "acme");
+  EXPECT_EQ(member_of_http(looked(503, "waits: x\nrole: candidate\nshard: acme\n")).shard, "acme");
+  EXPECT_EQ(owner_at("tcp://a:1", "a", 3).shard, "");
+}
+
+TEST(Cluster, is_good_with_an_owner_for_each_shard) {
+  const std::vector<Member> members{of_shard(owner_at("tcp://a:1", "a", 3), "acme"),
+                                    silent_member("tcp://b:1", "nobody serves there", "acme"),
+                                    of_shard(owner_at("tcp://c:1", "c", 7), "rest")};
+
+  const ClusterVerdict verdict = judge_cluster(members);
+
+  EXPECT_TRUE(verdict.good);
+  EXPECT_EQ(verdict.says,
+            "shard \"acme\": \"a\" (epoch 3) owns the store\nshard \"rest\": \"c\" (epoch 7) owns the store");
+  const std::string text = cluster_text(members, false, 200);
+  EXPECT_THAT(text, AllOf(HasSubstr("ENDPOINT   shard"), HasSubstr("tcp://c:1   rest")));
+  EXPECT_THAT(cluster_json(members), HasSubstr(R"("answers":false,"shard":"acme")"));
+}
+
+TEST(Cluster, is_not_good_where_one_shard_has_no_owner_or_two) {
+  const Member rest = of_shard(owner_at("tcp://c:1", "c", 7), "rest");
+
+  EXPECT_FALSE(judge_cluster({rest, silent_member("tcp://a:1", "nobody", "acme")}).good);
+  EXPECT_FALSE(judge_cluster({rest, of_shard(owner_at("tcp://a:1", "a", 3), "acme"),
+                              of_shard(owner_at("tcp://b:1", "b", 4), "acme")})
+                   .good);
+}
+
+TEST(Cluster, is_good_with_shards_whose_stores_are_their_own) {
+  const auto alone = [](const std::string& shard) {
+    return of_shard(member_of_stats("tcp://a:1", stats_of(R"({"kind":"sqlite","state":"good"})")), shard);
+  };
+
+  EXPECT_TRUE(judge_cluster({alone("acme"), alone("rest")}).good);
+  EXPECT_FALSE(judge_cluster({alone("")}).good);
+}
+
 }  // namespace
 }  // namespace lanemq::cli
