@@ -7,6 +7,8 @@
 
 #include <xxhash.h>
 
+#include <lanemq/text.hpp>
+
 #include "client/gateway/http_words.hpp"
 #include "common/http/server/secret.hpp"
 #include "common/ids/hex.hpp"
@@ -108,9 +110,12 @@ void Flight::look_and_then(Loop::Timer& timer, milliseconds time, std::function<
 void Flight::find_generation() {
   std::string id = base_id_;
   if (looked_at_ > 0) id += "-" + std::to_string(looked_at_);
-  flights_.gateway_.broker.status(id, [weak = weak_from_this()](const Reply<JobStatus>& status) {
-    if (const std::shared_ptr<Flight> self = weak.lock()) self->on_known(status);
-  });
+  flights_.gateway_.broker.status(
+      id,
+      [weak = weak_from_this()](const Reply<JobStatus>& status) {
+        if (const std::shared_ptr<Flight> self = weak.lock()) self->on_known(status);
+      },
+      plan_.steps[looked_at_].service);
 }
 
 void Flight::on_known(const Reply<JobStatus>& status) {
@@ -477,11 +482,20 @@ std::shared_ptr<Flight> Flights::running_of(const JobPlan& plan) const {
   return flight && flight->joinable() ? flight : nullptr;
 }
 
-void Flights::end_waiting() {
+void Flights::end_waiting(const std::string& shard) {
   const std::set<std::shared_ptr<Flight>> running = running_;
-  for (const std::shared_ptr<Flight>& flight : running)
+  for (const std::shared_ptr<Flight>& flight : running) {
+    const std::string& service = flight->plan_.steps[flight->step_].service;
+    if (!shard.empty() && gateway_.broker.shard_of(service, flight->plan_.caller.client) != shard) continue;
     if (flight->last_seq_ < 0 && !flight->watchers_.empty())
-      flight->give_up("unavailable", "the queue behind this gateway does not answer; try again");
+      flight->give_up("unavailable", silence_of_queue(shard) + "; try again");
+  }
+}
+
+std::string silence_of_queue(const std::string& shard) {
+  return shard.empty()
+             ? "the queue behind this gateway does not answer"
+             : "shard \"" + printable(shard) + "\" of the queue behind this gateway does not answer";
 }
 
 bool Flights::resumes(const JobPlan& plan) const {

@@ -183,8 +183,9 @@ class Flights {
     bool is_new = false;
   };
   tl::expected<Boarded, ApiError> board(JobPlan plan);
-  /// The broker is away: ends the calls without content. Streams go on when it is back.
-  void end_waiting();
+  /// The broker is away, or that shard: ends the calls without content that wait for it. Streams go on when
+  /// it is back.
+  void end_waiting(const std::string& shard = {});
   /// Whether board() would join a call without a watcher.
   bool resumes(const JobPlan& plan) const;
 
@@ -226,6 +227,9 @@ class Flights {
   std::size_t kept_bytes_ = 0;
   std::size_t in_grace_ = 0;
 };
+
+/// That the queue does not answer, or the part of it that is that shard.
+std::string silence_of_queue(const std::string& shard);
 
 /// A hash of caller, method, path and body, different in each process: so nobody can make two requests with
 /// the same one.

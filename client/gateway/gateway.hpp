@@ -47,6 +47,12 @@ struct Gateway {
   std::function<bool()> broker_is_away = [] { return false; };
   /// Called repeatedly while the broker is away.
   std::function<void()> on_broker_away = [] {};
+  /// The shard that takes jobs of that service and client, if it is another one than the broker's and is
+  /// away; empty: none.
+  std::function<std::string(const std::string& service, const std::string& client)> away_shard =
+      [](const std::string&, const std::string&) { return std::string(); };
+  /// Called repeatedly while that one is away.
+  std::function<void(const std::string& shard)> on_shard_away = [](const std::string&) {};
 };
 
 /// Why the caller may not use what is stored under an id; empty: it may.

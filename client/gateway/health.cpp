@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include <lanemq/text.hpp>
 
 #include "client/gateway/batches/batch_service.hpp"
@@ -17,8 +15,6 @@ namespace {
 constexpr std::chrono::milliseconds kPingEvery{500};
 /// How often the broker is asked until its first answer.
 constexpr std::chrono::milliseconds kLookEvery{20};
-/// After so long without an answer the broker is away.
-constexpr std::chrono::milliseconds kSilenceMax{5'000};
 constexpr std::chrono::milliseconds kUnservedEvery{2'000};
 
 HttpAnswer text_answer(int status, std::string text) {
@@ -27,21 +23,14 @@ HttpAnswer text_answer(int status, std::string text) {
           .body = blob_of(std::move(text))};
 }
 
-/// A line for each service with jobs and no worker, from the broker's statistics.
-std::string unserved_lines(const std::string& stats) {
-  const auto document = nlohmann::json::parse(stats, nullptr, false);
-  std::string lines;
-  if (!document.is_object() || !document.contains("unserved")) return lines;
-  for (const auto& [service, state] : document["unserved"].items())
-    lines += "no worker serves " + printable(service) +
-             " (queued: " + state.value("queued", nlohmann::json()).dump() + ")\n";
-  return lines;
-}
-
 }  // namespace
 
 Health::Health(Gateway& gateway, const HttpServer& server)
-    : gateway_(gateway), server_(server), timer_(gateway.loop.timer()), began_(gateway.loop.now()) {}
+    : gateway_(gateway),
+      server_(server),
+      shards_(gateway),
+      timer_(gateway.loop.timer()),
+      began_(gateway.loop.now()) {}
 
 void Health::add_routes(Router& router) {
   router.add("GET", "/", [](const HttpRequest& request, const ResponderPtr& responder) {
@@ -56,9 +45,9 @@ void Health::add_routes(Router& router) {
     gateway_.metrics.spans_sent = gateway_.traces.sent();
     gateway_.metrics.spans_lost = gateway_.traces.lost();
     const BatchFigures batches = batches_ ? batches_->figures() : BatchFigures{};
-    HttpAnswer answer =
-        text_answer(200, gateway_.metrics.text(server_.counters(), gateway_.broker.counters(),
-                                               gateway_.broker.pending(), batches_ ? &batches : nullptr));
+    HttpAnswer answer = text_answer(
+        200, gateway_.metrics.text(server_.counters(), gateway_.broker.counters(), gateway_.broker.pending(),
+                                   batches_ ? &batches : nullptr, connected()));
     answer.headers.set("content-type", "text/plain; version=0.0.4; charset=utf-8");
     responder->answer(std::move(answer));
   });
@@ -68,7 +57,10 @@ void Health::watch() {
   if (!std::exchange(asked_, true)) {
     gateway_.broker.ping([this](const Reply<BrokerPong>& pong) {
       asked_ = false;
-      if (pong) answered_ = gateway_.loop.now();
+      if (pong) {
+        answered_ = gateway_.loop.now();
+        shards_.told(*pong);
+      }
       const bool refused = !pong && !pong.error().local;
       if (refused && !refused_)
         log::event(
@@ -78,7 +70,10 @@ void Health::watch() {
     });
   }
   ask_for_unserved();
+  shards_.ask();
   if (broker_is_away()) gateway_.on_broker_away();
+  for (const auto& [shard, answers] : shards_.connected())
+    if (!answers && shards_.is_away(shard)) gateway_.on_shard_away(shard);
   timer_->after(answered_ || refused_ ? kPingEvery : kLookEvery, [this] { watch(); });
 }
 
@@ -97,6 +92,17 @@ bool Health::broker_is_away() const {
   return gateway_.loop.now() - answered_.value_or(began_) >= kSilenceMax;
 }
 
+std::string Health::away_shard(const std::string& service, const std::string& client) const {
+  std::string shard = gateway_.broker.shard_of(service, client);
+  return shards_.is_away(shard) ? shard : std::string();
+}
+
+std::vector<std::pair<std::string, bool>> Health::connected() const {
+  std::vector<std::pair<std::string, bool>> all = shards_.connected();
+  all.emplace_back(shards_.home(), broker_answers());
+  return all;
+}
+
 bool Health::broker_answers() const {
   return answered_ && gateway_.loop.now() - *answered_ < kSilenceMax;
 }
@@ -104,8 +110,8 @@ bool Health::broker_answers() const {
 HttpAnswer Health::ready() const {
   if (gateway_.leaving) return text_answer(503, "draining: this gateway is stopping\n");
   if (!broker_answers())
-    return text_answer(503, "no answer from the broker\n");  // its address concerns no caller
-  return text_answer(200, "ready\n" + unserved_);            // the other services are served
+    return text_answer(503, "no answer from the broker\n");          // its address concerns no caller
+  return text_answer(200, "ready\n" + unserved_ + shards_.lines());  // other services are served
 }
 
 }  // namespace lanemq::gateway

@@ -4,9 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/http_words.hpp"
+#include "client/gateway/shard_watch.hpp"
 #include "common/http/server/server.hpp"
 
 namespace lanemq::gateway {
@@ -24,6 +27,9 @@ class Health {
   void watch_batches(const BatchService& batches) { batches_ = &batches; }
   /// Whether the broker has not answered for five seconds, or never in the first five.
   bool broker_is_away() const;
+  /// The shard that takes such jobs, if it is another one than the broker's and has not answered for five
+  /// seconds; empty: none.
+  std::string away_shard(const std::string& service, const std::string& client) const;
   /// Whether the broker has answered in the last five seconds.
   bool broker_answers() const;
   void watch();
@@ -31,10 +37,13 @@ class Health {
  private:
   void ask_for_unserved();
   HttpAnswer ready() const;
+  /// Shards, and whether their brokers answer; where there are none the broker alone, without a name.
+  std::vector<std::pair<std::string, bool>> connected() const;
 
   Gateway& gateway_;
   const HttpServer& server_;
   const BatchService* batches_ = nullptr;
+  ShardWatch shards_;
   std::unique_ptr<Loop::Timer> timer_;
   bool asked_ = false;
   bool refused_ = false;  ///< the last ping was: what listens there is no broker's endpoint for clients

@@ -168,9 +168,9 @@ ApiError draining() {
           .retry_after = kDrainRetryAfter};
 }
 
-ApiError unavailable() {
+ApiError unavailable(const std::string& shard) {
   return {.name = "unavailable",
-          .message = "the queue behind this gateway does not answer; try again",
+          .message = silence_of_queue(shard) + "; try again",
           .retry_after = kUnavailableRetryAfter};
 }
 
@@ -317,6 +317,10 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
   if (!plan) return refuse(plan.error());
   if (gateway_.draining) return refuse(draining());
   if (gateway_.broker_is_away()) return refuse(unavailable());
+  // The first step's shard alone: whether a route goes on is decided by what that one answers.
+  if (const std::string shard = gateway_.away_shard(plan->steps.front().service, caller.client);
+      !shard.empty())
+    return refuse(unavailable(shard));
   const bool resumes = flights_.resumes(*plan);
   const tl::expected<bool, ApiError> taken = limits_.try_take(caller, gateway_.loop.now(), resumes);
   if (!taken) {

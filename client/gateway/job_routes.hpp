@@ -30,8 +30,8 @@ class JobRoutes {
   void share_limits() { shares_ = std::make_unique<KeyShares>(gateway_, limits_); }
   /// Null: the limits are this gateway's own.
   KeyShares* shares() { return shares_.get(); }
-  /// The broker is away: ends the calls without content.
-  void end_waiting() { flights_.end_waiting(); }
+  /// The broker is away, or that shard: ends the calls without content that wait for it.
+  void end_waiting(const std::string& shard = {}) { flights_.end_waiting(shard); }
 
  private:
   enum class Takes : unsigned char { body_with_model, body_with_optional_model, no_body };
@@ -54,8 +54,8 @@ class JobRoutes {
 
 /// The error of a gateway that stops.
 ApiError draining();
-/// The error while the broker does not answer.
-ApiError unavailable();
+/// The error while the broker does not answer, or that of a shard.
+ApiError unavailable(const std::string& shard = {});
 
 /// Whether the body's `service_tier` reaches the upstream, which bills by it.
 enum class ServiceTier : unsigned char { stays, goes_on };

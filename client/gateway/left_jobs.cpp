@@ -303,7 +303,11 @@ void refuse(const LeftWaiting::One& waiting, const std::string& id, const Client
   const std::optional<ErrorCode> code = error.known_code();
   if (code == ErrorCode::not_found || code == ErrorCode::gone)
     return waiting.responder->answer(error_for(waiting.request, no_such_job(id, error.code)));
-  waiting.responder->answer(error_for(waiting.request, api_error_of(error, {})));
+  ApiError shown = api_error_of(error, {});
+  // The client's own patience is over, and not the job's.
+  if (error.local && code == ErrorCode::deadline)
+    shown = {.name = "unavailable", .message = error.message, .retry_after = kUnavailableRetryAfter};
+  waiting.responder->answer(error_for(waiting.request, shown));
 }
 
 }  // namespace
@@ -515,6 +519,9 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
 void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& responder, const Caller& caller,
                               tl::expected<LeftJob, ApiError> job) {
   if (!job) return responder->answer(refusal(gateway_, request, job.error()));
+  if (const std::string shard = gateway_.away_shard(job->request.service, job->request.client);
+      !shard.empty())
+    return responder->answer(refusal(gateway_, request, unavailable(shard)));
   for (const StoredReference& stored : job->stored)
     if (const std::optional<ApiError> error = why_not_stored(gateway_, caller, stored))
       return responder->answer(refusal(gateway_, request, *error));

@@ -301,6 +301,19 @@ void note_answered(Gateway& gateway, AccessLog& access_log, const Answered& answ
   gateway.traces.note(answered, at, now);
 }
 
+/// Has the routes refuse what waits for a broker that is silent. All outlive the gateway's requests.
+void heed_silence(Gateway& gateway, Health& health, JobRoutes& job_routes, LeftJobRoutes& left_job_routes) {
+  gateway.broker_is_away = [&] { return health.broker_is_away(); };
+  gateway.away_shard = [&](const std::string& service, const std::string& client) {
+    return health.away_shard(service, client);
+  };
+  gateway.on_broker_away = [&] {
+    job_routes.end_waiting();
+    left_job_routes.end_waiting();
+  };
+  gateway.on_shard_away = [&](const std::string& shard) { job_routes.end_waiting(shard); };
+}
+
 int run(Settings settings, const Reload::Read& read) {
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection shows in its call
   service::Notifier notifier(lanemq::settings::process_environment);
@@ -328,16 +341,12 @@ int run(Settings settings, const Reload::Read& read) {
   server.on_answered([&](const Answered& answered) { note_answered(gateway, access_log, answered); });
   Health health(gateway, server);
   health.add_routes(router);
-  gateway.broker_is_away = [&health] { return health.broker_is_away(); };
   JobRoutes job_routes(gateway);
   job_routes.share_limits();
   job_routes.add_to(router);
   LeftJobRoutes left_job_routes(gateway, job_routes.limits(), job_routes.shares());
   left_job_routes.add_to(router);
-  gateway.on_broker_away = [&] {
-    job_routes.end_waiting();
-    left_job_routes.end_waiting();
-  };
+  heed_silence(gateway, health, job_routes, left_job_routes);
   std::string why_no_batches;
   const std::unique_ptr<BatchService> batches = open_batches(settings, job_routes.limits(), why_no_batches);
   if (batches) {

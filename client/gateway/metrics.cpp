@@ -137,6 +137,9 @@ constexpr Description kRefused{"lanemq_gateway_refused_total", Kind::counter,
                                "Requests that the gateway refused by itself, by the reason."};
 constexpr Description kRequestSeconds{"lanemq_gateway_request_seconds", Kind::histogram,
                                       "From a request for work to the end of its answer."};
+constexpr Description kConnected{
+    "lanemq_gateway_broker_connected", Kind::gauge,
+    "1 where a broker has answered in the last five seconds, by the shard where there are any."};
 constexpr Description kBatches{"lanemq_gateway_batches", Kind::gauge,
                                "Batches that are kept, by their state."};
 
@@ -163,9 +166,12 @@ void Metrics::add_requests(const ServerCounters& server, Families& families) con
 }
 
 std::string Metrics::text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
-                          const BatchFigures* batches) const {
+                          const BatchFigures* batches, const Connected& connected) const {
   Families families;
   add_requests(server, families);
+  families.begin(kConnected);
+  for (const auto& [shard, answers] : connected)
+    families.add(shard.empty() ? metrics::Labels{} : metrics::Labels{{"shard", shard}}, answers ? 1.0 : 0.0);
   add_rows(families, kRows, {*this, server, client, pending});
   if (batches == nullptr) return families.text();
   families.begin(kBatches);

@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <lanemq/client.hpp>
 
@@ -41,9 +43,11 @@ struct Metrics {
 
   /// Notes how long a request took until its answer.
   void took(std::chrono::nanoseconds time) { durations_.add(time); }
+  /// Shards, and whether a broker of each answers; the name is empty where there are no shards.
+  using Connected = std::vector<std::pair<std::string, bool>>;
   /// All metrics in Prometheus' text format. `batches`: null where there are none.
   std::string text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
-                   const BatchFigures* batches) const;
+                   const BatchFigures* batches, const Connected& connected) const;
 
  private:
   void add_requests(const ServerCounters& server, metrics::Families& families) const;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/shard_watch.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq::gateway {
+namespace {
+
+constexpr std::chrono::milliseconds kStatsEvery{2'000};
+
+}  // namespace
+
+std::string unserved_lines(const std::string& stats) {
+  const auto document = nlohmann::json::parse(stats, nullptr, false);
+  std::string lines;
+  if (!document.is_object() || !document.contains("unserved")) return lines;
+  for (const auto& [service, state] : document["unserved"].items())
+    lines += "no worker serves " + printable(service) +
+             " (queued: " + state.value("queued", nlohmann::json()).dump() + ")\n";
+  return lines;
+}
+
+void ShardWatch::told(const BrokerPong& pong) {
+  home_ = pong.shard;
+  std::erase_if(shards_, [&](const auto& known) {
+    return known.first == pong.shard ||
+           std::none_of(pong.shards.begin(), pong.shards.end(),
+                        [&](const BrokerShard& shard) { return shard.name == known.first; });
+  });
+  for (const BrokerShard& shard : pong.shards)
+    if (shard.name != pong.shard) shards_.try_emplace(shard.name, Shard{.since = gateway_.loop.now()});
+}
+
+void ShardWatch::ask() {
+  for (auto& [name, shard] : shards_)
+    ask(name, shard);
+}
+
+void ShardWatch::ask(const std::string& name, Shard& shard) {
+  const Loop::TimePoint now = gateway_.loop.now();
+  // By name: it may have gone when the answer comes.
+  const auto with_shard = [this, name](auto then) {
+    if (const auto at = shards_.find(name); at != shards_.end()) then(at->second);
+  };
+  if (!std::exchange(shard.asked, true))
+    gateway_.broker.ping(
+        [this, with_shard](const Reply<BrokerPong>& pong) {
+          with_shard([&](Shard& asked) {
+            asked.asked = false;
+            if (pong) asked.answered = gateway_.loop.now();
+          });
+        },
+        name);
+  if (shard.asked_for_stats && now - *shard.asked_for_stats < kStatsEvery) return;
+  shard.asked_for_stats = now;
+  gateway_.broker.stats(
+      0,
+      [with_shard](const Reply<BrokerStats>& stats) {
+        with_shard(
+            [&](Shard& asked) { asked.unserved = stats ? unserved_lines(stats->json) : std::string(); });
+      },
+      name);
+}
+
+bool ShardWatch::is_away(const std::string& shard) const {
+  const auto at = shards_.find(shard);
+  return at != shards_.end() &&
+         gateway_.loop.now() - at->second.answered.value_or(at->second.since) >= kSilenceMax;
+}
+
+std::vector<std::pair<std::string, bool>> ShardWatch::connected() const {
+  std::vector<std::pair<std::string, bool>> all;
+  for (const auto& [name, shard] : shards_)
+    all.emplace_back(name, shard.answered && !is_away(name));
+  return all;
+}
+
+std::string ShardWatch::lines() const {
+  std::string lines;
+  for (const auto& [name, shard] : shards_) {
+    if (is_away(name)) lines += "no answer from shard " + printable(name) + "\n";
+    lines += shard.unserved;
+  }
+  return lines;
+}
+
+}  // namespace lanemq::gateway
