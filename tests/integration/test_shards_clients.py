@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line and the gateway make of shards: they are given one broker, and reach all."""
+
+import contextlib
+import http.client
+import json
+import os
+import subprocess
+import unittest
+import urllib.parse
+
+import harness
+from shards_stage import Shards
+
+RULES = {"acme": 'match = { tenant = "acme*" }', "chat": 'match = { service = "openai" }', "rest": ""}
+TENANTS = '[clients.alice]\ntenant = "acme-eu"\n'
+UPSTREAM_KEY = "sk-test-upstream"
+
+
+class Case(harness.Case):
+    arguments = None
+
+    def setUp(self):
+        super().setUp()
+        self.shards = Shards(self.room, RULES, TENANTS).start()
+        self.addCleanup(self.shards.close)
+
+    def clients(self, name):
+        return self.shards.endpoints[name]["clients"]
+
+    def work(self, name, *services):
+        """A worker program at that shard's broker."""
+        process = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.shards.endpoints[name]["workers"], "--capacity", "8",
+            *(word for service in services for word in ("--service", service)),
+            env={**os.environ, "OPENAI_API_KEY": UPSTREAM_KEY}))
+        self.assertTrue(process.line().startswith("ready"), process.stderr())
+        return process
+
+    def lose(self, name):
+        self.shards.brokers[name].kill()
+
+    def accepted(self, name):
+        """How many jobs that broker has taken."""
+        asker = self.shards.client(name)
+        try:
+            lanes = asker.ask("stats", expect="stats").fields["lanes"]
+        finally:
+            asker.close()
+        return sum(lane["accepted"] for lane in lanes.values())
+
+
+class CommandLine(Case):
+    def lanemq(self, *words, home="rest", code=0, **how):
+        done = subprocess.run([harness.program("lanemq"), "--broker", self.clients(home), "--connect-timeout", "1s", *words],
+                              capture_output=True, text=True, timeout=harness.PATIENCE * 3, **how)
+        self.assertEqual(done.returncode, code, done)
+        return done
+
+    def submit(self, *words, **how):
+        return self.lanemq("submit", *words, **how)
+
+    def test_a_job_goes_to_its_shard_and_is_found_there_by_another_process(self):
+        for name, service in (("acme", "openai"), ("chat", "openai"), ("rest", "echo")):
+            self.work(name, f"{service}=echo")
+        for words, shard in ((("--service", "openai"), "chat"), (("--service", "openai", "--client", "alice"), "acme"),
+                             (("--service", "echo"), "rest")):
+            with self.subTest(shard):
+                name = f"job-of-{shard}"
+                self.assertEqual(self.submit(*words, "hello").stdout, "hello")
+                self.submit(*words, "--id", name, "--delay", "60s", "--no-wait", "later")
+                here = self.shards.client(shard)
+                # Ids of a tenant without keys are everybody's.
+                self.assertEqual(here.status(name)["state"], "delayed")
+                here.close()
+                for home in RULES:
+                    self.assertIn("delayed", self.lanemq("status", name, home=home).stdout)
+                    self.assertIn(f"{name} is delayed", self.lanemq("fetch", "--wait", "10ms", name, home=home, code=1).stderr)
+                self.assertIn("cancelled", self.lanemq("cancel", name).stdout)
+                self.assertIn("cancelled", self.lanemq("status", name).stdout)
+        self.assertIn("unknown", self.lanemq("status", "nobodys", code=1).stdout)
+        self.assertEqual([self.accepted(name) for name in RULES], [2, 2, 2])
+
+    def test_jobs_of_a_run_go_where_they_belong(self):
+        for name, service in (("chat", "openai"), ("rest", "echo")):
+            self.work(name, f"{service}=echo")
+        source = os.path.join(self.shards.folder.name, "in.jsonl")
+        with open(source, "w") as file:
+            file.writelines(json.dumps({"n": i}) + "\n" for i in range(200))
+        for service, shard in (("openai", "chat"), ("echo", "rest")):
+            self.lanemq("run", "--service", service, "--out", source + service, source)
+            with open(source + service) as file:
+                self.assertEqual(len(file.readlines()), 200)
+            self.assertEqual(self.accepted(shard), 200)
+
+    def test_ping_and_stats_show_each_shard(self):
+        ping = self.lanemq("ping", "--json").stdout
+        document = json.loads(ping)
+        self.assertEqual(ping.count("\n"), 1)
+        self.assertEqual(document["broker"], self.clients("rest"))
+        self.assertEqual([shard["shard"] for shard in document["shards"]], ["rest", "acme", "chat"])
+        self.assertTrue(all(shard["round_trip_ms"] > 0 for shard in document["shards"]))
+        lines = self.lanemq("ping").stdout.splitlines()
+        self.assertEqual(len(lines), 3)
+        self.assertTrue(lines[1].startswith(f"pong from shard acme at {self.clients('acme')} version="), lines)
+        text = self.lanemq("stats").stdout
+        self.assertEqual([line for line in text.splitlines() if line.startswith("shard ")], ["shard rest", "shard acme", "shard chat"])
+        self.assertEqual(text.count("LANE"), 3)
+        shards = json.loads(self.lanemq("stats", "--json").stdout)["shards"]
+        self.assertEqual([(shard["shard"], shard["stats"]["shard"]) for shard in shards],
+                         [(name, name) for name in ("rest", "acme", "chat")])
+        alone = subprocess.run([harness.program("lanemq"), "--admin", self.shards.endpoints["acme"]["admin"], "stats", "--json"],
+                               capture_output=True, text=True, timeout=harness.PATIENCE)
+        self.assertEqual(json.loads(alone.stdout)["shard"], "acme")
+
+    def test_a_shard_that_is_away_is_named(self):
+        self.lose("acme")
+        words = f'no broker of shard "acme" answers at {self.clients("acme")} within 1s'
+        self.assertIn(words, self.lanemq("ping", code=3).stdout)
+        shards = json.loads(self.lanemq("stats", "--json", code=3).stdout)["shards"]
+        self.assertIn(words, shards[1]["error"]["message"])
+        self.assertEqual(shards[2]["stats"]["shard"], "chat")
+        self.submit("--service", "openai", "--id", "kept", "--no-wait", "x")
+        self.assertIn("queued", self.lanemq("status", "kept").stdout)  # acme is not waited for
+        unknown = self.lanemq("status", "nobodys", code=1)
+        self.assertIn('no answer from shard "acme"', unknown.stderr)
+
+    def test_cluster_status_finds_the_brokers_of_all_shards(self):
+        self.lose("chat")
+        done = self.lanemq("cluster", "status", code=1)
+        table, verdict = done.stdout.splitlines()[:4], done.stdout.splitlines()[4:]
+        self.assertEqual(table[0].split()[:2], ["ENDPOINT", "shard"])
+        self.assertEqual({tuple(line.split()[:2]) for line in table[1:]}, {(self.clients(name), name) for name in RULES})
+        self.assertEqual(verdict, ['shard "acme": one broker serves from its own store', 'shard "chat": no broker answers',
+                                   'shard "rest": one broker serves from its own store'])
+        self.shards.start("chat")
+        document = json.loads(self.lanemq("cluster", "status", "--json").stdout)
+        self.assertTrue(document["good"])
+        self.assertEqual({member["shard"] for member in document["members"]}, set(RULES))
+
+    def test_a_watch_is_at_all_shards(self):
+        watch = self.room.start(harness.Process(harness.program("lanemq"), "--broker", self.clients("rest"), "watch", "--json"))
+        begun = {json.loads(watch.line()).get("shard") for _ in RULES}
+        self.assertLessEqual({"acme", "chat"}, begun)
+        self.submit("--service", "openai", "--id", "a", "--no-wait", "x")
+        self.submit("--service", "echo", "--id", "b", "--no-wait", "x")
+        told = {}
+        while len(told) < 2:
+            change = json.loads(watch.line())
+            if change["what"] in ("accepted", "queued"):
+                told[change["id"]] = change["shard"]
+        self.assertEqual(told, {"a": "chat", "b": "rest"})
+
+
+class Gateway(Case):
+    def setUp(self):
+        super().setUp()
+        upstream = self.room.start(harness.Process(harness.program("lanemq-upstream"), "--latency-ms", "1", "--keys", UPSTREAM_KEY))
+        self.work("chat", f"openai=openai:{self.url(upstream)}/v1")
+        self.work("rest", "echo=echo")
+        self.gateway = self.begin()
+
+    def url(self, process):
+        line = process.line()
+        self.assertTrue(line.startswith("ready http"), line + process.stderr())
+        return line.removeprefix("ready ").strip()
+
+    def begin(self):
+        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", self.clients("rest"), "--listen",
+                                                  "127.0.0.1:0", "--state", os.path.join(self.shards.folder.name, "state")))
+        self.base = self.url(gateway)
+        return gateway
+
+    def ask(self, method, path, document=None):
+        host = urllib.parse.urlsplit(self.base)
+        with contextlib.closing(http.client.HTTPConnection(host.hostname, host.port, timeout=harness.PATIENCE)) as connection:
+            connection.request(method, path, None if document is None else json.dumps(document))
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def chat(self):
+        return self.ask("POST", "/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+
+    def leave(self, service, body="x"):
+        status, text = self.ask("POST", "/v1/jobs", {"service": service, "body": body})
+        self.assertEqual(status, 202, text)
+        return json.loads(text)["id"]
+
+    def test_requests_go_to_their_shards_and_left_jobs_outlive_the_gateway(self):
+        self.assertEqual(self.chat()[0], 200)
+        self.assertEqual(self.accepted("chat"), 1)
+        kept = self.leave("echo")
+        other = json.loads(self.ask("POST", "/v1/jobs", {"request": {"endpoint": "/v1/chat/completions", "body": {
+            "model": "m", "messages": [{"role": "user", "content": "hi"}]}}})[1])["id"]
+        self.assertEqual(self.accepted("chat"), 2)
+        self.gateway.kill()
+        self.begin()
+        for name in (kept, other):
+            harness.wait_until(lambda name=name: json.loads(self.ask("GET", f"/v1/jobs/{name}")[1]).get("state") == "succeeded", name)
+        self.assertEqual(self.ask("GET", "/v1/jobs/nobodys")[0], 404)
+
+    def test_a_shard_that_is_away_holds_up_its_own_requests_alone(self):
+        self.assertEqual(self.chat()[0], 200)
+        self.lose("chat")
+        status, text = self.chat()
+        self.assertEqual(status, 503, text)
+        self.assertIn('shard \\"chat\\"', text)
+        self.assertIn('"unavailable"', text)
+        status, ready = self.ask("GET", "/readyz")
+        self.assertEqual((status, "no answer from shard chat" in ready), (200, True), ready)
+        metrics = self.ask("GET", "/metrics")[1]
+        for shard, value in (("acme", 1), ("chat", 0), ("rest", 1)):
+            self.assertIn(f'lanemq_gateway_broker_connected{{shard="{shard}"}} {value}', metrics)
+        name = self.leave("echo")
+        harness.wait_until(lambda: json.loads(self.ask("GET", f"/v1/jobs/{name}")[1]).get("state") == "succeeded", name)
+        self.shards.start("chat")
+        harness.wait_until(lambda: self.chat()[0] == 200, "that it is back")
+
+
+if __name__ == "__main__":
+    unittest.main()
