@@ -409,4 +409,7 @@ void Budgets::for_quotas(const Reservation& reservation, Change change) {
   });
 }
 
+/// Adds to the times of what Budgets::save() returned with Detail::few, for a store with another clock.
+void shift_history(std::vector<StoredEntry>& entries, Duration by);
+
 }  // namespace lanemq::core

@@ -41,6 +41,42 @@ TimePoint time_of(std::int64_t us, std::int64_t epoch_us) {
   return TimePoint(Duration(std::max<std::int64_t>(us - epoch_us, 0)));
 }
 
+/// What RateLimit::save() wrote, or an earlier version, with later times.
+StoredNumbers shifted_limit(StoredNumbers in, Duration by) {
+  StoredNumbers out;
+  const auto keep = [&] { out.put(in.next()); };
+  const auto shift = [&] {
+    const std::int64_t us = in.next();
+    out.put(us == 0 ? 0 : us + by.count());
+  };
+  const bool earlier = !in.at_end() && in.all().front() >= 0;
+  std::int64_t learned = kLearnedNumbers;
+  keep();   // the scale
+  keep();   // the level
+  shift();  // when it was refilled
+  if (!earlier) {
+    keep();
+    out.put(learned = in.next());
+  }
+  if (learned >= kLearnedNumbers) {
+    keep();
+    keep();
+    shift();
+    shift();
+    keep();
+    shift();
+  }
+  if (learned == kExactNumbers) {
+    shift();
+    keep();
+  }
+  while (!in.at_end()) {
+    earlier ? shift() : keep();  // an age since the refill stays
+    keep();
+  }
+  return out;
+}
+
 }  // namespace
 
 void TokenBucket::set_level(std::int64_t tokens, TimePoint at) {
@@ -320,6 +356,21 @@ void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, s
   }
   for (const StoredEntry& entry : entries)
     if (entry.name.starts_with(kModel)) restore_model(budget, entry, epoch_us, now);
+}
+
+void shift_history(std::vector<StoredEntry>& entries, Duration by) {
+  for (StoredEntry& entry : entries) {
+    const bool of_limit = !entry.name.starts_with(kSpent) && !entry.name.starts_with(kModel) &&
+                          entry.name.find(kOf) != std::string::npos;
+    if (of_limit) {
+      entry.numbers = shifted_limit(entry.numbers, by);
+      continue;
+    }
+    // A pause, a spent key, a model's pause: each begins with its end.
+    std::vector<std::int64_t> numbers = entry.numbers.all();
+    if (!numbers.empty() && numbers.front() != 0) numbers.front() += by.count();
+    entry.numbers = StoredNumbers(std::move(numbers));
+  }
 }
 
 void Budgets::restore_model(const Budget& budget, const StoredEntry& entry, std::int64_t epoch_us,

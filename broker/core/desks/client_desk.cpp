@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "broker/core/desks/admission.hpp"
+#include "broker/core/jobs/stored.hpp"
 #include "broker/core/life/answers.hpp"
 #include "broker/core/life/job_life.hpp"
 #include "broker/core/life/journal.hpp"
@@ -140,7 +141,7 @@ bool ClientDesk::same_content(const Record& known, const Submitted& event, const
                         std::string_view model) {
     const std::string_view body = event.body.bytes();
     return of.client_named_it && of.submitted_lane == lane.index() && service.name == fields.service &&
-           model == fields.model && body_hash == journal_.hash_of(body);
+           model == fields.model && (body_hash == kHashNotKnown || body_hash == journal_.hash_of(body));
   };
   if (const KeptResult* result = known.result())
     return same(*result, result->body_hash, *result->service, result->model());

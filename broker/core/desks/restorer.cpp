@@ -16,8 +16,6 @@
 namespace lanemq::core {
 namespace {
 
-/// The client of restored jobs that named none: their connections are gone.
-constexpr std::string_view kRestoredClient = "restored";
 /// Heartbeats that a job that ran when the broker stopped waits for its worker: as many as a worker may be
 /// silent, and one to come back.
 constexpr int kAdoptHeartbeats = 4;
@@ -82,7 +80,7 @@ Result<void> Restorer::job(std::uint64_t number, std::string_view state_bytes, s
                 .state = *state,
                 .record = record,
                 .fields = *fields,
-                .client = fields->client.empty() ? kRestoredClient : fields->client,
+                .client = fields->client.empty() ? kClientOfNone : fields->client,
                 .texts = texts,
                 .request = request,
                 .body_bytes = body_bytes,

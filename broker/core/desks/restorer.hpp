@@ -32,6 +32,9 @@ class Streams;
 /// cannot be read.
 class Restorer {
  public:
+  /// The client of restored jobs that named none: their connections are gone.
+  static constexpr std::string_view kClientOfNone = "restored";
+
   struct Restored {
     std::size_t queued = 0, delayed = 0, running = 0, dead = 0, results = 0;
     std::size_t without_lane =

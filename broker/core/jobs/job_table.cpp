@@ -45,7 +45,7 @@ JobTable::~JobTable() {
 }
 
 void JobTable::add_places() {
-  LANEMQ_CHECK(places() + kChunk <= std::size_t{1} << kSlotBits);
+  LANEMQ_CHECK(places() + kChunk <= kPlacesMax);
   places_.push_back(std::make_unique<Place[]>(kChunk));
   for (std::size_t i = places() - kChunk; i < places(); ++i)
     place(i).leave(first_generation_);
@@ -76,15 +76,14 @@ Job& JobTable::create(const JobText::Contents& contents) {
   const std::uint64_t generation = std::max(place.generation(), first_generation_) + 1;
   generation_ = std::max(generation_, generation);
   place.hold(job);
-  job.number = JobNumber{generation << kSlotBits | index};
+  job.number = number_of(generation, index);
   return job;
 }
 
 /// Null where the table is full, or the number is taken or impossible.
 JobTable::Place* JobTable::take_place(JobNumber number) {
   const std::size_t index = index_of(number);
-  if (full() || number == JobNumber{} || generation_of(number) >> (kNumberBits - kSlotBits) != 0)
-    return nullptr;
+  if (full() || number == JobNumber{} || generation_of(number) > kGenerationMax) return nullptr;
   while (index >= places())
     add_places();
   Place& place = this->place(index);

@@ -25,6 +25,21 @@ namespace lanemq::core {
 /// numbers pass 2^53 only after 2^29 jobs in each of at least 1024 places.
 class JobTable {
  public:
+  /// A number is a generation, and behind it a place: what is in the table at a time has places of its own.
+  using PlaceIndex = std::uint32_t;
+  static constexpr int kNumberBits = 56, kSlotBits = IdIndex::kPlaceBits;  ///< of a number, of its place
+  static constexpr std::size_t kPlacesMax = std::size_t{1} << kSlotBits;
+  static constexpr std::uint64_t kGenerationMax = (std::uint64_t{1} << (kNumberBits - kSlotBits)) - 1;
+  static constexpr PlaceIndex index_of(JobNumber number) {
+    return static_cast<PlaceIndex>(static_cast<std::uint64_t>(number) & (kPlacesMax - 1));
+  }
+  static constexpr std::uint64_t generation_of(JobNumber number) {
+    return static_cast<std::uint64_t>(number) >> kSlotBits;
+  }
+  static constexpr JobNumber number_of(std::uint64_t generation, std::size_t place) {
+    return JobNumber{generation << kSlotBits | place};
+  }
+
   /// Numbers begin at a generation below 2^28 that the caller draws: so a worker's late message about a job
   /// of an earlier life of the broker does not fit a job of this one. They stay below 2^53, the largest exact
   /// integer of some languages, for long.
@@ -86,14 +101,10 @@ class JobTable {
 
  private:
   static constexpr std::size_t kChunk = 1024, kAwayChunk = 256;
-  static constexpr int kSlotBits = IdIndex::kPlaceBits;  // of a number; the rest is the generation
-  static constexpr int kNumberBits = 56;
 
   struct AwaySlot {
     alignas(Away) std::array<std::byte, sizeof(Away)> bytes;
   };
-
-  using PlaceIndex = std::uint32_t;  // below 2^24: numbers have so many bits for it
 
   /// A place: its record, or while it is free its last generation and the next free place.
   class Place {
@@ -127,13 +138,6 @@ class JobTable {
   /// Seeded, since strangers choose ids: nobody can aim at one place.
   std::uint64_t hash_of(std::string_view id) const {
     return XXH3_64bits_withSeed(id.data(), id.size(), hash_seed_);
-  }
-  static PlaceIndex index_of(JobNumber number) {
-    return static_cast<PlaceIndex>(static_cast<std::uint64_t>(number) &
-                                   ((std::uint64_t{1} << kSlotBits) - 1));
-  }
-  static std::uint64_t generation_of(JobNumber number) {
-    return static_cast<std::uint64_t>(number) >> kSlotBits;
   }
   /// The record that the id leads to: the result, where there is one.
   Record* meant(PlaceIndex index) const {

@@ -31,6 +31,10 @@ struct RecordNames {
 };
 void write_record(const Job& job, const RecordNames& names, Buffer& out);
 
+/// The hash of a submitted body that is not known, since the job or the result came from another store, whose
+/// hashes have another seed. Any body is taken for the same. 0 is that of a job whose id the broker made.
+inline constexpr std::uint64_t kHashNotKnown = 1;
+
 /// What changes of a job while it waits and runs.
 struct StoredState {
   enum class Kind : std::uint8_t { queued, delayed, running, dead };

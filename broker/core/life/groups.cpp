@@ -19,6 +19,10 @@ constexpr std::size_t kGroupTablesBytes = 64;
 constexpr Duration kRetryGroupAfter = std::chrono::seconds(1);
 /// The entry of a note that has the counts.
 constexpr std::string_view kCountsEntry = "counts";
+/// Its numbers, of which the last is a time.
+constexpr std::size_t kCountsNumbers = 8;
+/// What the entry of whose group it is begins with.
+constexpr std::string_view kClientEntry = "client ";
 
 std::size_t bytes_of_group(std::string_view name) {
   return sizeof(Group) + kGroupTablesBytes + name.size();
@@ -26,7 +30,7 @@ std::size_t bytes_of_group(std::string_view name) {
 
 /// The texts of a group's note, each with what its entry begins with.
 std::array<std::pair<std::string_view, std::string*>, 3> texts_of(Group& group) {
-  return {{{"notify ", &group.notify}, {"client ", &group.client}, {"named ", &group.named_client}}};
+  return {{{"notify ", &group.notify}, {kClientEntry, &group.client}, {"named ", &group.named_client}}};
 }
 
 /// The space that a name stands in, as Identity::space.
@@ -347,6 +351,21 @@ void Groups::restored(TimePoint now) {
   }
   while (groups_.size() > state_.options.groups_max && !idle_.empty())
     forget(*idle_.front(), now);
+}
+
+void Groups::shift(std::vector<StoredEntry>& entries, Duration by) {
+  for (StoredEntry& entry : entries) {
+    if (entry.name != kCountsEntry || entry.numbers.all().size() < kCountsNumbers) continue;
+    std::vector<std::int64_t> numbers = entry.numbers.all();
+    numbers[kCountsNumbers - 1] += by.count();
+    entry.numbers = StoredNumbers(std::move(numbers));
+  }
+}
+
+std::string_view Groups::client_in(const std::vector<StoredEntry>& entries) {
+  for (const StoredEntry& entry : entries)
+    if (entry.name.starts_with(kClientEntry)) return std::string_view(entry.name).substr(kClientEntry.size());
+  return {};
 }
 
 }  // namespace lanemq::core

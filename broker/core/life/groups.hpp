@@ -128,6 +128,12 @@ class Groups {
   /// All is restored.
   void restored(TimePoint now);
 
+  // ---- notes of groups that go to another store
+  /// Adds to the times of a note.
+  static void shift(std::vector<StoredEntry>& entries, Duration by);
+  /// For whom the group tells its URL; empty: nobody, or it has none.
+  static std::string_view client_in(const std::vector<StoredEntry>& entries);
+
  private:
   Group* find(std::string_view name) { return const_cast<Group*>(std::as_const(*this).find(name)); }
   std::optional<Refusal> no_room(std::string_view name) const;

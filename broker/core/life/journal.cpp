@@ -21,8 +21,12 @@ std::int64_t Journal::epoch_us() const {
   return state_.options.wall_ms * 1000 - shift_.count();
 }
 
+std::uint64_t Journal::hash_of(std::string_view body, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(body.data(), body.size(), seed);
+}
+
 std::uint64_t Journal::hash_of(std::string_view body) const {
-  return XXH3_64bits_withSeed(body.data(), body.size(), state_.body_hash_seed);
+  return hash_of(body, state_.body_hash_seed);
 }
 
 std::uint64_t Journal::body_hash_of(const Job& job) const {
@@ -81,9 +85,13 @@ void Journal::note_numbers() {
 
 void Journal::write_numbers() {
   generations_noted_ = state_.jobs.generation() + kGenerationsAhead;
+  write_numbers(generations_noted_, state_.outbox.writes);
+}
+
+void Journal::write_numbers(std::uint64_t generation, Writes& writes) {
   StoredNumbers numbers;
-  numbers.put(static_cast<std::int64_t>(generations_noted_));
-  write_note(kNumbers, {{.name = "generation", .numbers = numbers}}, state_.outbox.writes);
+  numbers.put(static_cast<std::int64_t>(generation));
+  write_note(kNumbers, {{.name = "generation", .numbers = numbers}}, writes);
 }
 
 void Journal::write_renamed(const Job& job, JobNumber stored_as) {

@@ -36,6 +36,7 @@ class Journal {
 
   /// The hash of a body, with the store's seed.
   std::uint64_t hash_of(std::string_view body) const;
+  static std::uint64_t hash_of(std::string_view body, std::uint64_t seed);
   /// The hash of the submitted body; 0 where the client did not name the job.
   std::uint64_t body_hash_of(const Job& job) const;
 
@@ -56,6 +57,8 @@ class Journal {
   /// durable, since a worker may still name them. Does so when few reserved numbers are left.
   void note_numbers();
   void write_numbers();
+  /// The same for a store that no broker serves.
+  static void write_numbers(std::uint64_t generation, Writes& writes);
   /// An earlier life reserved the numbers up to this generation.
   void restore_numbers(std::uint64_t generation);
   /// Writes the seed of the hashes, once for a store.

@@ -822,8 +822,18 @@ std::vector<StoredEntry> saved(Budgets& budgets) {
   return entries;
 }
 
+/// The clock of the store that something comes back from is so far ahead of that of the first one.
+constexpr Duration kShifts[] = {Duration(0), std::chrono::hours(3)};
+
+std::vector<StoredEntry> shifted(std::vector<StoredEntry> entries, Duration by) {
+  shift_history(entries, by);
+  return entries;
+}
+
 TEST(Budgets, what_is_saved_comes_back_with_what_the_upstream_said) {
-  for (const WindowKind window : {WindowKind::bucket, WindowKind::sliding}) {
+  for (const auto& [window, shift] :
+       {std::pair{WindowKind::bucket, kShifts[0]}, std::pair{WindowKind::sliding, kShifts[0]},
+        std::pair{WindowKind::bucket, kShifts[1]}, std::pair{WindowKind::sliding, kShifts[1]}}) {
     BudgetOptions options = requests("b", "", 600);
     options.window = window;
     options.rates[0].capacity = 100;
@@ -837,13 +847,16 @@ TEST(Budgets, what_is_saved_comes_back_with_what_the_upstream_said) {
     pause(before, reservation, kStart + seconds(40), kStart + seconds(5));
     const TimePoint now = kStart + seconds(6);
 
-    after.restore(after.all()[0], saved(before), 0, now);
+    after.restore(after.all()[0], shifted(saved(before), shift), shift.count(), now);
     EXPECT_EQ(after.all()[0].quota.rates()[0].available(now),
               before.all()[0].quota.rates()[0].available(now));
     Quota &account = after.all()[0].accounts[0].quota, &was = before.all()[0].accounts[0].quota;
     EXPECT_EQ(account.rates()[0].effective_limit(now), 30);
     EXPECT_EQ(account.rates()[0].available(now), was.rates()[0].available(now));
     EXPECT_EQ(account.paused_until(), kStart + seconds(40));
+    // The use of the last minute ends when it would have.
+    for (int i = 0; i < 70; ++i)
+      EXPECT_EQ(account.rates()[0].available(now + seconds(i)), was.rates()[0].available(now + seconds(i)));
   }
 }
 
@@ -865,7 +878,6 @@ TEST(Budgets, what_an_earlier_version_saved_is_read) {
   BudgetOptions options = requests("b", "", 60);
   options.window = WindowKind::sliding;
   options.rates[0].capacity = 30;
-  Budgets budgets({options});
   const std::int64_t second = 1'000'000;
   StoredNumbers own, rate;
   own.put(50 * second);  // paused until then
@@ -873,14 +885,17 @@ TEST(Budgets, what_an_earlier_version_saved_is_read) {
        {std::int64_t{1000}, std::int64_t{4000}, 10 * second, std::int64_t{45}, std::int64_t{1000},
         std::int64_t{0}, std::int64_t{0}, std::int64_t{1000}, std::int64_t{0}, 9 * second, std::int64_t{26}})
     rate.put(number);
-  budgets.restore(budgets.all()[0], {{"own", own}, {"own\nrequests_per_minute", rate}}, 0,
-                  TimePoint(seconds(10)));
+  for (const Duration shift : kShifts) {
+    Budgets restored({options});
+    restored.restore(restored.all()[0], shifted({{"own", own}, {"own\nrequests_per_minute", rate}}, shift),
+                     shift.count(), TimePoint(seconds(10)));
 
-  Quota& quota = budgets.all()[0].quota;
-  EXPECT_EQ(quota.paused_until(), TimePoint(seconds(50)));
-  EXPECT_EQ(quota.rates()[0].effective_limit(TimePoint(seconds(10))), 45);
-  EXPECT_EQ(quota.rates()[0].available(TimePoint(seconds(10))), 4);
-  EXPECT_EQ(quota.rates()[0].available(TimePoint(seconds(75))), 30);
+    Quota& quota = restored.all()[0].quota;
+    EXPECT_EQ(quota.paused_until(), TimePoint(seconds(50)));
+    EXPECT_EQ(quota.rates()[0].effective_limit(TimePoint(seconds(10))), 45);
+    EXPECT_EQ(quota.rates()[0].available(TimePoint(seconds(10))), 4);
+    EXPECT_EQ(quota.rates()[0].available(TimePoint(seconds(75))), 30);
+  }
 }
 
 TEST(Budgets, a_pause_from_the_disk_is_no_longer_than_it_was_asked_for) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/moves/move_filter.hpp"
+
+#include <utility>
+
+#include <lanemq/text.hpp>
+
+#include "broker/core/base/identity.hpp"
+#include "broker/core/base/mark.hpp"
+#include "broker/core/desks/restorer.hpp"
+
+namespace lanemq::core {
+
+MoveFilter::MoveFilter(MoveScope scope) : scope_(std::move(scope)), clients_(scope_.clients, 0) {
+  for (const ClientOptions& client : scope_.clients)
+    if (has_client(client.name)) marks_.insert(mark_of(client.name));
+}
+
+bool MoveFilter::has_name(std::string_view name) const {
+  const std::string_view tenant = tenant_of(name);
+  return !scope_.tenant.empty() && !tenant.empty() && glob_match(scope_.tenant, tenant);
+}
+
+bool MoveFilter::has_client(std::string_view client) const {
+  if (scope_.tenant.empty() || client.empty()) return false;
+  const ClientOptions options = clients_.options_of(client);
+  return !options.tenant.empty() && glob_match(scope_.tenant, options.tenant);
+}
+
+bool MoveFilter::has(const wire::Submit& fields) {
+  if (!scope_.service.empty()) return glob_match(scope_.service, fields.service);
+  const std::string_view client = fields.client.empty() ? Restorer::kClientOfNone : fields.client;
+  if (!has_name(fields.id) && !has_client(client)) return false;
+  if (!fields.client.empty()) marks_.insert(mark_of(fields.client));
+  return true;
+}
+
+bool MoveFilter::has(const StoredResult& result) const {
+  if (!scope_.service.empty()) return glob_match(scope_.service, result.service);
+  return has_name(result.id) || (result.client != kNoMark && marks_.contains(result.client));
+}
+
+std::string MoveFilter::text() const {
+  return scope_.service.empty() ? "tenant \"" + printable(scope_.tenant) + '"'
+                                : "service \"" + printable(scope_.service) + '"';
+}
+
+}  // namespace lanemq::core

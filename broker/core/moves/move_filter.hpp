@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/container/flat_hash_set.h>
+
+#include "broker/core/base/options.hpp"
+#include "broker/core/jobs/stored.hpp"
+#include "broker/core/scheduler/clients.hpp"
+
+namespace lanemq::core {
+
+/// Which jobs and results go from one store to another.
+struct MoveScope {
+  std::string tenant, service;  ///< globs; one of them is empty
+  /// The entries that say whose tenant a client is that came without a key.
+  std::vector<ClientOptions> clients{};
+};
+
+/// Tells of rows as a store has them whether they are in a scope.
+class MoveFilter {
+ public:
+  explicit MoveFilter(MoveScope scope);
+
+  /// Whether an id or a group stands in the space of the tenant.
+  bool has_name(std::string_view name) const;
+  /// Whether a client of that name is the tenant's: by the space that its name stands in, or its entry.
+  bool has_client(std::string_view client) const;
+  /// Remembers the client of a job that it has, for results, which have no name of theirs.
+  bool has(const wire::Submit& fields);
+  /// Of the result of a job that is not kept. Without a key it is its client's, if that has an entry of its
+  /// own name, or a job that has() was told of before.
+  bool has(const StoredResult& result) const;
+  /// For people: `tenant "acme"`.
+  std::string text() const;
+
+ private:
+  const MoveScope scope_;
+  const Clients clients_;                     // for their options alone
+  absl::flat_hash_set<std::uint64_t> marks_;  // of the tenant's clients
+};
+
+}  // namespace lanemq::core
