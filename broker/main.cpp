@@ -27,6 +27,7 @@
 #include "broker/io/store_check.hpp"
 #include "broker/io/store_copy.hpp"
 #include "broker/io/store_fence.hpp"
+#include "broker/io/store_move.hpp"
 #include "broker/io/store_place.hpp"
 #include "broker/io/store_wait.hpp"
 #include "common/http/server/caller_key.hpp"
@@ -280,10 +281,81 @@ void copy_store(const Config& config, const std::string& to) {
             << " notes\n";
 }
 
+/// The value of a flag that counts once; empty: it was not given.
+std::string value_of(const lanemq::settings::Asked& asked, const char* flag) {
+  const auto given = asked.flags.find(flag);
+  return given == asked.flags.end() ? "" : given->second.back();
+}
+
+/// A word for a shell.
+std::string quoted(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.:/@%+,";
+  if (word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + '\'';
+}
+
+/// Reads `tenant=NAME` or `service=NAME` into the order.
+void set_scope(const std::string& what, lanemq::io::MoveOrder& order) {
+  const std::size_t equals = std::min(what.find('='), what.size());
+  const std::string kind = what.substr(0, equals), name = what.substr(std::min(equals + 1, what.size()));
+  if ((kind != "tenant" && kind != "service") || name.empty())
+    throw ConfigError("--move \"" + lanemq::printable(what, 64) +
+                      "\" is not understood; write tenant=NAME or service=NAME");
+  (kind == "tenant" ? order.scope.tenant : order.scope.service) = name;
+  order.what = kind + " \"" + lanemq::printable(name) + '"';
+}
+
+/// The same order as a command, whatever folder it is said in.
+std::string command_of(const lanemq::io::MoveOrder& order, const Config& config,
+                       const lanemq::settings::Asked& asked) {
+  std::string command = "lanemq-broker";
+  const auto add = [&](const char* flag, const std::string& value) {
+    command += std::string(" ") + flag + " " + quoted(value);
+  };
+  const auto store = [](const StoreOptions& options) {
+    const auto path = lanemq::io::path_of_store(options);
+    return path ? "sqlite:" + *path : options.specification;
+  };
+  if (!asked.file.empty()) add("--config", std::filesystem::absolute(asked.file).string());
+  if (!config.core.shard.empty()) add("--shard", config.core.shard);
+  add("--store", store(order.from));
+  if (lanemq::io::has_owners(order.from)) add("--store-schema", order.from.schema);
+  add("--move", value_of(asked, "--move"));
+  add("--to", store(order.to));
+  if (lanemq::io::has_owners(order.to)) add("--to-schema", order.to.schema);
+  return command;
+}
+
+void move_rows(const Config& config, const lanemq::settings::Asked& asked) {
+  lanemq::io::MoveOrder order;
+  order.from = order.to = store_options(config);
+  order.to.specification = value_of(asked, "--to");
+  if (order.to.specification.empty())
+    throw ConfigError("--move needs to know where to; name the store with --to");
+  if (const std::string schema = value_of(asked, "--to-schema"); !schema.empty()) order.to.schema = schema;
+  lanemq::io::ignore_environment_of_store(order.to);
+  set_scope(value_of(asked, "--move"), order);
+  order.scope.clients = config.core.clients;
+  order.rows_max = config.core.jobs_max;
+  order.command = without_secrets(command_of(order, config, asked));
+  const auto moved = lanemq::io::move_rows(order);
+  if (!moved) refuse_store(moved.error());
+  const auto& counts = moved->counts;
+  std::cout << (moved->went_on ? "went on, and moved " : "moved ") << counts.jobs << " jobs, " << counts.dead
+            << " dead jobs, " << counts.results << " results and " << counts.groups << " groups of "
+            << order.what << "; copied the history of " << counts.budgets << " limits\n";
+}
+
 /// Does what a flag asks for in place of serving; false: none does.
 bool do_instead(const Config& config, const lanemq::settings::Asked& asked) {
   if (asked.flags.contains("--check-store")) return check_store(config), true;
   if (asked.flags.contains("--fence")) return fence_store(config), true;
+  if (asked.flags.contains("--move")) return move_rows(config, asked), true;
+  for (const char* const flag : {"--to", "--to-schema"})
+    if (asked.flags.contains(flag)) throw ConfigError(std::string(flag) + " means nothing without --move");
   const auto copy = asked.flags.find("--copy-store");
   if (copy == asked.flags.end()) return false;
   copy_store(config, copy->second.front());

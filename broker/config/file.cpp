@@ -290,20 +290,26 @@ settings::ProgramText program() {
           "clients.\n"
           "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.",
       .blocks = {"lane", "budget", "clients", "plugin", "http_key", "shard"},
-      .flags = {{"--set", "KEY=VALUE",
-                 "Set one key: drain_timeout=5s, lane.batch.depth_max=2000000, "
-                 "budget.api.requests_per_minute=500; may be repeated, and wins over the other flags."},
-                {"--make-http-key", "",
-                 "Print an [[http_key]] for the file of --config, and its new secret to the standard error, "
-                 "and end."},
-                {"--check-store", "", "Read the store from end to end, say what it holds, and exit."},
-                {"--copy-store", "STORE",
-                 "Copy the store to this one, sqlite:PATH or postgres:CONNINFO, which must hold nothing, and "
-                 "exit."},
-                {"--fence", "",
-                 "Let no broker from before commit to the store in PostgreSQL any more, say what its epoch "
-                 "was and "
-                 "is, and exit: after a restore of the database, before a broker starts."}},
+      .flags =
+          {{"--set", "KEY=VALUE",
+            "Set one key: drain_timeout=5s, lane.batch.depth_max=2000000, "
+            "budget.api.requests_per_minute=500; may be repeated, and wins over the other flags."},
+           {"--make-http-key", "",
+            "Print an [[http_key]] for the file of --config, and its new secret to the standard error, "
+            "and end."},
+           {"--check-store", "", "Read the store from end to end, say what it holds, and exit."},
+           {"--copy-store", "STORE",
+            "Copy the store to this one, sqlite:PATH or postgres:CONNINFO, which must hold nothing, and "
+            "exit."},
+           {"--move", "WHAT",
+            "Move the jobs, results and groups of tenant=NAME or service=NAME, with * and ?, to the store "
+            "of --to, and exit; no broker may serve either store."},
+           {"--to", "STORE", "Where --move moves to: sqlite:PATH or postgres:CONNINFO."},
+           {"--to-schema", "SCHEMA", "Its store_schema, where it is another one."},
+           {"--fence", "",
+            "Let no broker from before commit to the store in PostgreSQL any more, say what its epoch "
+            "was and "
+            "is, and exit: after a restore of the database, before a broker starts."}},
       // Those of lanemq, and of examples.
       .foreign = {"LANEMQ_BROKER", "LANEMQ_BROKER_KEY", "LANEMQ_CLIENT", "LANEMQ_CLIENT_KEY", "LANEMQ_ADMIN",
                   "LANEMQ_CLUSTER_HTTP", "LANEMQ_CONNECT_TIMEOUT", "LANEMQ_CONNECT_TIMEOUT_MS",

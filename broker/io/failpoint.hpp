@@ -15,7 +15,12 @@ namespace lanemq::io {
   X(store_in_checkpoint, "store.in_checkpoint", "the log is about to be written to the file")    \
   X(loop_after_dispatch, "loop.after_dispatch", "a turn has sent to workers, jobs among it")     \
   X(loop_after_result, "loop.after_result", "an outcome was taken and is not committed")         \
-  X(loop_before_reply, "loop.before_reply", "committed; what depends on it has not been sent")
+  X(loop_before_reply, "loop.before_reply", "committed; what depends on it has not been sent")   \
+  X(move_begun, "move.begun", "of --move: the target is kept from brokers, no row has come")     \
+  X(move_rows_in, "move.rows_in", "the target has all rows; the source knows nothing of it")     \
+  X(move_decided, "move.decided", "the source is kept from brokers, too")                        \
+  X(move_arrived, "move.arrived", "the target may be served; the source has its rows still")     \
+  X(move_left, "move.left", "the source may be served; the target remembers the move")
 
 enum class Failpoint : std::uint8_t {
 #define LANEMQ_FAILPOINT_ENUMERATOR(name, text, when) name,

@@ -8,15 +8,16 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <xxhash.h>
 
 #include "broker/core/jobs/stored.hpp"
+#include "broker/io/move_note.hpp"
 
 namespace lanemq::io {
 namespace {
 
-constexpr std::string_view kClock = "clock";
 /// Whose jobs the store has, where there are shards.
 constexpr std::string_view kShard = "shard";
 /// Rows between two calls of RestoreCalls::progress.
@@ -45,17 +46,11 @@ class Reader final : public StoreReader {
 
   Result<void> note(std::string_view name, std::string_view record) override {
     if (name == kShard) return check_shard(record);
-    if (name != kClock) return restorer_.note(name, record, time_);
-    core::StoredDecoder decoder;
-    auto entries = decoder.entries(record);
-    if (!entries || entries->empty()) return failure(ErrorCode::internal, "note \"clock\" cannot be read");
-    core::StoredNumbers& numbers = entries->front().numbers;
-    ClockNote note;
-    note.stored_us = numbers.next();
-    note.at.unix_us = numbers.next();
-    note.at.uptime_us = numbers.next();
-    note.at.boot = numbers.next();
-    stored_us_ = stored_us(note, clock_);
+    if (auto why = why_not_served(name, record)) return failure(ErrorCode::conflict, std::move(*why));
+    if (name != kClockNote) return restorer_.note(name, record, time_);
+    const auto note = clock_note(record);
+    if (!note) return tl::unexpected(note.error());
+    stored_us_ = stored_us(*note, clock_);
     restorer_.clock(core::Duration(machine_.unix_us - stored_us_));
     return {};
   }
@@ -106,15 +101,22 @@ struct Clocks {
 
 /// What passes between the two readings shifts the windows of budgets. A store that has to be connected to
 /// first answers late, and perhaps not at once.
-Clocks read_clocks(Store& store, const RestoreCalls& calls) {
+Clocks read_clocks(Store& store, const std::function<ClockReading()>& clock) {
   Clocks clocks;
   for (int i = 0; i < kClockTries; ++i) {
-    clocks = {.machine = calls.clock(), .store_us = store.unix_us()};
+    clocks = {.machine = clock(), .store_us = store.unix_us()};
     if (!store.shared()) break;
-    const std::int64_t apart_us = calls.clock().uptime_us - clocks.machine.uptime_us;
+    const std::int64_t apart_us = clock().uptime_us - clocks.machine.uptime_us;
     if (clocks.store_us && apart_us <= kClocksApartMaxUs) break;
   }
   return clocks;
+}
+
+/// Another machine's uptime means nothing to its successor.
+Result<ClockReading> clock_that_counts(const Store& store, const Clocks& clocks) {
+  if (clocks.store_us) return ClockReading{.unix_us = *clocks.store_us};
+  if (!store.shared()) return clocks.machine;
+  return failure(ErrorCode::internal, "the store's clock cannot be read, by which windows of budgets go on");
 }
 
 std::int64_t uptime_us() {
@@ -144,24 +146,38 @@ std::int64_t stored_us(const ClockNote& note, const ClockReading& now) {
                                  : std::max<std::int64_t>(now.unix_us - note.at.unix_us, 0));
 }
 
+Result<ClockNote> clock_note(std::string_view record) {
+  core::StoredDecoder decoder;
+  auto entries = decoder.entries(record);
+  if (!entries || entries->empty()) return failure(ErrorCode::internal, "note \"clock\" cannot be read");
+  core::StoredNumbers& numbers = entries->front().numbers;
+  ClockNote note;
+  note.stored_us = numbers.next();
+  note.at.unix_us = numbers.next();
+  note.at.uptime_us = numbers.next();
+  note.at.boot = numbers.next();
+  return note;
+}
+
+Result<ClockReading> clock_of(Store& store) {
+  return clock_that_counts(store, read_clocks(store, read_clock));
+}
+
 Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, const RestoreCalls& calls) {
-  const auto [machine, own] = read_clocks(store, calls);
-  if (!own && store.shared())
-    return failure(ErrorCode::internal,
-                   "the store's clock cannot be read, by which windows of budgets go on");
-  // Another machine's uptime means nothing to its successor.
-  const ClockReading clock = own ? ClockReading{.unix_us = *own} : machine;
+  const Clocks clocks = read_clocks(store, calls.clock);
+  const auto clock = clock_that_counts(store, clocks);
+  if (!clock) return tl::unexpected(clock.error());
   core::Restorer restorer = broker.restorer();
   const std::string& shard = broker.options().shard;
-  Reader reader(restorer, shard, calls, clock, machine);
+  Reader reader(restorer, shard, calls, *clock, clocks.machine);
   if (const auto loaded = store.load(reader); !loaded) return tl::unexpected<Error>(loaded.error());
   const auto restored = restorer.finish(calls.now());
   if (!restored) return restored;
   core::StoredNumbers numbers;
-  for (const std::int64_t number : {reader.stored_now(), clock.unix_us, clock.uptime_us, clock.boot})
+  for (const std::int64_t number : {reader.stored_now(), clock->unix_us, clock->uptime_us, clock->boot})
     numbers.put(number);
   core::Writes& writes = broker.outbox().writes;
-  core::write_note(kClock, {{.name = "start", .numbers = numbers}}, writes);
+  core::write_note(kClockNote, {{.name = "start", .numbers = numbers}}, writes);
   if (!shard.empty())
     core::write_note(kShard, {{.name = shard, .numbers = core::StoredNumbers()}}, writes);
   else if (reader.was_of_shard())

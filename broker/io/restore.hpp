@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include <lanemq/result.hpp>
 
@@ -29,6 +30,13 @@ struct ClockNote {
 /// The store's clock now. If the machine was not restarted since the note the elapsed time is known; else the
 /// wall clock counts, unless it went back.
 std::int64_t stored_us(const ClockNote& note, const ClockReading& now);
+
+/// The name of that note, and what its record says. An error: it cannot be read.
+inline constexpr std::string_view kClockNote = "clock";
+Result<ClockNote> clock_note(std::string_view record);
+
+/// What a store's clock goes by: the store's own, or this machine's. Requires: before the first submit().
+Result<ClockReading> clock_of(Store& store);
 
 /// For restore(), by its caller.
 struct RestoreCalls {

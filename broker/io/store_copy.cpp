@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "broker/io/move_note.hpp"
 #include "broker/io/store_alone.hpp"
 
 namespace lanemq::io {
@@ -25,6 +26,7 @@ class Copier final : public StoreReader {
   Copier(StoreWriter& writer, CopySummary& summary) : writer_(writer), summary_(summary) {}
 
   Result<void> note(std::string_view name, std::string_view record) override {
+    if (auto why = why_not_served(name, record)) return failure(ErrorCode::conflict, std::move(*why));
     ++summary_.notes;
     return writer_.put_note(name, record);
   }
