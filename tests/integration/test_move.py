@@ -164,7 +164,7 @@ class Tenants(MoveCase):
         cls.keys.add("work", "worker")
 
     def postgres(self, name):
-        return Shard(self, name, f"postgres:{self.database.conninfo()}", f"{self.id()} {name}"[-60:])
+        return Shard(self, name, f"postgres:{self.database.conninfo()}", f"{self._testMethodName[-30:]} {name}")
 
     def test_between_files(self):
         self.goes_over(self.sqlite("a"), self.sqlite("b"))
@@ -177,6 +177,27 @@ class Tenants(MoveCase):
 
     def test_between_schemas_of_a_database(self):
         self.goes_over(self.postgres("a"), self.postgres("b"))
+
+    def test_killed_between_schemas_of_a_database(self):
+        """Whoever comes next waits out the lease of who was killed."""
+        for point, served in STEPS.items():
+            with self.subTest(point):
+                source, target = self.postgres(f"a {point}"), self.postgres(f"b {point}")
+                source.start()
+                self.submit(source.client("alice"), "a1", "a2")
+                self.submit(source.client("bob"), "b1")
+                source.stop()
+                target.start().stop()
+
+                done = self.order(source, target, binary="lanemq-broker-failing", LANEMQ_TEST_FAILPOINT=f"{point}:1")
+
+                self.assertEqual(done.returncode, -signal.SIGKILL, done.stdout + done.stderr)
+                self.assertEqual((not source.refuses(), not target.refuses()), served)
+                self.move(source, target)
+                self.assertEqual((source.is_whole()["jobs"], target.is_whole()["jobs"]), (1, 2))
+                target.start()
+                self.assertEqual(self.run_all(target, 2), ["@acme/a1", "@acme/a2"])
+                target.stop()
 
     def goes_over(self, source, target):
         self.fill(source)
