@@ -456,10 +456,21 @@ void try_plugins(const Config& config) {
     }
 }
 
+/// Where the banks of budgets are that shards share; null: none is. Nothing is connected.
+std::unique_ptr<lanemq::io::BankRows> bank_of(const Config& config) {
+  const auto& budgets = config.core.budgets;
+  if (std::none_of(budgets.begin(), budgets.end(), [](const auto& budget) { return budget.shared; }))
+    return nullptr;
+  auto bank = lanemq::io::open_bank(config.bank, config.bank_schema);
+  if (!bank) throw ConfigError("bank: " + without_secrets(bank.error().message));
+  return std::move(*bank);
+}
+
 /// Refuses what serve() would refuse, and changes nothing.
 void check_start(Config config) {
   try_plugins(config);
   settle_endpoints(config);
+  static_cast<void>(bank_of(config));
   const StoreOptions store = store_options(config);
   const auto usable = lanemq::io::check_store_place(store);
   if (!usable) refuse_store(usable.error());
@@ -604,19 +615,12 @@ int serve(Config config, const std::function<Config()>& read_again) {
   core.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                      std::chrono::system_clock::now().time_since_epoch())
                      .count();
-  std::unique_ptr<lanemq::io::BankRows> bank;
-  if (std::any_of(core.budgets.begin(), core.budgets.end(),
-                  [](const auto& budget) { return budget.shared; })) {
-    auto opened = lanemq::io::open_bank(config.bank, config.bank_schema);
-    if (!opened) throw ConfigError(opened.error().message);
-    bank = std::move(*opened);
-  }
   lanemq::io::Server server(
       config.server, core, std::move(*store), signals,
       {.reload = reload_now,
        .edit = lanemq::edited,
        .show = [&](const lanemq::core::Options& now) { return lanemq::shown_config(config, now); },
-       .bank = std::move(bank)},
+       .bank = bank_of(config)},
       entropy(), notifier);
   const HttpEnd http_ends_first(http);
   http.serve(config, server);
