@@ -98,6 +98,8 @@ std::string name_at_bank(const std::string& budget, const LaneAnswer& answer) {
       return budget + " paused by its upstream";
     case DrawRefusal::no_key:
       return budget + " keys";
+    case DrawRefusal::places:
+      return budget + " concurrency at the bank";
     case DrawRefusal::none:
     case DrawRefusal::too_many:
       break;

@@ -13,7 +13,11 @@ namespace {
 /// turn.
 constexpr std::int64_t kTurnParts = 1 << 20, kCostMax = std::int64_t{1} << 40;
 /// A shard may be ahead of its turn by what all shards get in so many slices' time: draws do not come evenly.
-constexpr std::int64_t kTurnsAhead = 2;
+constexpr std::int64_t kTurnsAhead = 4;
+/// A strict window's burst is at least what refills in so many slices' time: draws come in bunches.
+constexpr std::int64_t kBurstSlices = 2;
+/// A window's slack is a hundredth of its period. Half of it is for calls that swap on their way.
+constexpr std::int64_t kClockSlack = 200;
 constexpr Duration kRetryMin = std::chrono::milliseconds(1), kRetryMax = kWantKept / 2;
 constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
 
@@ -33,8 +37,8 @@ void fit_rate(RateOptions& rate, WindowKind window, int offline_share) {
   };
   if (window == WindowKind::bucket)
     rate.capacity = std::max<std::int64_t>(granted(burst_of(rate)) - refilled_in_slice(rate), 1);
-  else if (rate.capacity > 0)
-    rate.capacity = granted(rate.capacity);
+  else
+    rate.capacity = std::max(granted(burst_of(rate)), kBurstSlices * refilled_in_slice(rate));
   rate.limit = granted(rate.limit);
 }
 
@@ -94,8 +98,10 @@ Bank::Bank(const BudgetOptions& options, int offline_share)
   if (rates.empty())
     for (const KeyOptions& key : budget().options.keys)
       rates.insert(rates.end(), key.rates.begin(), key.rates.end());
-  for (const RateOptions& rate : rates)
+  for (const RateOptions& rate : rates) {
     if (rate.resource != Resource::requests) cost_ = rate.resource;
+    clock_slack_ = std::min(clock_slack_, rate.period / kClockSlack);
+  }
   std::int64_t least = kForEver;
   for (const RateOptions& rate : rates)
     if (rate.resource == cost_) least = std::min(least, refilled_in_slice(rate));
@@ -124,10 +130,13 @@ std::string Bank::cannot_share(const BudgetOptions& options) {
 void Bank::tell_time(TimePoint database_now, const std::optional<TimePoint>& saw) {
   if (time_.at == TimePoint{}) {
     time_.at = database_now;
-  } else if (saw) {
-    time_.at = std::max(time_.at, *saw);
   } else {
-    time_.at += std::max(database_now - time_.database - kSkewMax, Duration(0));
+    Duration passed = database_now - time_.database;
+    if (saw)
+      passed = std::min(passed, *saw + clock_slack_ - time_.at);
+    else
+      passed -= kSkewMax;
+    time_.at += std::max(passed, Duration(0));
   }
   time_.database = database_now;
 }
@@ -338,25 +347,26 @@ std::int64_t Bank::turn_left(const Shard& shard, std::size_t lane) const {
     if (&state != &own) least = std::min(least, state.turn);
   });
   if (least == kForEver) return kCostMax;
-  const std::int64_t ahead =
-      std::max(kTurnsAhead * cost_in_slice_time_, std::min(cost_of(own.want.head), kCostMax));
+  // Two jobs more, so that few large ones need not wait for the slowest link of all.
   const Int128 left = static_cast<Int128>(least) - own.turn;
   const Int128 parts =
-      left * own.want.clients + static_cast<Int128>(ahead) * kTurnParts * own.want.clients / weights;
+      left * own.want.clients +
+      static_cast<Int128>(kTurnsAhead * cost_in_slice_time_) * kTurnParts * own.want.clients / weights +
+      static_cast<Int128>(2 * std::min(cost_of(own.want.head), kCostMax)) * kTurnParts;
   const std::int64_t cost = static_cast<std::int64_t>(std::clamp<Int128>(parts / kTurnParts, 0, kCostMax));
   return left >= 0 ? std::max(cost, cost_of(own.want.head)) : cost;
 }
 
 /// How many jobs more than the first one the slice is for.
-std::int64_t Bank::extra_jobs(const Reservation& reservation, const LaneWant& want, std::int64_t cost_max) {
+std::int64_t Bank::extra_jobs(const Reservation& reservation, const LaneWant& want, const Bounds& most) {
   if (reservation.tries_key || time_.at < budget().quota.paused_until()) return 0;
   if (reservation.key != Claim::kNoKey &&
       time_.at < budget().accounts[budget().keys[reservation.key].account].quota.paused_until())
     return 0;
   const Amounts job = usual_job(want);
-  std::int64_t jobs = want.jobs - 1;
+  std::int64_t jobs = std::min(want.jobs, most.jobs) - 1;
   if (const std::int64_t cost = cost_of(job); cost > 0)
-    jobs = std::min(jobs, std::max<std::int64_t>(cost_max - cost_of(want.head), 0) / cost);
+    jobs = std::min(jobs, std::max<std::int64_t>(most.cost - cost_of(want.head), 0) / cost);
   for_rates(reservation.key, [&](RateLimit& rate) {
     const std::int64_t of_job = job.of(rate.resource());
     const std::int64_t room = rate.available(time_.at) - rate.held(want.hold);
@@ -366,10 +376,10 @@ std::int64_t Bank::extra_jobs(const Reservation& reservation, const LaneWant& wa
 }
 
 /// Requires: nothing stands in the way of the first job.
-Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, std::int64_t cost_max) {
+Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, const Bounds& most) {
   const LaneWant want = state.want;
   Reservation reservation = budgets_.reserve(set_, {.amounts = want.head, .hold = want.hold}, time_.at);
-  const std::int64_t extra = extra_jobs(reservation, want, cost_max);
+  const std::int64_t extra = extra_jobs(reservation, want, most);
   const Amounts more = times(usual_job(want), extra);
   Budget& budget = budgets_.all().front();
   if (extra > 0) {
@@ -415,7 +425,8 @@ void Bank::explain(const LaneWant& want, LaneAnswer& answer) {
     answer.retry_after = std::clamp(obstacle.until - time_.at, kRetryMin, kRetryMax);
 }
 
-LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, Drawn& drawn) {
+LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, std::int64_t& places,
+                       Drawn& drawn) {
   LaneState& state = shard.lanes.at(lane);
   LaneAnswer answer{.lane = lane, .retry_after = kSliceTime};
   if (waits_above(lane)) {
@@ -435,6 +446,11 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
     state.want.jobs = 0;
     return answer;
   }
+  if (places <= 0) {
+    answer.refusal = DrawRefusal::places;
+    state.want.jobs = 0;
+    return answer;
+  }
   const std::int64_t cost_max = turn_left(shard, lane);
   if (cost_max < std::min(cost_of(state.want.head), kCostMax)) {
     answer.refusal = DrawRefusal::others_turn;
@@ -446,7 +462,9 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
     explain(state.want, answer);
     return answer;
   }
-  drawn.slices.push_back(grant(name, shard, state, cost_max));
+  const std::int64_t waited = state.want.jobs;
+  drawn.slices.push_back(grant(name, shard, state, {.cost = cost_max, .jobs = places}));
+  places -= waited - state.want.jobs;
   if (state.want.jobs == 0) return answer;
   if (budgets_.obstacle(set_, {.amounts = state.want.head, .hold = state.want.hold}, time_.at))
     explain(state.want, answer);
@@ -524,6 +542,7 @@ Drawn Bank::draw(const Draw& draw, TimePoint database_now) {
   }
   drawn.reported_at = shard->reported_at;
 
+  std::int64_t places = kCostMax;  // in which jobs of this draw may run
   for (std::size_t i = 0; i < std::min(draw.places.size(), kKeysMax + 1); ++i) {
     PlacesWanted wants = draw.places[i];
     if (wants.account != PlacesWanted::kOfBudget && wants.account >= budget().accounts.size()) continue;
@@ -532,12 +551,14 @@ Drawn Bank::draw(const Draw& draw, TimePoint database_now) {
     wants.clients = std::clamp<std::uint32_t>(wants.clients, 1, 1 << 16);
     shard->places[wants.account] = {wants, time_.at};
     drawn.places.push_back(give_places(draw.shard, *shard, wants.account));
+    if (wants.account == PlacesWanted::kOfBudget)
+      places = drawn.places.back().allowed - std::clamp<std::int64_t>(wants.running, 0, wants.held);
   }
   note_wants(*shard, draw.wants);
   // In the order of the map: the top lane first.
   for (auto& [lane, state] : shard->lanes)
     if (state.want.jobs > 0 && state.at == time_.at)
-      drawn.lanes.push_back(serve(draw.shard, *shard, lane, drawn));
+      drawn.lanes.push_back(serve(draw.shard, *shard, lane, places, drawn));
   for (const auto& [lane, state] : shard->lanes)
     lower_turns(lane);
   for (const auto& [model, until] : budgets_.paused_models(0, time_.at))

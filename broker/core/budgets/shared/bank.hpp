@@ -36,16 +36,20 @@ namespace lanemq::core {
 /// at y > x, under g. Not reported at th: a counts still, until after t + T + P >= y + P > th. Reported: y
 /// counts still, since y + P > x + P >= th. So at th the limit covered all uses of the window.
 ///
-/// This needs no common clock, only that of any two draws the bank's time says no more than passed between
-/// them, and of any use no less than passed since its grant. So the bank's time advances by what the drawing
-/// shard saw pass since its own earlier draws (Slices), a thousandth left off. A shard without any takes the
-/// database's clock, less kSkewMax since the last draw. The time is never set back. A use above a job's
-/// estimate is outside of the claim, as with a budget of one broker: it is reported as a correction, and
-/// owed.
+/// Of any two draws the bank's time says no more than passed between them, and of any use no less than passed
+/// since its grant. It advances as the database's clock does from draw to draw, so that what it lags behind
+/// never shrinks: a lag that did would count a grant of before as too old. It is never set back. When another
+/// server takes over, whose clock is ahead, it advances by no more than the drawing shard saw pass since its
+/// own last draw (Slices), and half of s; a shard that saw none takes off kSkewMax. The other half of s is
+/// for calls that swap on their way. More of a jump gets through only if a draw has put the time back within
+/// the second before it. Shards' clocks need only keep a rate. For limits a second half of s is 5 ms: links
+/// to the database that are slower cost use of the limit, not strictness. A use above a job's estimate is
+/// outside of the claim, as with a budget of one broker: it is reported as a correction, and owed.
 ///
 /// For `window = "bucket"` the burst is less by what refills in T: uses come up to T after their grant.
 ///
-/// Not here: what lanes are owed by `share_min`, and the use of an account by others as `remaining` shows it.
+/// Not here: what lanes are owed by `share_min`, lanes in the sharing of places, and the use of an account by
+/// others as `remaining` shows it.
 class Bank {
  public:
   /// Shards that draw; slices whose use is not known, of all of them; keys; limits with those of keys; bytes
@@ -134,9 +138,14 @@ class Bank {
 
   void note_wants(Shard& shard, const std::vector<LaneWant>& wants);
   bool waits_above(std::size_t lane) const;
-  LaneAnswer serve(const std::string& name, Shard& shard, std::size_t lane, Drawn& drawn);
-  Slice grant(const std::string& name, Shard& shard, LaneState& state, std::int64_t cost_max);
-  std::int64_t extra_jobs(const Reservation& reservation, const LaneWant& want, std::int64_t cost_max);
+  /// What one grant may be at most.
+  struct Bounds {
+    std::int64_t cost = 0, jobs = 0;
+  };
+  LaneAnswer serve(const std::string& name, Shard& shard, std::size_t lane, std::int64_t& places,
+                   Drawn& drawn);
+  Slice grant(const std::string& name, Shard& shard, LaneState& state, const Bounds& most);
+  std::int64_t extra_jobs(const Reservation& reservation, const LaneWant& want, const Bounds& most);
   void explain(const LaneWant& want, LaneAnswer& answer);
   std::int64_t turn_left(const Shard& shard, std::size_t lane) const;
   void lower_turns(std::size_t lane);
@@ -151,6 +160,7 @@ class Bank {
   int offline_share_;
   Resource cost_ = Resource::requests;  ///< by which shards of a lane share
   std::int64_t cost_in_slice_time_ = 1;
+  Duration clock_slack_ = kSkewMax;  ///< by which the time may be ahead of what a shard saw pass
   Time time_;
   Shards shards_;
   std::map<std::uint64_t, Entry> ledger_;  ///< by their numbers

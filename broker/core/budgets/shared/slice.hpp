@@ -119,8 +119,9 @@ struct Report {
 struct PlacesWanted {
   static constexpr std::uint16_t kOfBudget = Claim::kNoKey;
   std::uint16_t account = kOfBudget;
-  std::int64_t held = 0;    ///< that the shard has and keeps: at least what runs
-  std::int64_t wanted = 0;  ///< besides
+  std::int64_t held = 0;     ///< that the shard has and keeps: at least what runs
+  std::int64_t running = 0;  ///< of these, now
+  std::int64_t wanted = 0;   ///< besides those that are held
   std::uint32_t clients = 1;
 };
 
@@ -154,6 +155,7 @@ enum class DrawRefusal : std::uint8_t {
   others_turn,  ///< it is the turn of other shards
   paused,       ///< the upstream asked to be left alone
   no_key,       ///< all keys rest
+  places,       ///< the concurrency is used up, or it is the turn of other shards
   too_many,     ///< slices whose use is not known yet
 };
 

@@ -275,8 +275,9 @@ TimePoint Slices::draw_due(TimePoint now) const {
     due = std::min(due, usual);
   for (const auto& [number, held] : held_)
     if (held.unsent == 0) due = std::min(due, std::max(usual, held.asked_at + kUsable));
+  // A new owner says what runs; what does not run any more is for other shards.
   for (const auto& [account, places] : places_)
-    if (places.places > places.running) due = std::min(due, usual);
+    if (!flight_.any || places.places > places.running) due = std::min(due, usual);
   return due == kNever ? kNever : std::max(due, now);
 }
 
@@ -355,6 +356,7 @@ void Slices::add_places(Draw& draw) {
     places.places = std::max(places.running, kept);
     draw.places.push_back({.account = account,
                            .held = places.places,
+                           .running = places.running,
                            .wanted = std::max<std::int64_t>(places.running + waiting - places.places, 0),
                            .clients = std::max<std::uint32_t>(clients, 1)});
   }
@@ -383,8 +385,9 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
   if (!flight_.drawing || drawn.number != flight_.number) return;
   flight_.drawing = false;
   owner_.superseded = owner_.superseded || drawn.outcome == Drawn::Outcome::superseded;
-  const Reference heard{.bank = drawn.at, .here = now};
-  if (!reference_ || saw(now) <= heard.bank) reference_ = heard;
+  // The last one, though an earlier one may say more: what the bank's time lags behind may have grown since,
+  // and must not shrink.
+  reference_ = Reference{.bank = drawn.at, .here = now};
   if (drawn.outcome != Drawn::Outcome::taken) return;
   if (said_.report.number != 0) report_taken(drawn.reported_at, now);
   for (const Slice& slice : drawn.slices)
