@@ -526,7 +526,7 @@ bool print_bank_figures() {
   for (const std::size_t shards : {4U, 16U})
     rows.push_back({std::to_string(shards) + " shards, each owner killed or stopped every 120 s",
                     in_trouble(shards), 0.96});
-  rows.push_back({"4 shards, saturated, a limit a second", saturated(4), 0.15});
+  rows.push_back({"4 shards, saturated, a limit a second", saturated(4), 0.75});
   rows.back().plan.period = rows.back().plan.budget.rates.front().period = seconds(1);
   rows.back().plan.budget.rates.front().limit = 100;
   rows.back().plan.transit_most = milliseconds(5);
