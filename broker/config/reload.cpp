@@ -90,7 +90,11 @@ Result<core::Options> edited(const core::Options& running, const core::OptionEdi
         if (budget.name == name)
           key.empty() ? edit_limit(budget, setting, text) : edit_key(budget, key, setting, text);
     }
+    // The start has filled them in from the shard's own entry, and read that the bank shares what it marks.
+    if (!running.shards.empty()) config.core.client_endpoints = config.core.worker_endpoints = {};
     check_config(config);
+    config.core.client_endpoints = running.client_endpoints;
+    config.core.worker_endpoints = running.worker_endpoints;
     return config.core;
   } catch (const ConfigError& error) {
     return failure(ErrorCode::bad_request, what + " " + setting + ": " + error.what());

@@ -107,7 +107,7 @@ void check_spans(const Config& config, const BudgetOptions& budget) {
   if (budget.per_shard) return;
   const std::vector<std::string> shards = shards_of(budget, config.core.shards);
   if (shards.size() < 2) return;
-  if (!config.bank.empty()) {
+  if (!config.bank.empty() || budget.shared) {
     if (const std::string why = core::Bank::cannot_share(budget); !why.empty())
       throw ConfigError(place_of(config, "budget." + budget.name) + "budget \"" + budget.name +
                         "\" counts jobs of the shards " + listed(shards) +

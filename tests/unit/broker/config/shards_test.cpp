@@ -101,5 +101,33 @@ TEST(Shards, a_budget_of_several_is_refused_unless_each_has_its_part) {
             "no error");
 }
 
+TEST(Shards, an_operator_changes_lanes_and_limits_while_they_run) {
+  core::Options running = three().core;
+  running.client_endpoints = running.shards[1].clients;  // as a start fills them in
+  running.worker_endpoints = running.shards[1].workers;
+  const core::RateKind& kind = *core::rate_kind("requests_per_minute");
+  BudgetOptions all{.name = "all"};
+  all.rates = {
+      {.name = std::string(kind.name), .limit = 60, .period = kind.period, .resource = kind.resource}};
+  for (const bool by_bank : {true, false}) {
+    all.shared = by_bank;
+    all.per_shard = !by_bank;
+    running.budgets = {all};
+    const auto changed = edited(running, {.of = core::OptionEdit::Of::budget,
+                                          .name = "all",
+                                          .key = "",
+                                          .setting = "requests_per_minute",
+                                          .value = "90"});
+    ASSERT_TRUE(changed) << changed.error().message;
+    EXPECT_EQ(changed->budgets[0].rates[0].limit, 90);
+    EXPECT_EQ(changed->client_endpoints, running.client_endpoints);
+    EXPECT_TRUE(edited(running, {.of = core::OptionEdit::Of::lane,
+                                 .name = running.lanes[0].name,
+                                 .key = "",
+                                 .setting = "depth_max",
+                                 .value = "100"}));
+  }
+}
+
 }  // namespace
 }  // namespace lanemq
