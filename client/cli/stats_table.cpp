@@ -94,9 +94,12 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     const Json& level = member(of, "level");
     if (!allowed.is_number_integer()) continue;
     const bool is_concurrency = limit == "concurrency";
-    const std::string in_use = is_concurrency && level.is_number_integer()
+    // Of a budget that several shards share: what runs here.
+    const Json& running = member(of, "running");
+    const std::string in_use = !is_concurrency || !level.is_number_integer() ? "-"
+                               : running.is_null()
                                    ? count(allowed.get<std::int64_t>() - level.get<std::int64_t>())
-                                   : "-";
+                                   : count(running);
     // A lower limit, where the upstream has stated or shown one.
     const Json& effective = member(of, "effective");
     const std::string counts =

@@ -725,6 +725,7 @@ void Budgets::change_limits(const BudgetOptions& options, TimePoint now) {
         if (key.name == wanted.name)
           budget.accounts[key.account].quota.configure(wanted.rates, wanted.concurrency, options.window, now);
   }
+  shared.configure();
   for (Set& set : sets_)
     describe(set);
   save_all();
@@ -787,6 +788,7 @@ void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now
                                                       now);
     }
   }
+  shared.configure();
   for (Set& set : sets_)
     describe(set);
   save_all();

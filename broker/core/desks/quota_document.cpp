@@ -39,8 +39,10 @@ void add_limits(DocumentMap& map, Budget& budget, TimePoint now) {
     map.map(rate.name(), limit);
   }
   if (const Slices::PlacesShown places = budget.slices->places(); places.limit > 0) {
-    DocumentMap limit = limit_map(places.here - places.running, places.here, places.limit);
-    limit.integer("here", places.here);
+    // A new owner may run more than it has been given yet.
+    DocumentMap limit =
+        limit_map(std::max<std::int64_t>(places.here - places.running, 0), places.here, places.limit);
+    limit.integer("here", places.here).integer("running", places.running);
     map.map("concurrency", limit);
   }
 }

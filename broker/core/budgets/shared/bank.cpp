@@ -55,6 +55,10 @@ BudgetOptions fitted(const BudgetOptions& options, int offline_share) {
   return fit;
 }
 
+std::unique_ptr<Budgets> budgets_of(const BudgetOptions& options, int offline_share) {
+  return std::make_unique<Budgets>(std::vector<BudgetOptions>{fitted(options, offline_share)});
+}
+
 std::int64_t divided_up(std::int64_t value, std::int64_t by) {
   return (value + by - 1) / by;
 }
@@ -88,12 +92,20 @@ LaneWant bounded(LaneWant want) {
   return want;
 }
 
+/// How many jobs may begin in so many places until the next draw: in those that are free, and in each as many
+/// as went of late and as many again, so that short jobs are not held up. One at least: a place may get free.
+std::int64_t jobs_in_places(std::int64_t allowed, const PlacesWanted& wants) {
+  if (allowed == 0) return 0;
+  const std::int64_t running = std::clamp<std::int64_t>(wants.running, 0, wants.held);
+  return std::max<std::int64_t>(allowed - running + 2 * std::clamp<std::int64_t>(wants.went, 0, kCostMax), 1);
+}
+
 }  // namespace
 
 Bank::Bank(const BudgetOptions& options, int offline_share)
-    : budgets_({fitted(options, offline_share)}), offline_share_(offline_share) {
+    : options_(options), budgets_(budgets_of(options, offline_share)), offline_share_(offline_share) {
   LANEMQ_CHECK(offline_share >= 0 && offline_share < 1000 && cannot_share(options).empty());
-  set_ = budgets_.match({}, budget().options.model, {}, {});
+  set_ = budgets_->match({}, budget().options.model, {}, {});
   std::vector<RateOptions> rates = budget().options.rates;
   if (rates.empty())
     for (const KeyOptions& key : budget().options.keys)
@@ -144,7 +156,7 @@ void Bank::tell_time(TimePoint database_now, const std::optional<TimePoint>& saw
 /// Calls `change` with each limit that counts what has the key.
 template <class Change>
 void Bank::for_rates(std::uint16_t key, Change change) {
-  Budget& budget = budgets_.all().front();
+  Budget& budget = budgets_->all().front();
   for (RateLimit& rate : budget.quota.rates())
     change(rate);
   if (key >= budget.keys.size()) return;
@@ -220,27 +232,27 @@ void Bank::take_word(const UpstreamWord& word) {
     for (auto* limit : {&limits.limit_requests, &limits.limit_tokens, &limits.limit_input_tokens,
                         &limits.limit_output_tokens})
       if (*limit) *limit = std::clamp<std::int64_t>(**limit, 1, kCostMax) * (1000 - offline_share_) / 1000;
-    budgets_.learn(call, limits, time_.at);
+    budgets_->learn(call, limits, time_.at);
   }
   switch (word.kind) {
     case UpstreamWord::Kind::answered:
-      budgets_.succeeded(call, mark_of(word.model), time_.at);
-      budgets_.take_key(call, true, time_.at, client);
+      budgets_->succeeded(call, mark_of(word.model), time_.at);
+      budgets_->take_key(call, true, time_.at, client);
       break;
     case UpstreamWord::Kind::limited:
-      budgets_.pause(call,
-                     {.model = word.model,
-                      .client = word.client,
-                      .until = time_.at + std::clamp(word.pause, Duration(0), kUpstreamPauseMax),
-                      .shared = word.shared,
-                      .told = word.limits.has_value()},
-                     time_.at, [](std::size_t) { return false; });
+      budgets_->pause(call,
+                      {.model = word.model,
+                       .client = word.client,
+                       .until = time_.at + std::clamp(word.pause, Duration(0), kUpstreamPauseMax),
+                       .shared = word.shared,
+                       .told = word.limits.has_value()},
+                      time_.at, [](std::size_t) { return false; });
       break;
     case UpstreamWord::Kind::overloaded:
-      budgets_.overloaded(call, time_.at);
+      budgets_->overloaded(call, time_.at);
       break;
     case UpstreamWord::Kind::key_refused:
-      if (word.key != Claim::kNoKey) budgets_.spend_key(call, true, time_.at, client);
+      if (word.key != Claim::kNoKey) budgets_->spend_key(call, true, time_.at, client);
       break;
   }
 }
@@ -378,10 +390,10 @@ std::int64_t Bank::extra_jobs(const Reservation& reservation, const LaneWant& wa
 /// Requires: nothing stands in the way of the first job.
 Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, const Bounds& most) {
   const LaneWant want = state.want;
-  Reservation reservation = budgets_.reserve(set_, {.amounts = want.head, .hold = want.hold}, time_.at);
+  Reservation reservation = budgets_->reserve(set_, {.amounts = want.head, .hold = want.hold}, time_.at);
   const std::int64_t extra = extra_jobs(reservation, want, most);
   const Amounts more = times(usual_job(want), extra);
-  Budget& budget = budgets_.all().front();
+  Budget& budget = budgets_->all().front();
   if (extra > 0) {
     const auto take = [&](Quota& quota) {
       quota.take({.amounts = more, .hold = want.hold}, time_.at);
@@ -392,7 +404,7 @@ Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, const
   }
   if (reservation.tries_key) budget.keys[reservation.key].rests_until = time_.at + kTrialTime;
   // Places are counted by shard: give_places().
-  budgets_.settle(reservation, std::nullopt, time_.at);
+  budgets_->settle(reservation, std::nullopt, time_.at);
 
   Slice slice{.number = next_slice_++,
               .lane = want.lane,
@@ -416,7 +428,7 @@ Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, const
 /// Says why the job that is next does not go, and when it may.
 void Bank::explain(const LaneWant& want, LaneAnswer& answer) {
   const Claim claim{.amounts = want.head, .hold = want.hold};
-  const Obstacle obstacle = budgets_.obstacle_of(set_, 0, claim, time_.at);
+  const Obstacle obstacle = budgets_->obstacle_of(set_, 0, claim, time_.at);
   answer.refusal = obstacle.no_key   ? DrawRefusal::no_key
                    : obstacle.paused ? DrawRefusal::paused
                                      : DrawRefusal::room;
@@ -434,7 +446,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
     return answer;
   }
   // A job that can never be had keeps nobody waiting.
-  if (budgets_.unsatisfiable(set_, state.want.head)) {
+  if (budgets_->unsatisfiable(set_, state.want.head)) {
     explain(state.want, answer);
     state.want.jobs = 0;
     return answer;
@@ -458,7 +470,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
     return answer;
   }
   const Claim first{.amounts = state.want.head, .hold = state.want.hold};
-  if (budgets_.obstacle(set_, first, time_.at)) {
+  if (budgets_->obstacle(set_, first, time_.at)) {
     explain(state.want, answer);
     return answer;
   }
@@ -466,7 +478,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
   drawn.slices.push_back(grant(name, shard, state, {.cost = cost_max, .jobs = places}));
   places -= waited - state.want.jobs;
   if (state.want.jobs == 0) return answer;
-  if (budgets_.obstacle(set_, {.amounts = state.want.head, .hold = state.want.hold}, time_.at))
+  if (budgets_->obstacle(set_, {.amounts = state.want.head, .hold = state.want.hold}, time_.at))
     explain(state.want, answer);
   else
     answer.refusal = DrawRefusal::others_turn;
@@ -551,8 +563,7 @@ Drawn Bank::draw(const Draw& draw, TimePoint database_now) {
     wants.clients = std::clamp<std::uint32_t>(wants.clients, 1, 1 << 16);
     shard->places[wants.account] = {wants, time_.at};
     drawn.places.push_back(give_places(draw.shard, *shard, wants.account));
-    if (wants.account == PlacesWanted::kOfBudget)
-      places = drawn.places.back().allowed - std::clamp<std::int64_t>(wants.running, 0, wants.held);
+    if (wants.account == PlacesWanted::kOfBudget) places = jobs_in_places(drawn.places.back().allowed, wants);
   }
   note_wants(*shard, draw.wants);
   // In the order of the map: the top lane first.
@@ -561,15 +572,15 @@ Drawn Bank::draw(const Draw& draw, TimePoint database_now) {
       drawn.lanes.push_back(serve(draw.shard, *shard, lane, places, drawn));
   for (const auto& [lane, state] : shard->lanes)
     lower_turns(lane);
-  for (const auto& [model, until] : budgets_.paused_models(0, time_.at))
+  for (const auto& [model, until] : budgets_->paused_models(0, time_.at))
     drawn.models_paused.emplace_back(model, until - time_.at);
   Counts lent;
   for (const auto& [number, entry] : ledger_)
     lent += entry.amounts;
-  for (RateLimit& rate : budgets_.all().front().quota.rates())
+  for (RateLimit& rate : budgets_->all().front().quota.rates())
     drawn.limits.push_back({.level = rate.available(time_.at), .lent = lent.of(rate.resource())});
-  budgets_.take_unsaved();
-  budgets_.take_eased();
+  budgets_->take_unsaved();
+  budgets_->take_eased();
   return drawn;
 }
 

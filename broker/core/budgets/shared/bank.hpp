@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,9 @@ namespace lanemq::core {
 /// to the database that are slower cost use of the limit, not strictness. A use above a job's estimate is
 /// outside of the claim, as with a budget of one broker: it is reported as a correction, and owed.
 ///
+/// Shards may know different keys while their configuration is changed. The row names its keys, with their
+/// limits: those that the drawing shard does not know are counted, and given to nobody.
+///
 /// For `window = "bucket"` the burst is less by what refills in T: uses come up to T after their grant.
 ///
 /// Not here: what lanes are owed by `share_min`, lanes in the sharing of places, and the use of an account by
@@ -57,6 +61,9 @@ class Bank {
   static constexpr std::size_t kShardsMax = 64, kSlicesMax = 4096, kKeysMax = 32, kLimitsMax = 128,
                                kRowBytesMax = 4 << 20;
   static constexpr std::size_t kShardNameMax = 128;
+  /// Keys in the row, with those that the drawing shard does not know: those that were not drawn for longest
+  /// go.
+  static constexpr std::size_t kRowKeysMax = 2 * kKeysMax;
   /// A database's clock is ahead of the one before by at most this, when another server takes over.
   static constexpr Duration kSkewMax = std::chrono::seconds(1);
   /// A report of a slice counts for so long after its grant. Later its amount counts as used at its end.
@@ -86,7 +93,7 @@ class Bank {
   /// The bank's time, as of the last draw.
   TimePoint now() const { return time_.at; }
   /// The limits and what counts of them, for reports.
-  const Budget& budget() const { return budgets_.all().front(); }
+  const Budget& budget() const { return budgets_->all().front(); }
   std::size_t slices() const { return ledger_.size(); }
 
  private:
@@ -151,11 +158,27 @@ class Bank {
   void lower_turns(std::size_t lane);
   std::int64_t cost_of(const Amounts& amounts) const { return Counts(amounts).of(cost_); }
   PlacesGranted give_places(const std::string& name, Shard& shard, std::uint16_t account);
+  /// A key in the row. `known_at`: when a shard drew last that knows it.
+  struct RowKey {
+    KeyOptions options;
+    TimePoint known_at{};
+  };
+  /// Where the row's keys and accounts are here; kNoKey: nowhere.
+  struct RowPlaces {
+    std::vector<std::uint16_t> keys, accounts;
+    std::uint16_t key(std::int64_t of_row) const;
+    std::uint16_t account(std::int64_t of_row) const;
+  };
+  static RowKey row_key(const StoredEntry& entry);
+  RowPlaces take_keys(const std::vector<StoredEntry>& entries);
+  void save_keys(std::vector<StoredEntry>& entries) const;
   void save_shards(std::vector<StoredEntry>& entries) const;
-  Result<void> restore_entry(StoredEntry& entry);
-  void restore_shard(std::string_view name, StoredNumbers& numbers);
+  Result<void> restore_entry(StoredEntry& entry, const RowPlaces& places);
+  void restore_shard(std::string_view name, StoredNumbers& numbers, const RowPlaces& places);
 
-  Budgets budgets_;  ///< one
+  BudgetOptions options_;             ///< as the drawing shard knows it, and keys that others know
+  std::vector<TimePoint> known_at_;   ///< of the keys behind those that the drawing shard knows
+  std::unique_ptr<Budgets> budgets_;  ///< one
   BudgetSet set_ = 0;
   int offline_share_;
   Resource cost_ = Resource::requests;  ///< by which shards of a lane share

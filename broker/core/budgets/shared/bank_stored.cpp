@@ -18,7 +18,9 @@ namespace lanemq::core {
 namespace {
 
 constexpr std::int64_t kVersion = 1;
-constexpr std::string_view kBank = "=bank", kShard = "=shard ", kSlice = "=slice ";
+constexpr std::string_view kBank = "=bank", kKey = "=key ", kShard = "=shard ", kSlice = "=slice ";
+/// Separates a key's name from that of its account.
+constexpr char kAccountOf = '\n';
 constexpr std::size_t kNumbersMax = 8192;  // of an entry: an exact window has 1,214
 constexpr std::int64_t kTimeMax = std::int64_t{1} << 56, kNumberMax = std::int64_t{1} << 60;
 
@@ -107,6 +109,108 @@ void Bank::save_shards(std::vector<StoredEntry>& entries) const {
   }
 }
 
+void Bank::save_keys(std::vector<StoredEntry>& entries) const {
+  const std::size_t known = options_.keys.size() - known_at_.size();
+  for (std::size_t i = 0; i < options_.keys.size(); ++i) {
+    const KeyOptions& key = options_.keys[i];
+    StoredNumbers numbers;
+    put(numbers, i < known ? time_.at : known_at_[i - known]);
+    numbers.put(key.concurrency);
+    for (const RateOptions& rate : key.rates) {
+      const RateKind* const kind = rate_kind(rate.name);
+      LANEMQ_CHECK(kind != nullptr);
+      numbers.put(kind - rate_kinds().data());
+      numbers.put(rate.limit);
+      numbers.put(rate.capacity);
+    }
+    entries.push_back(
+        {.name = std::string(kKey) + key.name + kAccountOf + key.quota_group, .numbers = numbers});
+  }
+}
+
+Bank::RowKey Bank::row_key(const StoredEntry& entry) {
+  const std::string_view names = std::string_view(entry.name).substr(kKey.size());
+  const std::size_t end = std::min(names.find(kAccountOf), names.size());
+  RowKey key{.options = {.name = std::string(names.substr(0, end)), .draining = true}};
+  if (end < names.size()) key.options.quota_group = names.substr(end + 1);
+  StoredNumbers numbers = entry.numbers;
+  key.known_at = time_in(numbers);
+  key.options.concurrency = amount_in(numbers);
+  while (!numbers.at_end() && key.options.rates.size() < rate_kinds().size()) {
+    const std::size_t place = std::min<std::size_t>(number_in(numbers), rate_kinds().size() - 1);
+    const RateKind& kind = rate_kinds()[place];
+    RateOptions rate{.name = std::string(kind.name), .period = kind.period, .resource = kind.resource};
+    rate.limit = std::max<std::int64_t>(amount_in(numbers), 1);
+    rate.capacity = amount_in(numbers);
+    key.options.rates.push_back(std::move(rate));
+  }
+  return key;
+}
+
+std::uint16_t Bank::RowPlaces::key(std::int64_t of_row) const {
+  return of_row >= 0 && static_cast<std::size_t>(of_row) < keys.size()
+             ? keys[static_cast<std::size_t>(of_row)]
+             : Claim::kNoKey;
+}
+
+std::uint16_t Bank::RowPlaces::account(std::int64_t of_row) const {
+  return of_row >= 0 && static_cast<std::size_t>(of_row) < accounts.size()
+             ? accounts[static_cast<std::size_t>(of_row)]
+             : Claim::kNoKey;
+}
+
+/// Adds those keys of the row that the drawing shard does not know, as long as a window may hold uses of
+/// them. Says where the row's are.
+Bank::RowPlaces Bank::take_keys(const std::vector<StoredEntry>& entries) {
+  std::vector<RowKey> row;
+  for (const StoredEntry& entry : entries)
+    if (entry.name.starts_with(kKey) && row.size() < kRowKeysMax) row.push_back(row_key(entry));
+  std::vector<KeyOptions>& keys = options_.keys;
+  const auto find = [&](const std::string& name) {
+    return std::find_if(keys.begin(), keys.end(), [&](const KeyOptions& key) { return key.name == name; });
+  };
+  const bool counts_keys = !keys.empty();
+  std::vector<RowKey> unknown;
+  for (const RowKey& key : row) {
+    const auto known = find(key.options.name);
+    if (known == keys.end()) {
+      unknown.push_back(key);
+    } else if (known->draining && known->rates.empty()) {
+      known->rates = key.options.rates;  // it was taken out: what was used of it still counts
+      known->concurrency = key.options.concurrency;
+    }
+  }
+  std::sort(unknown.begin(), unknown.end(),
+            [](const RowKey& a, const RowKey& b) { return a.known_at > b.known_at; });
+  for (const RowKey& key : unknown) {
+    Duration counts_for = kReportTaken;
+    for (const RateOptions& rate : key.options.rates)
+      counts_for = std::max(counts_for, rate.period + rate.period / 50 + kReportTaken);
+    if (!counts_keys || keys.size() >= kRowKeysMax || time_.at - key.known_at > counts_for) continue;
+    keys.push_back(key.options);
+    known_at_.push_back(key.known_at);
+  }
+  budgets_ = budgets_of(options_, offline_share_);
+  set_ = budgets_->match({}, budget().options.model, {}, {});
+
+  RowPlaces places;
+  std::vector<std::string> accounts;
+  for (const RowKey& key : row) {
+    const auto here = find(key.options.name);
+    places.keys.push_back(here == keys.end() ? Claim::kNoKey
+                                             : static_cast<std::uint16_t>(here - keys.begin()));
+    const std::string& account = key.options.quota_group.empty() ? key.options.name : key.options.quota_group;
+    if (std::find(accounts.begin(), accounts.end(), account) != accounts.end()) continue;
+    accounts.push_back(account);
+    const auto known = std::find_if(budget().accounts.begin(), budget().accounts.end(),
+                                    [&](const Account& one) { return one.name == account; });
+    places.accounts.push_back(known == budget().accounts.end()
+                                  ? Claim::kNoKey
+                                  : static_cast<std::uint16_t>(known - budget().accounts.begin()));
+  }
+  return places;
+}
+
 std::string Bank::save() const {
   std::vector<StoredEntry> entries;
   StoredNumbers own({kVersion});
@@ -114,6 +218,7 @@ std::string Bank::save() const {
   put(own, time_.database);
   own.put(static_cast<std::int64_t>(next_slice_));
   entries.push_back({.name = std::string(kBank), .numbers = std::move(own)});
+  save_keys(entries);
   save_shards(entries);
   for (const auto& [number, entry] : ledger_) {
     StoredNumbers numbers({static_cast<std::int64_t>(number), static_cast<std::int64_t>(entry.draw),
@@ -123,10 +228,10 @@ std::string Bank::save() const {
       numbers.put(entry.amounts[i]);
     entries.push_back({.name = std::string(kSlice) + entry.shard, .numbers = std::move(numbers)});
   }
-  std::vector<StoredEntry> counted = budgets_.save({}, 0, Detail::exact);
+  std::vector<StoredEntry> counted = budgets_->save({}, 0, Detail::exact);
   std::move(counted.begin(), counted.end(), std::back_inserter(entries));
   for (std::size_t account = 0; account < budget().accounts.size(); ++account)
-    for (StoredEntry& entry : budgets_.save({.account = account}, 0, Detail::exact)) {
+    for (StoredEntry& entry : budgets_->save({.account = account}, 0, Detail::exact)) {
       entry.name = Budgets::account_entry(budget().accounts[account].name, entry.name);
       entries.push_back(std::move(entry));
     }
@@ -141,7 +246,7 @@ std::string Bank::save() const {
   return std::string(out.view());
 }
 
-void Bank::restore_shard(std::string_view name, StoredNumbers& numbers) {
+void Bank::restore_shard(std::string_view name, StoredNumbers& numbers, const RowPlaces& at) {
   Shard& shard = shards_[std::string(name)];
   shard.epoch = static_cast<std::uint64_t>(numbers.next());
   shard.draw = number_in(numbers);
@@ -160,18 +265,20 @@ void Bank::restore_shard(std::string_view name, StoredNumbers& numbers) {
     state.want.all = amounts_in(numbers);
     shard.lanes[lane] = state;
   }
-  for (std::size_t left = std::min<std::size_t>(number_in(numbers), kKeysMax + 1); left > 0; --left) {
+  for (std::size_t left = std::min<std::size_t>(number_in(numbers), kRowKeysMax + 1); left > 0; --left) {
     PlacesState places;
-    places.wants.account = static_cast<std::uint16_t>(numbers.next());
+    const std::int64_t account = numbers.next();
+    places.wants.account = account == PlacesWanted::kOfBudget ? PlacesWanted::kOfBudget : at.account(account);
     places.wants.held = amount_in(numbers);
     places.wants.wanted = amount_in(numbers);
     places.wants.clients = static_cast<std::uint32_t>(std::clamp<std::int64_t>(numbers.next(), 1, 1 << 16));
     places.at = time_in(numbers);
-    shard.places[places.wants.account] = places;
+    if (account == PlacesWanted::kOfBudget || places.wants.account != Claim::kNoKey)
+      shard.places[places.wants.account] = places;
   }
 }
 
-Result<void> Bank::restore_entry(StoredEntry& entry) {
+Result<void> Bank::restore_entry(StoredEntry& entry, const RowPlaces& places) {
   StoredNumbers& numbers = entry.numbers;
   if (entry.name == kBank) {
     if (const std::int64_t version = numbers.next(); version != kVersion)
@@ -183,13 +290,13 @@ Result<void> Bank::restore_entry(StoredEntry& entry) {
     return {};
   }
   if (entry.name.starts_with(kShard)) {
-    restore_shard(std::string_view(entry.name).substr(kShard.size()), numbers);
+    restore_shard(std::string_view(entry.name).substr(kShard.size()), numbers, places);
     return shards_.size() > kShardsMax ? damaged("has too many shards") : Result<void>{};
   }
   if (!entry.name.starts_with(kSlice)) return {};
   const std::uint64_t number = number_in(numbers);
   Entry slice{.shard = entry.name.substr(kSlice.size()), .draw = number_in(numbers)};
-  slice.key = static_cast<std::uint16_t>(numbers.next());
+  slice.key = places.key(numbers.next());
   slice.over = numbers.next() != 0;
   slice.granted_at = time_in(numbers);
   for (std::size_t i = 0; i < Counts::kResources; ++i)
@@ -211,9 +318,13 @@ Result<void> Bank::restore(std::string_view row) {
   Result<std::vector<StoredEntry>> entries = entries_in(bytes);
   if (!entries) return tl::unexpected(entries.error());
   if (entries->empty() || entries->front().name != kBank) return damaged("is no bank's");
+  RowPlaces places;
+  if (const Result<void> done = restore_entry(entries->front(), places); !done) return done;
+  places = take_keys(*entries);
+  entries->erase(entries->begin());
   for (StoredEntry& entry : *entries)
-    if (const Result<void> done = restore_entry(entry); !done) return done;
-  budgets_.restore(budgets_.all().front(), *entries, 0, time_.at);
+    if (const Result<void> done = restore_entry(entry, places); !done) return done;
+  budgets_->restore(budgets_->all().front(), *entries, 0, time_.at);
   return {};
 }
 

@@ -17,8 +17,18 @@ BudgetOptions with_keys_in_place(const Budget& budget) {
   for (const Key& key : budget.keys) {
     const auto configured = std::find_if(options.keys.begin(), options.keys.end(),
                                          [&](const KeyOptions& one) { return one.name == key.name; });
-    keys.push_back(configured != options.keys.end() ? *configured
-                                                    : KeyOptions{.name = key.name, .draining = true});
+    if (configured != options.keys.end()) {
+      keys.push_back(*configured);
+      continue;
+    }
+    const std::string& account = budget.accounts[key.account].name;
+    KeyOptions gone{.name = key.name, .quota_group = account, .draining = true};
+    for (const KeyOptions& other : options.keys)
+      if (other.quota_group == account || other.name == account) {
+        gone.rates = other.rates;
+        gone.concurrency = other.concurrency;
+      }
+    keys.push_back(std::move(gone));
   }
   options.keys = std::move(keys);
   return options;
@@ -32,6 +42,11 @@ void SharedBudgets::begin(const std::string& shard, std::uint64_t epoch) {
     budget.slices = std::make_unique<Slices>(shard, epoch, budget.options);
     any_ = true;
   }
+}
+
+void SharedBudgets::configure() {
+  for (Budget& budget : budgets_)
+    if (budget.slices != nullptr) budget.slices->configure(with_keys_in_place(budget));
 }
 
 void SharedBudgets::want(std::size_t budget, const LaneWant& want) {

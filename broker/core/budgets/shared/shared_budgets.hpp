@@ -32,6 +32,8 @@ class SharedBudgets {
   /// Begins to share those that say so. `epoch`: of this owner of the shard.
   void begin(const std::string& shard, std::uint64_t epoch);
   bool any() const { return any_; }
+  /// The budgets have other limits or keys.
+  void configure();
 
   /// What a lane wants of a budget from now on. Requires: it is shared.
   void want(std::size_t budget, const LaneWant& want);

@@ -121,6 +121,7 @@ struct PlacesWanted {
   std::uint16_t account = kOfBudget;
   std::int64_t held = 0;     ///< that the shard has and keeps: at least what runs
   std::int64_t running = 0;  ///< of these, now
+  std::int64_t went = 0;     ///< jobs that have begun since the draw before
   std::int64_t wanted = 0;   ///< besides those that are held
   std::uint32_t clients = 1;
 };

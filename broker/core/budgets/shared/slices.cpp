@@ -25,6 +25,14 @@ Duration at_least(Duration passed) {
 
 Slices::Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget)
     : owner_{.shard = std::move(shard), .epoch = epoch} {
+  configure(budget);
+}
+
+void Slices::configure(const BudgetOptions& budget) {
+  std::fill(std::begin(counted_), std::end(counted_), false);
+  accounts_.clear();
+  for (auto& [account, places] : places_)
+    places.limit = 0;
   const auto count = [&](const std::vector<RateOptions>& rates) {
     for (const RateOptions& rate : rates)
       counted_[static_cast<std::size_t>(rate.resource)] = true;
@@ -42,6 +50,8 @@ Slices::Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budg
     names.push_back(name);
     if (key.concurrency > 0) places_[accounts_.back()].limit = key.concurrency;
   }
+  for (auto& [account, places] : places_)
+    if (places.limit == 0) places.places = places.allowed = 0;
 }
 
 void Slices::want(const LaneWant& want) {
@@ -78,10 +88,13 @@ std::uint16_t Slices::account_of(std::uint16_t key) const {
 }
 
 void Slices::change_running(std::uint16_t key, std::int64_t by) {
-  if (const auto own = places_.find(PlacesWanted::kOfBudget); own != places_.end()) own->second.running += by;
+  const auto change = [&](Places& places) {
+    places.running += by;
+    places.went += std::max<std::int64_t>(by, 0);
+  };
+  change(places_[PlacesWanted::kOfBudget]);
   const std::uint16_t account = account_of(key);
-  if (account == PlacesWanted::kOfBudget) return;
-  if (const auto of_key = places_.find(account); of_key != places_.end()) of_key->second.running += by;
+  if (account != PlacesWanted::kOfBudget) change(places_[account]);
 }
 
 /// Whether the slices of the key have so much left, and there is a place.
@@ -277,7 +290,7 @@ TimePoint Slices::draw_due(TimePoint now) const {
     if (held.unsent == 0) due = std::min(due, std::max(usual, held.asked_at + kUsable));
   // A new owner says what runs; what does not run any more is for other shards.
   for (const auto& [account, places] : places_)
-    if (!flight_.any || places.places > places.running) due = std::min(due, usual);
+    if (places.limit > 0 && (!flight_.any || places.places > places.running)) due = std::min(due, usual);
   return due == kNever ? kNever : std::max(due, now);
 }
 
@@ -351,12 +364,15 @@ void Slices::add_places(Draw& draw) {
     clients += want.want.jobs > 0 ? want.want.clients : 0;
   }
   for (auto& [account, places] : places_) {
+    const std::int64_t went = std::exchange(places.went, 0);
+    if (places.limit == 0) continue;
     const std::int64_t kept = std::min({places.places, places.allowed, places.running + waiting});
     // What is given back with this draw is not used again, whatever becomes of it.
     places.places = std::max(places.running, kept);
     draw.places.push_back({.account = account,
                            .held = places.places,
                            .running = places.running,
+                           .went = went,
                            .wanted = std::max<std::int64_t>(places.running + waiting - places.places, 0),
                            .clients = std::max<std::uint32_t>(clients, 1)});
   }

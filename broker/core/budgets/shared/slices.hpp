@@ -40,6 +40,8 @@ class Slices {
   using UseId = std::uint64_t;
 
   Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget);
+  /// Applies other limits and keys; these stand in their places as before, new ones behind them.
+  void configure(const BudgetOptions& budget);
 
   /// What a lane wants from now on; no jobs: nothing.
   void want(const LaneWant& want);
@@ -140,7 +142,7 @@ class Slices {
     std::vector<std::uint64_t> disclaimed;
   };
   struct Places {
-    std::int64_t limit = 0, running = 0, places = 0, allowed = 0;
+    std::int64_t limit = 0, running = 0, went = 0, places = 0, allowed = 0;
     bool free() const { return limit == 0 || running < std::min(places, allowed); }
   };
   struct Owner {

@@ -63,6 +63,7 @@ class Row {
     return {.number = number, .slices = {{.slice = slice, .uses = {{.age = age, .used = counts}}}}};
   }
   std::string& row() { return row_; }
+  void configure(BudgetOptions budget) { budget_ = std::move(budget); }
 
   TimePoint now = kBegin;
 
@@ -241,17 +242,18 @@ TEST(Bank, shares_places_and_takes_them_back_as_jobs_end) {
   EXPECT_EQ(places("b", 0, 10).places, 2);
 }
 
-TEST(Bank, grants_nothing_to_jobs_that_have_no_place) {
+TEST(Bank, grants_what_may_begin_in_the_places_that_a_shard_has) {
   Row row(a_budget(60, 3));
-  const Drawn drawn =
-      row.draw({.shard = "a", .wants = {Row::want(10)}, .places = {{.held = 1, .running = 1, .wanted = 10}}});
-  ASSERT_THAT(drawn.slices, SizeIs(1));
-  EXPECT_EQ(drawn.slices[0].amounts.of(Resource::requests), 2);
-
-  EXPECT_THAT(
-      row.draw({.shard = "a", .wants = {Row::want(8)}, .places = {{.held = 3, .running = 3, .wanted = 8}}})
-          .slices,
-      IsEmpty());
+  const auto granted = [&](const std::string& shard, const PlacesWanted& places) {
+    std::int64_t got = 0;
+    for (const Slice& slice : row.draw({.shard = shard, .wants = {Row::want(10)}, .places = {places}}).slices)
+      got += slice.amounts.of(Resource::requests);
+    return got;
+  };
+  EXPECT_EQ(granted("a", {.held = 1, .running = 1, .wanted = 10}), 2);
+  EXPECT_EQ(granted("a", {.held = 3, .running = 3, .wanted = 8}), 1) << "one of them may end";
+  EXPECT_EQ(granted("a", {.held = 3, .running = 3, .went = 4, .wanted = 8}), 8) << "short jobs";
+  EXPECT_EQ(granted("b", {.held = 0, .running = 0, .wanted = 8}), 0) << "a has all places";
 }
 
 TEST(Bank, offline_share_is_granted_to_nobody) {
@@ -282,6 +284,67 @@ TEST(Bank, grants_the_key_with_the_most_room) {
   ASSERT_THAT(first.slices, SizeIs(1));
   ASSERT_THAT(second.slices, SizeIs(1));
   EXPECT_NE(first.slices[0].key, second.slices[0].key);
+}
+
+/// Two keys of which a shard that takes part may know one, or both in another order.
+BudgetOptions with_keys(const std::vector<std::string>& names) {
+  BudgetOptions budget{.name = "shared"};
+  for (const std::string& name : names)
+    budget.keys.push_back({.name = name,
+                           .rates = {{.name = "requests_per_minute",
+                                      .limit = 60,
+                                      .period = minutes(1),
+                                      .capacity = 60,
+                                      .resource = Resource::requests}}});
+  return budget;
+}
+
+TEST(Bank, a_key_is_meant_by_its_name_whatever_its_place) {
+  Row row(with_keys({"k1", "k2"}));
+  std::map<std::string, std::int64_t> got;
+  const auto draw = [&](const std::string& shard, const std::vector<std::string>& names) {
+    row.configure(with_keys(names));
+    for (const Slice& slice : row.draw({.shard = shard, .wants = {Row::want(200)}}).slices)
+      got[names.at(slice.key)] += slice.amounts.of(Resource::requests);
+  };
+  for (int i = 0; i < 40; ++i) {
+    draw("a", {"k1", "k2"});
+    draw("b", {"k2", "k1"});
+    draw("c", {"k2"});
+    draw("d", {"k3", "k1"});
+    row.now += seconds(1);
+  }
+  for (const auto& [key, amount] : got)
+    EXPECT_LE(amount, 60) << key;
+  EXPECT_GE(got["k1"] + got["k2"] + got["k3"], 110);
+}
+
+TEST(Bank, a_key_that_nobody_knows_any_more_is_forgotten_when_nothing_counts) {
+  Row row(with_keys({"k1", "k2"}));
+  row.get("a", 10);
+  row.configure(with_keys({"k1"}));
+  row.now += minutes(2);
+  row.get("a", 1);
+  EXPECT_NE(row.row().find("k2"), std::string::npos);
+  row.now += seconds(10);
+  row.get("a", 1);
+  row.get("a", 1);
+  EXPECT_EQ(row.row().find("k2"), std::string::npos);
+}
+
+TEST(Bank, knows_so_many_keys_of_others_and_no_more) {
+  Row row(with_keys({"k"}));
+  for (int i = 0; i < 300; ++i) {
+    row.configure(with_keys({"k" + std::to_string(i)}));
+    row.now += milliseconds(10);
+    row.get("shard" + std::to_string(i % 8), 100);
+  }
+  std::size_t keys = 0;
+  for (std::size_t at = 0; (at = row.row().find("=key ", at)) != std::string::npos; ++at)
+    ++keys;
+  EXPECT_EQ(keys, Bank::kRowKeysMax);
+  EXPECT_EQ(row.row().find("k199\n"), std::string::npos);
+  EXPECT_NE(row.row().find("k240\n"), std::string::npos);
 }
 
 TEST(Bank, a_refusal_that_one_shard_reports_pauses_all) {
@@ -366,6 +429,16 @@ TEST(Bank, a_full_row_is_within_its_bound_and_can_be_read) {
     row.now += milliseconds(50);
   }
   EXPECT_LE(row.row().size(), Bank::kRowBytesMax / 2);
+  // Another shard knows other keys.
+  for (KeyOptions& key : budget.keys)
+    key.name += " new";
+  row.configure(budget);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    const Amounts cost{.input_tokens = 1'000'000};
+    row.draw({.shard = "shard 0", .wants = {{.head = cost, .jobs = 1, .all = cost}}});
+    row.now += milliseconds(50);
+  }
+  EXPECT_LE(row.row().size(), Bank::kRowBytesMax);
 }
 
 TEST(Bank, says_which_budgets_cannot_be_shared) {

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "broker/core/budgets/shared/bank.hpp"
+#include "broker/core/budgets/shared/slices.hpp"
+
+namespace lanemq::core {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr Duration kTick = milliseconds(1);
+
+/// Shards with jobs for one budget, whose draws take no time. Counts what runs at each moment.
+class Shards {
+ public:
+  Shards(const BudgetOptions& budget, std::size_t shards, Duration job) : budget_(budget), job_(job) {
+    for (std::size_t i = 0; i < shards; ++i)
+      shards_.push_back({.slices = std::make_unique<Slices>("shard" + std::to_string(i), 1, budget)});
+  }
+
+  /// All shards have jobs enough, in a lane below the top one. Returns thousandths of the places' time in
+  /// which a job ran.
+  std::int64_t run(Duration time, std::int64_t places) {
+    std::int64_t ran = 0;
+    for (const TimePoint until = now_ + time; now_ < until; now_ += kTick) {
+      std::int64_t running = 0;
+      for (Shard& shard : shards_) {
+        step(shard);
+        running += static_cast<std::int64_t>(shard.running.size());
+      }
+      most_ = std::max(most_, running);
+      ran += running;
+    }
+    return ran * 1000 / (places * (time / kTick));
+  }
+  std::int64_t most() const { return most_; }
+  void configure(const BudgetOptions& budget) {
+    budget_ = budget;
+    for (Shard& shard : shards_)
+      shard.slices->configure(budget);
+    most_ = 0;
+  }
+
+ private:
+  struct Running {
+    Slices::UseId use = 0;
+    TimePoint ends{};
+  };
+  struct Shard {
+    std::unique_ptr<Slices> slices;
+    std::deque<Running> running{};
+    std::int64_t went = 0;
+  };
+
+  void step(Shard& shard) {
+    while (!shard.running.empty() && shard.running.front().ends <= now_) {
+      shard.slices->settle(shard.running.front().use, nullptr);
+      shard.running.pop_front();
+    }
+    // As Dispatcher::say_wants() counts: by eight places of workers, and by what went.
+    const std::int64_t jobs = std::max<std::int64_t>(8, 2 * shard.went);
+    shard.slices->want({.lane = 1, .jobs = jobs, .all = {.requests = jobs}});
+    if (shard.slices->draw_due(now_) <= now_) draw(shard);
+    while (const auto taken = shard.slices->take(1, {}, now_)) {
+      ASSERT_TRUE(shard.slices->send(taken->use, now_));
+      shard.running.push_back({.use = taken->use, .ends = now_ + job_});
+      ++shard.went;
+    }
+  }
+  void draw(Shard& shard) {
+    Bank bank(budget_);
+    if (!row_.empty()) {
+      ASSERT_TRUE(bank.restore(row_));
+    }
+    shard.slices->drawn(bank.draw(shard.slices->begin_draw(now_), now_), now_);
+    row_ = bank.save();
+    shard.went = 0;
+  }
+
+  BudgetOptions budget_;
+  Duration job_;
+  TimePoint now_{std::chrono::hours(500'000)};
+  std::string row_;
+  std::vector<Shard> shards_;
+  std::int64_t most_ = 0;
+};
+
+BudgetOptions a_budget(std::int64_t concurrency) {
+  BudgetOptions budget{.name = "shared"};
+  budget.rates.push_back({.name = "requests_per_minute", .limit = 60'000, .period = minutes(1)});
+  budget.concurrency = concurrency;
+  return budget;
+}
+
+TEST(SharedPlaces, are_used_by_short_jobs_and_by_long_ones) {
+  for (const Duration job : {milliseconds(20), milliseconds(100), milliseconds(400), milliseconds(3000)}) {
+    Shards shards(a_budget(6), 2, job);
+    shards.run(seconds(5), 6);
+    EXPECT_GE(shards.run(seconds(60), 6), 930) << job.count() << " us a job";
+    EXPECT_LE(shards.most(), 6);
+  }
+}
+
+TEST(SharedPlaces, are_those_of_the_options_that_count_now) {
+  Shards shards(a_budget(2), 2, milliseconds(100));
+  shards.run(seconds(5), 2);
+  EXPECT_EQ(shards.most(), 2);
+
+  shards.configure(a_budget(6));
+  shards.run(seconds(5), 6);
+  EXPECT_EQ(shards.most(), 6);
+  shards.configure(a_budget(0));
+  shards.run(seconds(5), 6);
+  EXPECT_GT(shards.most(), 6);
+  shards.configure(a_budget(3));
+  shards.run(seconds(2), 3);
+  shards.configure(a_budget(3));
+  shards.run(seconds(5), 3);
+  EXPECT_EQ(shards.most(), 3);
+}
+
+}  // namespace
+}  // namespace lanemq::core
