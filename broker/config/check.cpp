@@ -92,6 +92,29 @@ void check_webhooks(const Config& config, Place place) {
     throw ConfigError(place("webhook_lane") + "webhook_lane: there is no lane \"" + name + '"');
 }
 
+void check_budget(const BudgetOptions& budget, const std::string& place) {
+  if (budget.rates.empty() && budget.concurrency == 0 && budget.keys.empty())
+    throw ConfigError(place + "budget \"" + budget.name +
+                      "\" has no limits; write limits = { requests_per_minute = 500 }");
+  const std::string where = place + "budget \"" + budget.name + '"';
+  check_length(budget.service, where + ": match.service");
+  check_length(budget.model, where + ": match.model");
+  check_length(budget.client, where + ": match.client");
+  check_length(budget.lane, where + ": match.lane");
+  check_length(budget.tenant, where + ": match.tenant");
+  check_rates(budget.rates, budget.window, where);
+  if (budget.keys.size() > core::Budgets::kKeysMax)
+    throw ConfigError(where + " has " + std::to_string(budget.keys.size()) + " keys; at most " +
+                      std::to_string(core::Budgets::kKeysMax));
+  check_names(budget.keys, where + ": key");
+  if (const std::string why = core::cannot_set_aside(budget); !why.empty())
+    throw ConfigError(where + ": offline_share: " + why);
+  for (const KeyOptions& key : budget.keys) {
+    check_rates(key.rates, budget.window, where + ": key \"" + key.name + '"');
+    check_length(key.quota_group, where + ": key \"" + key.name + "\": quota_group");
+  }
+}
+
 }  // namespace
 }  // namespace config
 
@@ -138,26 +161,8 @@ void check_config(const Config& config) {
       throw ConfigError(place("lane." + lane.name + ".share_min") + "lane." + lane.name +
                         ".share_min: the shares of all lanes add up to more than 1");
   }
-  for (const BudgetOptions& budget : config.core.budgets) {
-    if (budget.rates.empty() && budget.concurrency == 0 && budget.keys.empty())
-      throw ConfigError(place("budget." + budget.name) + "budget \"" + budget.name +
-                        "\" has no limits; write limits = { requests_per_minute = 500 }");
-    const std::string where = place("budget." + budget.name) + "budget \"" + budget.name + '"';
-    check_length(budget.service, where + ": match.service");
-    check_length(budget.model, where + ": match.model");
-    check_length(budget.client, where + ": match.client");
-    check_length(budget.lane, where + ": match.lane");
-    check_length(budget.tenant, where + ": match.tenant");
-    check_rates(budget.rates, budget.window, where);
-    if (budget.keys.size() > core::Budgets::kKeysMax)
-      throw ConfigError(where + " has " + std::to_string(budget.keys.size()) + " keys; at most " +
-                        std::to_string(core::Budgets::kKeysMax));
-    check_names(budget.keys, where + ": key");
-    for (const KeyOptions& key : budget.keys) {
-      check_rates(key.rates, budget.window, where + ": key \"" + key.name + '"');
-      check_length(key.quota_group, where + ": key \"" + key.name + "\": quota_group");
-    }
-  }
+  for (const BudgetOptions& budget : config.core.budgets)
+    check_budget(budget, place("budget." + budget.name));
   check_webhooks(config, place);
   check_shards(config);
   if (config.core.jobs_max > 16'000'000) throw ConfigError(place("jobs_max") + "jobs_max is over 16000000");

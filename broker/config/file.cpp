@@ -348,8 +348,8 @@ settings::Asked read_config(int argc, const char* const* argv, const settings::E
   if (const auto assignments = asked.flags.find("--set"); assignments != asked.flags.end())
     for (const std::string& assignment : assignments->second)
       set_config(assignment, config);
-  check_config(config);
   share_budgets(config);
+  check_config(config);
   if (asked.what == Asked::For::print_config) asked.text = print_config(config);
   return asked;
 }

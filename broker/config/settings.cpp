@@ -151,6 +151,8 @@ const Options<BudgetOptions>& budget_table() {
       pattern("match.lane", &BudgetOptions::lane),
       yes_or_no("per_shard", "Each shard whose jobs it counts has so much for itself.",
                 &BudgetOptions::per_shard),
+      share("offline_share", "Share of a shared budget's limits that its bank grants nobody.",
+            &BudgetOptions::offline_share),
       row(
           {.key = "output", .unit = "used|max_tokens", .sentence = "What its upstream counts of an answer."},
           parse_output,

@@ -174,9 +174,10 @@ void check_shards(const Config& config) {
 }
 
 void share_budgets(Config& config) {
-  for (BudgetOptions& budget : config.core.budgets)
-    budget.shared =
-        !config.bank.empty() && !budget.per_shard && shards_of(budget, config.core.shards).size() > 1;
+  for (BudgetOptions& budget : config.core.budgets) {
+    budget.shared_by = shards_of(budget, config.core.shards).size();
+    budget.shared = !config.bank.empty() && !budget.per_shard && budget.shared_by > 1;
+  }
 }
 
 }  // namespace lanemq::config

@@ -106,7 +106,10 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
         effective.is_null() ? count(allowed) : count(effective) + " of " + count(allowed);
     // Of a budget that several shards share: level is the bank's.
     const Json& here = member(of, "here");
-    const std::string where = here.is_null() ? state : "shared, " + count(here) + " here";
+    const Json& own = member(of, "own");
+    const std::string where = here.is_null() ? state
+                                             : "shared, " + count(here) + " here" +
+                                                   (own.is_null() ? "" : ", " + count(own) + " its own");
     rows.push_back({name, printable(limit), counts, count(level),
                     is_concurrency ? "-" : count(member(of, "capacity")), in_use, duration(paused), where});
   }

@@ -94,9 +94,13 @@ struct BudgetOptions {
   OutputCount output = OutputCount::used;
   std::vector<KeyOptions> keys{};  ///< a job gets one of them; empty: workers have the only one
   bool per_shard = false;          ///< where it counts jobs of several shards: each has so much for itself
-  /// Several shards share it by a bank (Bank), which grants nobody so many thousandths of each limit.
+  /// Several shards share it by a bank (Bank). So many thousandths of each limit the bank grants nobody: each
+  /// of `shared_by` shards has an equal part of these, whether the bank is there or not.
   bool shared = false;
   int offline_share = 0;
+  std::size_t shared_by = 0;
+
+  static constexpr int kOfflineShareMax = 500;  ///< so that the bank has something to grant
 
   bool operator==(const BudgetOptions&) const = default;
 };

@@ -40,6 +40,8 @@ bool blocks(Budget& budget, const Claim& claim, TimePoint now, Obstacle& obstacl
   if (budget.slices == nullptr) return budget.quota.blocks(claim, now, obstacle);
   obstacle.paused = budget.quota.is_paused(now);
   if (!obstacle.paused && budget.slices->affordable(claim.lane, claim.amounts, now)) return false;
+  if (Obstacle own; !obstacle.paused && budget.offline && !budget.offline->blocks(claim, now, own))
+    return false;
   obstacle.bank = budget.slices->answer(claim.lane);
   return true;
 }
@@ -303,7 +305,9 @@ Obstacle Budgets::obstacle_of(BudgetSet set, std::size_t place, const Claim& cla
     obstacle.budget = &budget;
     obstacle.until = budget.slices == nullptr ? budget.quota.when_affordable(claim, now)
                      : obstacle.paused        ? budget.quota.open_from()
-                                              : kNever;
+                     : budget.offline && too_small(*budget.offline, claim.amounts) == nullptr
+                         ? budget.offline->when_affordable(claim, now)
+                         : kNever;
     return obstacle;
   }
   return pool_of(set) == &budget && budget.slices == nullptr ? key_obstacle(set, claim, now) : Obstacle{};
@@ -426,7 +430,6 @@ std::string_view Budgets::key_of(const Reservation& reservation) const {
 void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now) {
   LANEMQ_CHECK(reservation.held);
   reservation.held = false;
-  shared.settle(reservation, used);
   const Amounts expected = reservation.amounts();
   for_parts(reservation, [&](Quota& quota, const Part& part) {
     Amounts counted = used.value_or(expected);
@@ -438,6 +441,7 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
     if (quota.settle(expected, used ? &counted : nullptr, reservation.taken_at, now)) ease(part.budget);
     tried_ = tried_ || (tried && !quota.is_tried(now));
   });
+  shared.settle(reservation, used, now);
   if (reservation.key == Reservation::kNoKey) return;
   Key& key = key_at(reservation);
   --key.running;
@@ -469,7 +473,12 @@ TimePoint Budgets::foreseen(BudgetSet set, const Claim& claim, TimePoint now) co
 void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {
   shared.hear_limits(limits);
   const auto learn = [&](Quota& quota, std::size_t budget, std::size_t account = kOwnLimits) {
-    if (budgets_[budget].slices != nullptr) return;
+    if (budgets_[budget].slices != nullptr) {
+      if (budgets_[budget].offline)
+        budgets_[budget].offline->learn(offline_part(limits, budgets_[budget].options), reservation.taken_at,
+                                        now);
+      return;
+    }
     note_change(budget, account);
     if (quota.learn(limits, reservation.taken_at, now)) ease(budget);
   };
@@ -541,9 +550,10 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
   for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
     any = pause_part({.budget = i}, limited, now, in_use) || any;
-    if (limited.told || budgets_[i].slices != nullptr || !is_short({.budget = i}, limited, now)) continue;
+    Quota* const counted = budgets_[i].counted();
+    if (limited.told || counted == nullptr || !is_short({.budget = i}, limited, now)) continue;
     note_change(i, kOwnLimits);
-    budgets_[i].quota.cut(now);
+    counted->cut(now);
   }
   return any;
 }
@@ -725,7 +735,7 @@ void Budgets::change_limits(const BudgetOptions& options, TimePoint now) {
         if (key.name == wanted.name)
           budget.accounts[key.account].quota.configure(wanted.rates, wanted.concurrency, options.window, now);
   }
-  shared.configure();
+  shared.configure(now);
   for (Set& set : sets_)
     describe(set);
   save_all();
@@ -750,13 +760,19 @@ bool Budgets::lift(std::size_t place, TimePoint now) {
     }
   for (std::size_t account = 0; account < budget.accounts.size(); ++account)
     lift(budget.accounts[account].quota, account);
+  if (budget.offline) lift(*budget.offline, kOwnLimits);
+  if (budget.slices != nullptr) {
+    // What other shards have heard is known to the bank alone.
+    budget.slices->hear({.kind = UpstreamWord::Kind::forgotten}, now);
+    any = true;
+  }
   if (any) ease(place);
   return any;
 }
 
 bool Budgets::can_lift(std::size_t place, TimePoint now) {
   Budget& budget = budgets_[place];
-  return budget.quota.can_lift(now) || !paused_models(place, now).empty() ||
+  return budget.slices != nullptr || budget.quota.can_lift(now) || !paused_models(place, now).empty() ||
          std::any_of(budget.accounts.begin(), budget.accounts.end(),
                      [&](Account& account) { return account.quota.can_lift(now); });
 }
@@ -788,7 +804,7 @@ void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now
                                                       now);
     }
   }
-  shared.configure();
+  shared.configure(now);
   for (Set& set : sets_)
     describe(set);
   save_all();

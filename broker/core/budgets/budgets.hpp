@@ -83,6 +83,11 @@ struct Budget {
   /// broker's. Of `quota` and `accounts` only the pauses count then, which the shard has seen itself.
   std::unique_ptr<Slices> slices{};
   std::int64_t drawn_for = 0;  ///< jobs that went since the last draw
+  /// This shard's part of the offline_share, which it counts itself; null: there is none.
+  std::unique_ptr<Quota> offline{};
+  /// The limits that this broker counts; null: the bank counts all of them.
+  Quota* counted() { return slices == nullptr ? &quota : offline.get(); }
+  const Quota* counted() const { return slices == nullptr ? &quota : offline.get(); }
 
   void add_key(const KeyOptions& key);
 };
@@ -396,7 +401,8 @@ template <class Change>
 void Budgets::for_parts(const Reservation& reservation, Change change) {
   const Set& set = sets_[reservation.set];
   for (const std::size_t i : set.budgets)
-    if (budgets_[i].slices == nullptr) change(budgets_[i].quota, Part{.budget = i});
+    if (budgets_[i].slices == nullptr || shared.is_of_offline_share(reservation, i))
+      change(*budgets_[i].counted(), Part{.budget = i});
   if (reservation.key != Reservation::kNoKey && budgets_[set.pool].slices == nullptr)
     change(account_of(reservation), Part{.budget = set.pool, .account = key_at(reservation).account});
 }

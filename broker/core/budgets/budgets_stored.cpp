@@ -259,7 +259,8 @@ void Quota::restore(const std::string& name, const std::vector<StoredEntry>& ent
 
 void Budgets::note_change(std::size_t place, std::size_t account) {
   Budget& budget = budgets_[place];
-  if (budget.slices != nullptr) return;  // its bank keeps what counts
+  // Else its bank keeps what counts.
+  if (account == kOwnLimits ? budget.counted() == nullptr : budget.slices != nullptr) return;
   bool& unsaved = account == kOwnLimits ? budget.unsaved : budget.accounts[account].unsaved;
   if (std::exchange(unsaved, true)) return;
   unsaved_.push_back({place, account});
@@ -287,7 +288,7 @@ void Budgets::end_leases() {
     if (quota.end_lease()) note_change(budget, account);
   };
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
-    end(budgets_[i].quota, i, kOwnLimits);
+    if (Quota* const counted = budgets_[i].counted(); counted != nullptr) end(*counted, i, kOwnLimits);
     for (std::size_t account = 0; account < budgets_[i].accounts.size(); ++account)
       end(budgets_[i].accounts[account].quota, i, account);
   }
@@ -323,7 +324,8 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, 
     budget.accounts[part.account].quota.save({}, epoch_us, entries, detail);
     return entries;
   }
-  budget.quota.save(std::string(kOwn), epoch_us, entries, detail);
+  const Quota* const counted = budget.counted();
+  (counted != nullptr ? *counted : budget.quota).save(std::string(kOwn), epoch_us, entries, detail);
   for (const Key& key : budget.keys)
     if (key.state == Key::State::spent)
       entries.push_back({.name = std::string(kSpent) + key.name,
@@ -340,7 +342,8 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, 
 
 void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
                       TimePoint now) {
-  budget.quota.restore(std::string(kOwn), entries, epoch_us, now);
+  Quota* const counted = budget.counted();
+  (counted != nullptr ? *counted : budget.quota).restore(std::string(kOwn), entries, epoch_us, now);
   for (Account& account : budget.accounts)
     account.quota.restore(std::string(kAccount) + account.name, entries, epoch_us, now);
   for (Key& key : budget.keys) {

@@ -36,6 +36,8 @@ void add_limits(DocumentMap& map, Budget& budget, TimePoint now) {
     const LimitLevel level = i < said.size() ? said[i] : LimitLevel{};
     DocumentMap limit = limit_map(level.level, rate.capacity(), rate.limit());
     limit.integer("here", here.of(rate.resource())).integer("lent", level.lent);
+    if (budget.offline && i < budget.offline->rates().size())
+      limit.integer("own", budget.offline->rates()[i].available(now));
     map.map(rate.name(), limit);
   }
   if (const Slices::PlacesShown places = budget.slices->places(); places.limit > 0) {

@@ -49,6 +49,7 @@ BudgetOptions fitted(const BudgetOptions& options, int offline_share) {
   if (fit.model.find_first_of("*?[") != std::string::npos) fit.model = {};
   for (RateOptions& rate : fit.rates)
     fit_rate(rate, fit.window, offline_share);
+  fit.concurrency = fit.concurrency * (1000 - offline_share) / 1000;
   for (KeyOptions& key : fit.keys)
     for (RateOptions& rate : key.rates)
       fit_rate(rate, fit.window, offline_share);
@@ -217,6 +218,10 @@ void Bank::take_slice(const SliceReport& report, const std::string& shard) {
 }
 
 void Bank::take_word(const UpstreamWord& word) {
+  if (word.kind == UpstreamWord::Kind::forgotten) {
+    budgets_->lift(0, time_.at);
+    return;
+  }
   const std::size_t keys = budget().keys.size();
   if (keys > 0 ? word.key >= keys : word.key != Claim::kNoKey) return;
   const Reservation call{.set = set_,
@@ -253,6 +258,8 @@ void Bank::take_word(const UpstreamWord& word) {
       break;
     case UpstreamWord::Kind::key_refused:
       if (word.key != Claim::kNoKey) budgets_->spend_key(call, true, time_.at, client);
+      break;
+    case UpstreamWord::Kind::forgotten:
       break;
   }
 }

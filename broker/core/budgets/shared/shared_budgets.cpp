@@ -34,19 +34,76 @@ BudgetOptions with_keys_in_place(const Budget& budget) {
   return options;
 }
 
+/// An amount's part for one shard.
+std::int64_t part_of(std::int64_t amount, const BudgetOptions& options) {
+  return static_cast<std::int64_t>(static_cast<Int128>(amount) * options.offline_share / 1000 /
+                                   static_cast<std::int64_t>(std::max<std::size_t>(options.shared_by, 1)));
+}
+
 }  // namespace
+
+BudgetOptions offline_part(const BudgetOptions& options) {
+  BudgetOptions part = options;
+  for (RateOptions& rate : part.rates) {
+    rate.capacity =
+        std::max<std::int64_t>(part_of(rate.capacity > 0 ? rate.capacity : rate.limit / 10, options), 1);
+    rate.limit = part_of(rate.limit, options);
+  }
+  part.concurrency = part_of(part.concurrency, options);
+  return part;
+}
+
+wire::UpstreamLimits offline_part(const wire::UpstreamLimits& limits, const BudgetOptions& options) {
+  wire::UpstreamLimits part = limits;
+  for (auto* limit :
+       {&part.limit_requests, &part.limit_tokens, &part.limit_input_tokens, &part.limit_output_tokens})
+    if (*limit) *limit = std::max<std::int64_t>(part_of(std::max<std::int64_t>(**limit, 1), options), 1);
+  part.remaining_requests = part.remaining_tokens = std::nullopt;
+  part.remaining_input_tokens = part.remaining_output_tokens = std::nullopt;
+  return part;
+}
+
+std::string cannot_set_aside(const BudgetOptions& options) {
+  if (options.offline_share == 0) return {};
+  if (!options.shared) return "it is for a budget that several shards share by a bank";
+  if (!options.keys.empty()) return "a budget with keys has none: the bank chooses the key of each call";
+  if (options.offline_share > BudgetOptions::kOfflineShareMax)
+    return "at most " + std::to_string(BudgetOptions::kOfflineShareMax / 10) + "%";
+  const auto too_small = [&](const std::string& name, std::int64_t limit) {
+    return name + " is " + std::to_string(limit) + ", and nothing would be left for each of " +
+           std::to_string(options.shared_by) + " shards; set more aside";
+  };
+  for (const RateOptions& rate : options.rates) {
+    if (part_of(rate.limit, options) < 1) return too_small(rate.name, rate.limit);
+    const std::int64_t burst = rate.capacity > 0 ? rate.capacity : rate.limit / 10;
+    if (options.window == WindowKind::bucket && part_of(burst, options) < 1)
+      return too_small("the burst of " + rate.name, burst);
+  }
+  if (options.concurrency > 0 && part_of(options.concurrency, options) < 1)
+    return too_small("concurrency", options.concurrency);
+  return {};
+}
 
 void SharedBudgets::begin(const std::string& shard, std::uint64_t epoch) {
   for (Budget& budget : budgets_) {
     if (!budget.options.shared) continue;
     budget.slices = std::make_unique<Slices>(shard, epoch, budget.options);
+    if (budget.options.offline_share > 0) {
+      const BudgetOptions part = offline_part(budget.options);
+      budget.offline = std::make_unique<Quota>(part.rates, part.concurrency, part.window);
+    }
     any_ = true;
   }
 }
 
-void SharedBudgets::configure() {
-  for (Budget& budget : budgets_)
-    if (budget.slices != nullptr) budget.slices->configure(with_keys_in_place(budget));
+void SharedBudgets::configure(TimePoint now) {
+  for (Budget& budget : budgets_) {
+    if (budget.slices == nullptr) continue;
+    budget.slices->configure(with_keys_in_place(budget));
+    if (!budget.offline) continue;
+    const BudgetOptions part = offline_part(budget.options);
+    budget.offline->configure(part.rates, part.concurrency, part.window, now);
+  }
 }
 
 void SharedBudgets::want(std::size_t budget, const LaneWant& want) {
@@ -95,10 +152,14 @@ void SharedBudgets::take(const Places& set, std::size_t pool, const Claim& claim
     Budget& budget = budgets_[i];
     if (budget.slices == nullptr) continue;
     const auto taken = budget.slices->take(claim.lane, claim.amounts, now);
-    LANEMQ_CHECK(taken);
     budget.quota.note_probe(now);
-    ++budget.drawn_for;
     if (reservation.shared == 0) reservation.shared = ++last_;
+    if (!taken) {
+      LANEMQ_CHECK(budget.offline);
+      uses_[reservation.shared].push_back({.budget = i, .offline = true});
+      continue;
+    }
+    ++budget.drawn_for;
     uses_[reservation.shared].push_back({.budget = i, .use = taken->use});
     if (i != pool || taken->key == Claim::kNoKey) continue;
     Key& key = budget.keys[taken->key];
@@ -109,16 +170,26 @@ void SharedBudgets::take(const Places& set, std::size_t pool, const Claim& claim
   }
 }
 
+bool SharedBudgets::is_of_offline_share(const Reservation& reservation, std::size_t budget) const {
+  const auto uses = uses_.find(reservation.shared);
+  if (reservation.shared == 0 || uses == uses_.end()) return false;
+  return std::any_of(uses->second.begin(), uses->second.end(),
+                     [&](const Use& use) { return use.offline && use.budget == budget; });
+}
+
 void SharedBudgets::adopt(const Places& set, Reservation& reservation) {
   for (const std::size_t i : set) {
     if (budgets_[i].slices == nullptr) continue;
     if (reservation.shared == 0) reservation.shared = ++last_;
     uses_[reservation.shared].push_back({.budget = i});
     budgets_[i].slices->adopt(reservation.key);
+    // It may have been of this part: nobody has written that down.
+    if (budgets_[i].offline) budgets_[i].offline->adopt();
   }
 }
 
-void SharedBudgets::settle(const Reservation& reservation, const std::optional<Amounts>& used) {
+void SharedBudgets::settle(const Reservation& reservation, const std::optional<Amounts>& used,
+                           TimePoint now) {
   limits_.reset();
   const auto uses = uses_.find(reservation.shared);
   if (reservation.shared == 0 || uses == uses_.end()) return;
@@ -128,10 +199,13 @@ void SharedBudgets::settle(const Reservation& reservation, const std::optional<A
     Amounts counted = used.value_or(expected);
     if (budget.options.output == OutputCount::bound && counted.requests > 0)
       counted.output_tokens = std::max(counted.output_tokens, expected.output_tokens);
-    if (use.use)
+    if (use.use) {
       budget.slices->settle(*use.use, used ? &counted : nullptr);
-    else
+    } else if (!use.offline) {
       budget.slices->leave(reservation.key);
+      constexpr Amounts kNothing{.requests = 0};
+      if (budget.offline) budget.offline->settle(kNothing, &kNothing, reservation.taken_at, now);
+    }
     budget.quota.end_probe(reservation.taken_at);
     eased_.push_back(use.budget);
   }

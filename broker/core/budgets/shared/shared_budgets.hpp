@@ -13,6 +13,7 @@
 #include <lanemq/messages.hpp>
 
 #include "broker/core/base/amounts.hpp"
+#include "broker/core/base/options.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/shared/slices.hpp"
 
@@ -20,6 +21,13 @@ namespace lanemq::core {
 
 struct Budget;
 struct Reservation;
+
+/// The limits of this shard's part of the budget's offline_share. Requires: it is shared, and has one.
+BudgetOptions offline_part(const BudgetOptions& options);
+/// The same of limits that an upstream stated; what is left of these nobody can tell.
+wire::UpstreamLimits offline_part(const wire::UpstreamLimits& limits, const BudgetOptions& options);
+/// For people: why no part of the budget can be set aside so; empty: one can.
+std::string cannot_set_aside(const BudgetOptions& options);
 
 /// The budgets that several shards share, of all that are configured: this shard uses what their banks grant
 /// it (Slices, Bank). Remembers how each running job uses them. All times are of a clock that runs through
@@ -33,7 +41,7 @@ class SharedBudgets {
   void begin(const std::string& shard, std::uint64_t epoch);
   bool any() const { return any_; }
   /// The budgets have other limits or keys.
-  void configure();
+  void configure(TimePoint now);
 
   /// What a lane wants of a budget from now on. Requires: it is shared.
   void want(std::size_t budget, const LaneWant& want);
@@ -48,11 +56,14 @@ class SharedBudgets {
 
   // For Budgets. `set`: the budgets that count the job; `pool`: that of its key.
   using Places = std::vector<std::size_t>;
-  /// Takes the claim of each shared one of the set. Requires: these can afford it.
+  /// Takes the claim of each shared one of the set, of its slices or else of the shard's part of the
+  /// offline_share, which Budgets debits then. Requires: these can afford it.
   void take(const Places& set, std::size_t pool, const Claim& claim, Reservation& reservation, TimePoint now);
+  /// Whether the job uses this shard's part of the budget's offline_share.
+  bool is_of_offline_share(const Reservation& reservation, std::size_t budget) const;
   /// Counts a job that an earlier owner of the shard handed over.
   void adopt(const Places& set, Reservation& reservation);
-  void settle(const Reservation& reservation, const std::optional<Amounts>& used);
+  void settle(const Reservation& reservation, const std::optional<Amounts>& used, TimePoint now);
   /// What the upstream stated of its limits, in the answer that tell() is called for next.
   void hear_limits(const wire::UpstreamLimits& limits) { limits_ = limits; }
   void forget_limits() { limits_.reset(); }
@@ -71,10 +82,12 @@ class SharedBudgets {
   std::vector<ModelPaused> take_models_paused() { return std::exchange(models_paused_, {}); }
 
  private:
-  /// How a job uses a budget; no use: an earlier owner of the shard handed it over.
+  /// How a job uses a budget: a use of its slices, or none where an earlier owner of the shard handed it
+  /// over; or the shard's part of the offline_share.
   struct Use {
     std::size_t budget = 0;
     std::optional<Slices::UseId> use{};
+    bool offline = false;
   };
 
   std::vector<Budget>& budgets_;

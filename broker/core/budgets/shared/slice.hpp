@@ -95,7 +95,13 @@ struct Correction {
 
 /// What an upstream said or showed in answer to a call.
 struct UpstreamWord {
-  enum class Kind : std::uint8_t { answered, limited, overloaded, key_refused };
+  enum class Kind : std::uint8_t {
+    answered,
+    limited,
+    overloaded,
+    key_refused,
+    forgotten,  ///< an operator has all be forgotten that it said before
+  };
   Kind kind = Kind::answered;
   std::uint16_t key = Claim::kNoKey;
   bool tries_key = false;         ///< its slice was for a key that had rested

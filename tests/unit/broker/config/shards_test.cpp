@@ -101,6 +101,39 @@ TEST(Shards, a_budget_of_several_is_refused_unless_each_has_its_part) {
             "no error");
 }
 
+TEST(Shards, a_part_is_set_aside_only_of_a_budget_that_they_share) {
+  BudgetOptions all{.name = "all"};
+  const core::RateKind& kind = *core::rate_kind("requests_per_minute");
+  all.rates = {
+      {.name = std::string(kind.name), .limit = 60, .period = kind.period, .resource = kind.resource}};
+  all.offline_share = 100;
+  const auto why = [&](const BudgetOptions& budget, const std::string& bank) {
+    Config config = three();
+    config.bank = bank;
+    config.core.budgets = {budget};
+    config::share_budgets(config);
+    try {
+      check_config(config);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(why(all, "postgres:"), "");
+  EXPECT_THAT(why(all, ""), HasSubstr("offline_share: it is for a budget that several shards share"));
+  all.offline_share = 40;
+  EXPECT_THAT(why(all, "postgres:"),
+              HasSubstr("requests_per_minute is 60, and nothing would be left for each"));
+  all.offline_share = 501;
+  EXPECT_THAT(why(all, "postgres:"), HasSubstr("at most 50%"));
+  all.offline_share = 100;
+  all.concurrency = 20;
+  EXPECT_THAT(why(all, "postgres:"), HasSubstr("concurrency is 20"));
+  all.concurrency = 0;
+  all.keys = {{.name = "k"}};
+  EXPECT_THAT(why(all, "postgres:"), HasSubstr("a budget with keys has none"));
+}
+
 TEST(Shards, an_operator_changes_lanes_and_limits_while_they_run) {
   core::Options running = three().core;
   running.client_endpoints = running.shards[1].clients;  // as a start fills them in

@@ -359,6 +359,18 @@ TEST(Bank, a_refusal_that_one_shard_reports_pauses_all) {
   EXPECT_EQ(row.get("b", 1), 1);
 }
 
+TEST(Bank, an_operator_of_one_shard_has_a_pause_forgotten_for_all) {
+  Row row;
+  const auto say = [&](std::uint64_t number, const UpstreamWord& word) {
+    row.draw({.shard = "a", .report = {.number = number, .slices = {}, .corrections = {}, .words = {word}}});
+  };
+  say(1, {.kind = UpstreamWord::Kind::limited, .pause = minutes(20)});
+  EXPECT_EQ(row.get("b", 1), 0);
+  say(2, {.kind = UpstreamWord::Kind::forgotten});
+  row.now += seconds(2);
+  EXPECT_EQ(row.get("b", 1), 1);
+}
+
 TEST(Bank, a_limit_that_the_upstream_states_holds_for_all_shards) {
   Row row(a_budget(60));
   wire::UpstreamLimits limits;
