@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -18,6 +19,7 @@
 
 #include "broker/io/store.hpp"
 #ifdef LANEMQ_HAS_POSTGRES
+#include "common/postgres/connection.hpp"
 #include "tests/support/postgres_server.hpp"
 #endif
 
@@ -29,16 +31,16 @@ using core::Write;
 using core::Writes;
 
 #ifdef LANEMQ_HAS_POSTGRES
-const std::vector<std::int64_t> kKinds{0, 1};
+const std::vector<std::int64_t> kKinds{0, 1}, kKindsWithStandby{0, 1, 2};
 #else
-const std::vector<std::int64_t> kKinds{0};
+const std::vector<std::int64_t> kKinds{0}, kKindsWithStandby{0};
 #endif
 
 /// About what the broker writes beside the body of a job.
 constexpr std::size_t kStateBytes = 40, kRecordBytes = 120;
 
 /// In which the rows are.
-enum Kind : std::int64_t { in_sqlite, in_postgres };
+enum Kind : std::int64_t { in_sqlite, in_postgres, in_postgres_with_standby };
 
 /// A store of its own, gone with it.
 class Bench {
@@ -75,6 +77,38 @@ class Bench {
       writes_.set_body(body);
     }
   }
+  /// Jobs that only wait, behind all others.
+  void wait_behind(std::size_t jobs, const Blob& body) {
+    const std::uint64_t newest = std::exchange(newest_, std::uint64_t{1} << 40);
+    for (std::size_t i = 0; i < jobs; i += 1000) {
+      insert(std::min<std::size_t>(jobs - i, 1000), body);
+      wait_for(submit());
+    }
+    newest_ = newest;
+  }
+  /// The next jobs are handed to a worker.
+  void hand_over(std::size_t jobs) {
+    for (std::size_t i = 0; i < jobs; ++i) {
+      writes_.add(Write::Kind::update_job, ++handed_over_);
+      writes_.buffer().write(text_.data(), kStateBytes);
+      writes_.end_of_state();
+    }
+  }
+  /// The next ones end with an answer that is kept.
+  void end(std::size_t jobs, const Blob& answer) {
+    for (std::size_t i = 0; i < jobs; ++i) {
+      writes_.add(Write::Kind::insert_result, ++ended_);
+      writes_.buffer().write(text_.data(), kRecordBytes);
+      writes_.end_of_record();
+      writes_.set_body(answer);
+      writes_.add(Write::Kind::erase_job, ended_);
+    }
+  }
+  /// The next answers are fetched, and not kept any more.
+  void forget(std::size_t jobs) {
+    for (std::size_t i = 0; i < jobs; ++i)
+      writes_.add(Write::Kind::erase_result, ++forgotten_);
+  }
   void erase(std::size_t jobs) {
     for (std::size_t i = 0; i < jobs; ++i)
       writes_.add(Write::Kind::erase_job, ++erased_);
@@ -101,21 +135,49 @@ class Bench {
   /// A schema for each store; one server for all, which syncs as a server for others does.
   io::StoreOptions options_of_postgres() const {
 #ifdef LANEMQ_HAS_POSTGRES
-    static test::PostgresServer server(test::PostgresServer::Sync::yes,
-                                       std::filesystem::absolute(folder_.parent_path()));
-    return {
-        .specification = "postgres:" + server.conninfo(), .schema = folder_.filename(), .instance = "bench"};
+    return {.specification = "postgres:" + server().conninfo(),
+            .schema = folder_.filename(),
+            .instance = "bench"};
 #else
     throw std::runtime_error("this build has no PostgreSQL");
 #endif
   }
 
+#ifdef LANEMQ_HAS_POSTGRES
+  test::PostgresServer& server() const {
+    constexpr auto kSyncs = test::PostgresServer::Sync::yes;
+    const auto in = std::filesystem::absolute(folder_.parent_path());
+    if (kind_ == in_postgres) {
+      static test::PostgresServer alone(kSyncs, in);
+      return alone;
+    }
+    static test::PostgresServer primary(kSyncs, in), standby(primary, kSyncs, in);
+    return primary;
+  }
+
+ public:
+  /// Bytes of the store's heaps: of its tables without their indexes.
+  std::int64_t heap_bytes() const {
+    auto session = postgres::Connection::open({.conninfo = server().conninfo()}, postgres::Server::any);
+    const auto bytes = session ? session->run(
+                                     "SELECT sum(pg_relation_size(c.oid))::bigint FROM pg_class c JOIN "
+                                     "pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND "
+                                     "n.nspname = '" +
+                                         folder_.filename().string() + "'",
+                                     postgres::Clock::now() + std::chrono::seconds(60))
+                               : postgres::Outcome<postgres::Answer>(tl::unexpected(session.error()));
+    if (!bytes) throw std::runtime_error(bytes.error().message);
+    return bytes->integer(0, 0);
+  }
+
+ private:
+#endif
   const Kind kind_;
   const std::filesystem::path folder_ = make_folder();
   const std::string text_ = std::string(256, 't');
   std::unique_ptr<io::Store> store_;
   Writes writes_;
-  std::uint64_t newest_ = 0, erased_ = 0;
+  std::uint64_t newest_ = 0, erased_ = 0, handed_over_ = 0, ended_ = 0, forgotten_ = 0;
 };
 
 /// What one commit must cost at least: a page that is written to a file, and its fsync.
@@ -159,6 +221,103 @@ BENCHMARK(turns_one_by_one)
     ->ArgsProduct({kKinds, {1, 16, 256, 1000}, {200, 4096}})
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
+
+/// One turn after the other brings so many jobs, and each is waited for.
+void accepts(benchmark::State& state) {
+  const auto jobs = static_cast<std::size_t>(state.range(1));
+  const Blob body = Blob::copy(std::string(static_cast<std::size_t>(state.range(2)), 'b'));
+  Bench bench(state.range(0));
+  std::vector<double> took;
+  for (auto _ : state) {
+    const auto began = Clock::now();
+    bench.insert(jobs, body);
+    bench.wait_for(bench.submit());
+    took.push_back(std::chrono::duration<double, std::micro>(Clock::now() - began).count());
+  }
+  std::nth_element(took.begin(), took.begin() + static_cast<std::ptrdiff_t>(took.size() / 2), took.end());
+  state.counters["p50_us"] = took[took.size() / 2];
+  state.counters["jobs"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(1)),
+                                              benchmark::Counter::kIsRate);
+}
+BENCHMARK(accepts)
+    ->Name("store/accepts")
+    ->ArgNames({"postgres", "jobs", "bytes"})
+    ->ArgsProduct({kKindsWithStandby, {1, 16, 256, 1024}, {200, 4096}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+/// A turn of lives: so many jobs come, as many of the turn before are handed over, of the one before that end
+/// with an answer, and of the one before that are fetched.
+void live(Bench& bench, std::size_t jobs, const Blob& body) {
+  bench.insert(jobs, body);
+  bench.hand_over(jobs);
+  bench.end(jobs, body);
+  bench.forget(jobs);
+}
+
+void begin_lives(Bench& bench, std::size_t jobs, const Blob& body) {
+  bench.insert(3 * jobs, body);
+  bench.hand_over(2 * jobs);
+  bench.wait_for(bench.submit());
+  bench.end(jobs, body);
+  bench.wait_for(bench.submit());
+}
+
+void lives(benchmark::State& state) {
+  const auto jobs = static_cast<std::size_t>(state.range(1));
+  const Blob body = Blob::copy(std::string(static_cast<std::size_t>(state.range(2)), 'b'));
+  Bench bench(state.range(0));
+  begin_lives(bench, jobs, body);
+  for (auto _ : state) {
+    live(bench, jobs, body);
+    bench.wait_for(bench.submit());
+  }
+  state.counters["lives"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(1)),
+                                               benchmark::Counter::kIsRate);
+}
+BENCHMARK(lives)
+    ->Name("store/lives")
+    ->ArgNames({"postgres", "jobs", "bytes"})
+    ->ArgsProduct({kKindsWithStandby, {1, 16, 256, 1024}, {200, 4096}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+#ifdef LANEMQ_HAS_POSTGRES
+/// Lives over 100,000 jobs that wait, for LANEMQ_BENCH_CHURN_SECONDS (30): does the rate stay, do the tables?
+void churn(benchmark::State& state) {
+  constexpr std::size_t kWaiting = 100'000, kAtOnce = 256, kParts = 10;
+  const char* const named = std::getenv("LANEMQ_BENCH_CHURN_SECONDS");
+  const Clock::duration time = std::chrono::seconds(named != nullptr ? std::atoi(named) : 30);
+  const Blob body = Blob::copy(std::string(200, 'b'));
+  Bench bench(in_postgres);
+  std::vector<double> rates;
+  std::int64_t of_waiting = 0;
+  for (auto _ : state) {
+    begin_lives(bench, kAtOnce, body);
+    // They wait behind those that live: their numbers are never reached.
+    bench.wait_behind(kWaiting, body);
+    of_waiting = bench.heap_bytes();
+    for (std::size_t part = 0; part < kParts; ++part) {
+      std::size_t lived = 0;
+      const auto began = Clock::now();
+      for (; Clock::now() - began < time / kParts; lived += kAtOnce) {
+        live(bench, kAtOnce, body);
+        bench.wait_for(bench.submit());
+      }
+      rates.push_back(static_cast<double>(lived) /
+                      std::chrono::duration<double>(Clock::now() - began).count());
+    }
+  }
+  const auto [slowest, fastest] = std::minmax_element(rates.begin(), rates.end());
+  state.counters["first"] = rates.front();
+  state.counters["last"] = rates.back();
+  state.counters["slowest"] = *slowest;
+  state.counters["fastest"] = *fastest;
+  state.counters["heap_of_waiting"] =
+      static_cast<double>(bench.heap_bytes()) / static_cast<double>(of_waiting);
+}
+BENCHMARK(churn)->Name("store/churn")->Iterations(1)->UseRealTime()->Unit(benchmark::kSecond);
+#endif
 
 /// As the loop works: turns are handed over without a wait, as long as a bounded backlog has room, and those
 /// that queue up during an fsync are committed together.

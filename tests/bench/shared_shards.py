@@ -3,11 +3,11 @@
 """Several shards share one upstream's limit by a bank; what did the upstream see?
 
     tests/bench/shared_shards.py [--shards 4] [--seconds 180] [--rpm 600] [--tpm 200000] [--faults SECONDS] [--uneven]
-                                 [--database CONNINFO]
+                                 [--offline SHARE] [--database CONNINFO]
 
 Each shard is a broker with a store of its own, a worker process with 64 calls in flight, and a client that keeps it full. With
 --faults every so many seconds one of the brokers is killed and started again, or stopped for ten seconds. With --uneven the first
-shard alone has work in every second half minute. --top measures how long a job of the top lane waits beside the bulk.
+shard alone has work in every second half minute. With --offline such a share of the limit is set aside for each shard. --top measures how long a job of the top lane waits beside the bulk.
 The bank is in a PostgreSQL that is started for it, unless --database names one. Exit 1 if the upstream refused a call, or if less
 than 95 % (with faults 93 %) of what the limit that binds allowed in that time was used.
 """
@@ -101,6 +101,8 @@ def measure(room, conninfo, options):
     rules = {name: f'match = {{ service = "chat-{name}" }}' for name in names[:-1]} | {names[-1]: ""}
     tokens = f", tokens_per_minute = {options.tpm}" if options.tpm else ""
     more = f'[[budget]]\nname = "api"\nlimits = {{ requests_per_minute = {options.rpm}{tokens} }}\noutput = "max_tokens"\n'
+    if options.offline:
+        more += f"offline_share = {options.offline}\n"
     if options.top:
         more += "".join(f'[[lane]]\nname = "{lane}"\n{rest}\n' for lane, rest in
                         (("critical", "reserve = 0.01"), ("normal", "default = true"), ("batch", "")))
@@ -145,6 +147,7 @@ def main():
     parser.add_argument("--tpm", type=int)
     parser.add_argument("--faults", type=float, default=0)
     parser.add_argument("--uneven", action="store_true")
+    parser.add_argument("--offline", type=float)
     parser.add_argument("--top", action="store_true")
     parser.add_argument("--database")
     parser.add_argument("--seed", type=int, default=1)

@@ -61,20 +61,49 @@ pid_t spawn(const std::string& program, std::initializer_list<std::string> argum
 }  // namespace
 
 PostgresServer::PostgresServer(Sync sync, const std::filesystem::path& in) : sync_(sync), folder_(in) {
-  const std::string data = folder_.path("data"), log = folder_.path("log");
+  make_folder();
+  make_by("initdb", {"-D", folder_.path("data"), "-U", "lanemq", "-A", "trust", "-E", "UTF8", "--locale=C",
+                     "--no-sync", "--no-instructions"});
+  start();
+}
+
+PostgresServer::PostgresServer(const PostgresServer& primary, Sync sync, const std::filesystem::path& in)
+    : sync_(sync), folder_(in) {
+  make_folder();
+  make_by("pg_basebackup", {"-d", primary.conninfo() + " application_name=standby", "-D",
+                            folder_.path("data"), "--write-recovery-conf", "--checkpoint=fast", "--no-sync"});
+  std::filesystem::remove(socket() + ".lock");  // the primary's socket lies in the folder that was copied
+  start();
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  auto session = postgres::Connection::open({.conninfo = primary.conninfo()}, postgres::Server::writable);
+  for (const std::string statement :
+       {"ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()"})
+    if (!session || !session->run(statement, end))
+      throw std::runtime_error("the primary takes no standby: " + primary.folder_.read("log"));
+  const std::string follows = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+  for (auto rows = session->run(follows, end); !rows || rows->rows() == 0;
+       rows = session->run(follows, end)) {
+    if (std::chrono::steady_clock::now() > end)
+      throw std::runtime_error("the standby does not follow: " + folder_.read("log"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+void PostgresServer::make_folder() {
+  const std::string data = folder_.path("data");
   std::filesystem::create_directory(data);
+  std::filesystem::permissions(data, std::filesystem::perms::owner_all);
   if (const passwd* const nobody = getpwnam("nobody"); getuid() == 0 && nobody != nullptr)
     for (const std::string& path : {folder_.path(""), data})
       if (chown(path.c_str(), nobody->pw_uid, nobody->pw_gid) != 0)
         throw std::runtime_error("the folder of PostgreSQL cannot be given away");
-  const pid_t made = spawn(programs() / "initdb",
-                           {"-D", data, "-U", "lanemq", "-A", "trust", "-E", "UTF8", "--locale=C",
-                            "--no-sync", "--no-instructions"},
-                           log);
+}
+
+void PostgresServer::make_by(const std::string& program, std::initializer_list<std::string> arguments) {
+  const pid_t made = spawn(programs() / program, arguments, folder_.path("log"));
   int status = 0;
   if (waitpid(made, &status, 0) != made || status != 0)
-    throw std::runtime_error("initdb has failed: " + folder_.read("log"));
-  start();
+    throw std::runtime_error(program + " has failed: " + folder_.read("log"));
 }
 
 PostgresServer::~PostgresServer() {

@@ -21,6 +21,8 @@ class PostgresServer {
   /// Starts it. Throws std::runtime_error where there are no programs of PostgreSQL.
   explicit PostgresServer(Sync sync = Sync::no,
                           const std::filesystem::path& in = std::filesystem::temp_directory_path());
+  /// A standby of the primary: a copy of it that follows, and that each of its commits waits for.
+  PostgresServer(const PostgresServer& primary, Sync sync, const std::filesystem::path& in);
   ~PostgresServer();
   PostgresServer(const PostgresServer&) = delete;
   PostgresServer& operator=(const PostgresServer&) = delete;
@@ -39,6 +41,8 @@ class PostgresServer {
   static PostgresServer& shared();
 
  private:
+  void make_folder();
+  void make_by(const std::string& program, std::initializer_list<std::string> arguments);
   void start();
   void kill_all(int signal) const;
 
