@@ -107,9 +107,8 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     // Of a budget that several shards share: level is the bank's.
     const Json& here = member(of, "here");
     const Json& own = member(of, "own");
-    const std::string where = here.is_null() ? state
-                                             : "shared, " + count(here) + " here" +
-                                                   (own.is_null() ? "" : ", " + count(own) + " its own");
+    const std::string where =
+        here.is_null() ? state : count(here) + " here" + (own.is_null() ? "" : ", " + count(own) + " own");
     rows.push_back({name, printable(limit), counts, count(level),
                     is_concurrency ? "-" : count(member(of, "capacity")), in_use, duration(paused), where});
   }
@@ -132,7 +131,7 @@ void add_keys(std::vector<TableRow>& rows, const std::string& budget, const Json
 
 std::string budgets_table(const Json& document, bool colour) {
   std::vector<TableRow> rows{
-      {"BUDGET", "limit", "allowed", "available", "burst", "in use", "paused for", "key"}};
+      {"BUDGET", "limit", "allowed", "available", "burst", "in use", "paused for", "state"}};
   const Json& budgets = member(document, "budgets");
   const Json& keys = member(document, "keys");
   for (const auto& [name, limits] : budgets.items()) {
