@@ -535,6 +535,17 @@ TEST_F(PostgresStore, does_not_know_its_promise_until_it_has_looked_where_commit
   EXPECT_TRUE(comes([&] { return store->promise() == io::StorePromise::broken; }));
 }
 
+TEST_F(PostgresStore, is_made_by_a_role_that_owns_the_schema_and_may_make_none) {
+  run("CREATE ROLE owns_one LOGIN; CREATE SCHEMA owned AUTHORIZATION owns_one");
+  io::StoreOptions limited = options();
+  limited.specification += " user=owns_one";
+  limited.schema = "owned";
+
+  const auto store = io::open_store(limited);
+
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+}
+
 TEST_F(PostgresStore, is_not_taken_by_a_role_that_may_have_one_connection) {
   open(options());
   const std::string role = guest("CONNECTION LIMIT 1");
