@@ -470,6 +470,9 @@ std::unique_ptr<lanemq::io::BankRows> bank_of(const Config& config) {
 void check_start(Config config) {
   try_plugins(config);
   settle_endpoints(config);
+  lanemq::check_binds(config);
+  for (const std::string& doubt : lanemq::doubts(config))
+    std::cerr << "lanemq-broker: " << without_secrets(doubt) << "\n";
   static_cast<void>(bank_of(config));
   const StoreOptions store = store_options(config);
   const auto usable = lanemq::io::check_store_place(store);
@@ -579,6 +582,9 @@ void say_ready(const lanemq::io::Server& server, const std::string& http) {
 int serve(Config config, const std::function<Config()>& read_again) {
   try_plugins(config);
   settle_endpoints(config);
+  lanemq::check_binds(config);
+  for (const std::string& doubt : lanemq::doubts(config))
+    lanemq::log::event(lanemq::log::Level::warning, "config.doubtful", {{"reason", without_secrets(doubt)}});
   StoreOptions options = store_options(config);
   const auto lock = lanemq::io::lock_instance(options);
   if (!lock) refuse_store(lock.error());

@@ -122,11 +122,7 @@ using namespace config;
 
 void check_config(const Config& config) {
   const auto& lanes = config.core.lanes;
-  // The line of the file that set the key, for a message.
-  const auto place = [&](const std::string& key) {
-    const auto known = config.heard.places.find(key);
-    return known == config.heard.places.end() ? std::string() : known->second + ": ";
-  };
+  const auto place = [&](const std::string& key) { return place_of(config, key); };
   if (config.core.stream_kept_bytes_max < limits::stream_bytes_max)
     throw ConfigError(place("stream_kept_bytes_max") + "stream_kept_bytes_max is " +
                       settings::show_size(config.core.stream_kept_bytes_max) + "; at least " +

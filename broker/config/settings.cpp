@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "common/http/server/caller_key.hpp"
+
 namespace lanemq::config {
 
 using core::BudgetOptions;

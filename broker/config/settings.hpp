@@ -48,6 +48,20 @@ void check_shards(const Config& config);
 /// Marks the budgets that shards share by the bank.
 void share_budgets(Config& config);
 
+/// What of a rule's match rules before it have taken already.
+struct TakenBefore {
+  bool all = false;                     ///< so that it never takes a job
+  std::vector<std::string> by{};        ///< the rules that have, by their names
+  std::vector<std::string> patterns{};  ///< of the match, that never fit a job which is left
+};
+/// As far as patterns tell: what is not found here may be so all the same. Requires: index < shards.size().
+TakenBefore taken_before(const std::vector<core::ShardOptions>& shards, std::size_t index);
+
+/// The line of the file that set the key, for a message; empty where the file did not.
+std::string place_of(const Config& config, const std::string& key);
+/// `a, b and c`.
+std::string listed(const std::vector<std::string>& names);
+
 /// Throws ConfigError where an entry has that name already.
 template <class Entries>
 void refuse_twice(const Entries& entries, const std::string& what, const std::string& name) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of shards, and the budgets that count jobs of several.
 #include <algorithm>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include <lanemq/endpoints.hpp>
 #include <lanemq/limits.hpp>
@@ -46,23 +48,16 @@ std::string_view tenant_in(const BudgetOptions& budget) {
   return core::tenant_of(budget.client);
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  return text;
-}
-
 void check_shard(const ShardOptions& shard, bool last, const std::string& where) {
   if (!is_name(shard.name))
     throw ConfigError(where + ": a shard's name has 1 to " + std::to_string(kNameBytesMax) +
                       " letters a to z, digits, - and _: its store is named after it");
-  const bool takes_all = shard.services.empty() && shard.tenants.empty();
-  if (takes_all != last)
+  if (last && !(shard.services.empty() && shard.tenants.empty()))
+    throw ConfigError(where + ": the last shard takes what no rule before it matches; leave its match out");
+  if (!last && reach(shard.services, "").covers && reach(shard.tenants, "").covers)
     throw ConfigError(where +
-                      (last ? ": the last shard takes what no rule before it matches; leave its match out"
-                            : ": it takes every job, and the shards behind it none; give it a match, as in "
-                              "match = { tenant = \"acme*\" }, or put it last"));
+                      ": it takes every job, and the shards behind it none; give it a match, as in "
+                      "match = { tenant = \"acme*\" }, or put it last");
   for (const auto* patterns : {&shard.services, &shard.tenants})
     for (const std::string& pattern : *patterns)
       if (pattern.empty() || pattern.size() > limits::name_bytes_max)
@@ -76,14 +71,54 @@ void check_shard(const ShardOptions& shard, bool last, const std::string& where)
   check_told_endpoints(shard.workers, where + ": workers");
 }
 
-/// The line of the file that set the key, for a message; empty where the file did not.
-std::string place_of(const Config& config, const std::string& key) {
-  const auto known = config.heard.places.find(key);
-  return known == config.heard.places.end() ? "" : known->second + ": ";
+std::string place_of(const Config& config, const ShardOptions& shard) {
+  return config::place_of(config, "shard." + shard.name);
+}
+
+/// A pattern for each job, where a rule has none.
+std::vector<std::string> or_any(const std::vector<std::string>& patterns) {
+  return patterns.empty() ? std::vector<std::string>{"*"} : patterns;
+}
+
+/// Of each of `patterns`, whether the rule's cover it.
+std::vector<bool> covered(const std::vector<std::string>& rule, const std::vector<std::string>& patterns) {
+  std::vector<bool> covers;
+  for (const std::string& pattern : patterns)
+    covers.push_back(reach(rule, pattern).covers);
+  return covers;
+}
+
+/// A rule that never takes a job was meant to take some.
+void check_reached(const Config& config) {
+  const std::vector<ShardOptions>& shards = config.core.shards;
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    if (const TakenBefore taken = taken_before(shards, i); taken.all)
+      throw ConfigError(place_of(config, shards[i]) + "shard \"" + shards[i].name +
+                        "\": it never takes a job, since " + listed(taken.by) +
+                        (taken.by.size() > 1 ? " take" : " takes") +
+                        " all of its before: the first rule that fits counts; put it before, or narrow what "
+                        "stands before it");
+}
+
+/// Peers of one shard, and of one kind, are at an endpoint.
+void check_apart(const Config& config) {
+  std::map<std::string, std::string> whose;
+  for (const ShardOptions& shard : config.core.shards)
+    for (const auto& [kind, endpoints] : {std::pair{"clients", &shard.clients}, {"workers", &shard.workers}})
+      for (const std::string& endpoint : *endpoints) {
+        const std::string own = std::string(kind) + " of shard \"" + shard.name + '"';
+        if (const auto known = whose.emplace(endpoint, own).first; known->second != own)
+          throw ConfigError(place_of(config, shard) + "endpoint " + endpoint + " is named for " +
+                            known->second + " and for " + own + "; one broker alone can be there");
+      }
 }
 
 void check_own(const Config& config) {
   const core::Options& core = config.core;
+  if (core.shards.empty() && !config.bank.empty())
+    throw ConfigError(config::place_of(config, "bank") +
+                      "there is a bank, and no [[shard]] whose budgets it could share; write all shards into "
+                      "the file of --config, or leave the bank out");
   if (core.shards.empty() && core.shard.empty()) return;
   if (core.shards.empty())
     throw ConfigError(
@@ -104,6 +139,7 @@ void check_own(const Config& config) {
 }
 
 void check_spans(const Config& config, const BudgetOptions& budget) {
+  using config::place_of;
   if (budget.per_shard) return;
   const std::vector<std::string> shards = shards_of(budget, config.core.shards);
   if (shards.size() < 2) return;
@@ -123,6 +159,48 @@ void check_spans(const Config& config, const BudgetOptions& budget) {
 }
 
 }  // namespace
+
+std::string place_of(const Config& config, const std::string& key) {
+  const auto known = config.heard.places.find(key);
+  return known == config.heard.places.end() ? "" : known->second + ": ";
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
+TakenBefore taken_before(const std::vector<ShardOptions>& shards, std::size_t index) {
+  const std::vector<std::string> services = or_any(shards[index].services),
+                                 tenants = or_any(shards[index].tenants);
+  std::vector<std::vector<bool>> of_services, of_tenants;  // by the rules before it
+  for (std::size_t rule = 0; rule < index; ++rule) {
+    of_services.push_back(covered(shards[rule].services, services));
+    of_tenants.push_back(covered(shards[rule].tenants, tenants));
+  }
+  std::vector<bool> takes(index), service_left(services.size()), tenant_left(tenants.size());
+  for (std::size_t i = 0; i < services.size(); ++i)
+    for (std::size_t j = 0; j < tenants.size(); ++j) {
+      std::size_t rule = 0;
+      while (rule < index && !(of_services[rule][i] && of_tenants[rule][j]))
+        ++rule;
+      if (rule < index)
+        takes[rule] = true;
+      else
+        service_left[i] = tenant_left[j] = true;
+    }
+  TakenBefore taken;
+  for (std::size_t rule = 0; rule < index; ++rule)
+    if (takes[rule]) taken.by.push_back(shards[rule].name);
+  for (std::size_t i = 0; i < services.size(); ++i)
+    if (!service_left[i]) taken.patterns.push_back(services[i]);
+  taken.all = taken.patterns.size() == services.size();
+  for (std::size_t j = 0; j < tenants.size(); ++j)
+    if (!tenant_left[j]) taken.patterns.push_back(tenants[j]);
+  return taken;
+}
 
 void check_told_endpoints(const std::vector<std::string>& endpoints, const std::string& where) {
   if (endpoints.size() > Endpoints::kEndpointsMax)
@@ -162,13 +240,15 @@ void check_shards(const Config& config) {
                       std::to_string(ShardMap::kShardsMax));
   for (const ShardOptions& shard : shards) {
     check_shard(shard, &shard == &shards.back(),
-                place_of(config, "shard." + shard.name) + "shard \"" + printable(shard.name) + '"');
+                place_of(config, shard) + "shard \"" + printable(shard.name) + '"');
   }
   const std::size_t told = std::max(encode_shards(core::shards_for_clients(config.core)).size(),
                                     encode_shards(core::shards_for_workers(config.core)).size());
   if (told > ShardMap::kBytesMax)
     throw ConfigError("what peers are told of the shards has " + std::to_string(told) + " bytes; at most " +
                       std::to_string(ShardMap::kBytesMax) + ": write fewer endpoints or patterns");
+  check_reached(config);
+  check_apart(config);
   for (const BudgetOptions& budget : config.core.budgets)
     check_spans(config, budget);
 }

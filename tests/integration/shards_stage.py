@@ -39,6 +39,10 @@ class Shards:
                 **self.endpoints[name]))
         return self
 
+    def flags(self, name):
+        """The endpoints that the shard's rule names, for a broker that is not kept here."""
+        return [word for option, endpoint in self.endpoints[name].items() for word in ("--" + option, endpoint)]
+
     def client(self, name, kind=zmq.DEALER, options=()):
         return harness.Client(self.room, kind, self.endpoints[name]["clients"], options)
 

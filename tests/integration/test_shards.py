@@ -86,7 +86,7 @@ class Placement(Case):
         self.assertEqual(self.shards.brokers["acme"].stop(), 0)
         binary = harness.program("lanemq-broker")
         started = subprocess.run([binary, "--config", self.shards.config, "--shard", "rest", "--store",
-                                  self.shards.store("acme"), "--admin", "tcp://127.0.0.1:*"],
+                                  self.shards.store("acme"), *self.shards.flags("rest")],
                                  capture_output=True, text=True, timeout=harness.PATIENCE)
         self.assertEqual(started.returncode, 4, started.stderr)
         self.assertIn('the jobs of shard "acme"', started.stderr)
@@ -104,7 +104,8 @@ class Spans(Case):
     def check(self, budget):
         self.shards.write(TENANTS + budget)
         return subprocess.run([harness.program("lanemq-broker"), "--config", self.shards.config, "--shard", "rest", "--store",
-                               "memory", "--check"], capture_output=True, text=True, timeout=harness.PATIENCE)
+                               "memory", "--check", *self.shards.flags("rest")], capture_output=True, text=True,
+                              timeout=harness.PATIENCE)
 
     def test_are_refused_with_the_shards_unless_each_has_its_part(self):
         limits = "limits = { requests_per_minute = 60 }\n"
@@ -116,6 +117,77 @@ class Spans(Case):
         self.assertEqual(self.check(spans + "per_shard = true\n").returncode, 0)
         self.assertEqual(self.check('[[budget]]\nname = "a"\nmatch = { tenant = "acme-eu" }\n' + limits).returncode, 0)
         self.assertEqual(self.check('[[budget]]\nname = "a"\nmatch = { service = "speech" }\n' + limits).returncode, 2)
+
+
+class Mistakes(Case):
+    """What a start, and --check, say of rules that are hardly meant."""
+
+    def run_it(self, *arguments, more="", rules=None, endpoints=True, bank=""):
+        self.shards.write(more, rules)
+        if bank:
+            with open(self.shards.config) as file:
+                text = file.read()
+            with open(self.shards.config, "w") as file:
+                file.write(f'bank = "{bank}"\n{text}')
+        return subprocess.run([harness.program("lanemq-broker"), "--config", self.shards.config, "--shard", "rest", "--store",
+                               "memory", *(self.shards.flags("rest") if endpoints else ()), *arguments], capture_output=True,
+                              text=True, timeout=harness.PATIENCE)
+
+    def both(self, code, *parts, **how):
+        """A start and --check refuse alike."""
+        for arguments in (("--check",), ()):
+            done = self.run_it(*arguments, **how)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+            for part in parts:
+                self.assertIn(part, done.stderr)
+
+    def told(self, *parts, **how):
+        """--check says it and passes, and so does a start's log."""
+        checked = self.run_it("--check", **how)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        broker = self.room.start(harness.Broker("--config", self.shards.config, "--shard", "rest",
+                                                **self.shards.endpoints["rest"]))
+        for part in parts:
+            self.assertIn(part, checked.stderr)
+            self.assertIn(part, broker.stderr())
+        self.assertIn("config.doubtful", broker.stderr())
+        self.assertEqual(broker.stop(), 0)
+
+    def test_default_endpoints_that_no_peer_is_told_of(self):
+        self.both(2, "clients of shard", self.shards.endpoints["rest"]["clients"], "binds tcp://127.0.0.1:5570",
+                  "say --clients " + self.shards.endpoints["rest"]["clients"], endpoints=False)
+
+    def test_chosen_endpoints_that_no_peer_is_told_of(self):
+        other = harness.fixed_endpoints()
+        self.shards.endpoints["rest"], told = other, self.shards.endpoints["rest"]
+        flags = self.shards.flags("rest")
+        self.shards.endpoints["rest"] = told
+        checked = self.run_it("--check", *flags, endpoints=False)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertIn(f"this broker binds {other['workers']}", checked.stderr)
+        broker = self.room.start(harness.Broker("--config", self.shards.config, "--shard", "rest", **other))
+        self.assertIn("config.doubtful", broker.stderr())
+        self.assertEqual(broker.stop(), 0)
+
+    def test_rules_that_never_take_a_job(self):
+        self.both(2, "broker.toml:", 'shard "acme": it takes every job',
+                  rules={"acme": 'match = { service = "*" }', "audio": RULES["audio"], "rest": ""})
+        self.both(2, 'shard "audio": it never takes a job, since acme takes all of its before',
+                  rules={"acme": RULES["acme"], "audio": 'match = { tenant = "acme-eu", service = "speech" }', "rest": ""})
+        self.told("of its match takes no job, since acme stands before it",
+                  rules={"acme": RULES["acme"], "audio": 'match = { tenant = ["acme-eu", "other"] }', "rest": ""})
+
+    def test_two_shards_at_one_endpoint(self):
+        self.shards.endpoints["audio"]["workers"] = self.shards.endpoints["acme"]["workers"]
+        self.both(2, 'workers of shard "acme" and for workers of shard "audio"')
+
+    def test_a_bank_that_nothing_uses(self):
+        self.told("the bank is used by no budget", bank="postgres:host=/nowhere",
+                  more='[[budget]]\nname = "a"\nlimits = { concurrency = 5 }\nper_shard = true\n')
+        alone = subprocess.run([harness.program("lanemq-broker"), "--set", "bank=postgres:host=/nowhere", "--check"],
+                               capture_output=True, text=True, timeout=harness.PATIENCE)
+        self.assertEqual(alone.returncode, 2)
+        self.assertIn("no [[shard]]", alone.stderr)
 
 
 class Bank(harness.Case):

@@ -15,11 +15,22 @@ using testing::HasSubstr;
 /// acme by tenants, audio by service, and the rest.
 Config three() {
   Config config;
-  for (const char* name : {"acme", "audio", "rest"})
-    config.core.shards.push_back({.name = name, .clients = {"tcp://a:5570"}, .workers = {"tcp://a:5571"}});
+  for (const std::string name : {"acme", "audio", "rest"})
+    config.core.shards.push_back({.name = name,
+                                  .clients = {"tcp://" + name + "-1:5570", "tcp://" + name + "-2:5570"},
+                                  .workers = {"tcp://" + name + "-1:5571", "tcp://" + name + "-2:5571"}});
   config.core.shards[0].tenants = {"acme*", "umbrella"};
   config.core.shards[1].services = {"speech"};
   config.core.shard = "audio";
+  return config;
+}
+
+/// The same, told what its shard's rule says.
+Config bound(Config config) {
+  config.server.clients = "tcp://0.0.0.0:5570";
+  config.server.workers = "tcp://0.0.0.0:5571";
+  for (const char* option : {"clients", "workers"})
+    config.heard.places[std::string(option) + "_endpoint"] = std::string("--") + option;
   return config;
 }
 
@@ -69,6 +80,119 @@ TEST(Shards, what_is_wrong_with_one_is_named) {
               HasSubstr("leave cluster_clients"));
   EXPECT_THAT(error_after([](Options& core) { core.shards[0].tenants.assign(100, std::string(100, 'x')); }),
               HasSubstr("8192"));
+}
+
+TEST(Shards, one_that_never_takes_a_job_is_refused_with_those_that_take_them) {
+  using core::Options;
+  EXPECT_THAT(error_after([](Options& core) {
+                core.shards[0].tenants = {"x", "*"};
+              }),
+              AllOf(HasSubstr("shard \"acme\": it takes every job"), HasSubstr("or put it last")));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[1].services = {"*"}; }),
+              HasSubstr("shard \"audio\": it takes every job"));
+  EXPECT_THAT(error_after([](Options& core) {
+                core.shards[1].services.clear();
+                core.shards[1].tenants = {"acme-?", "acme"};
+              }),
+              HasSubstr("shard \"audio\": it never takes a job, since acme takes all of its before"));
+  EXPECT_THAT(error_after([](Options& core) {
+                core.shards[0].services = {"speech", "chat*"};
+                core.shards[1].services = {"chat-1", "speech"};
+                core.shards[1].tenants = {"acme-eu"};
+              }),
+              HasSubstr("shard \"audio\": it never takes a job"))
+      << "each pair of a service and a tenant is taken";
+  EXPECT_EQ(error_after([](Options& core) {
+              core.shards[0].services = {"speech"};
+              core.shards[1].services = {"speech", "chat"};
+              core.shards[1].tenants = {"acme-eu"};
+            }),
+            "no error");
+}
+
+TEST(Shards, one_is_named_whose_jobs_two_before_it_share) {
+  Config config = three();
+  auto& shards = config.core.shards;
+  shards.insert(shards.begin() + 2, {.name = "both",
+                                     .services = {"speech", "chat"},
+                                     .tenants = {"acme-eu", "umbrella"},
+                                     .clients = {"tcp://b:1"},
+                                     .workers = {"tcp://b:2"}});
+  shards[0].tenants = {"acme*"};
+  EXPECT_EQ(error_of(config), "no error");
+  shards[1] = {.name = "audio", .tenants = {"umb*"}, .clients = {"tcp://c:1"}, .workers = {"tcp://c:2"}};
+  EXPECT_THAT(error_of(config),
+              HasSubstr("shard \"both\": it never takes a job, since acme and audio take all of its before"));
+}
+
+TEST(Shards, a_pattern_that_takes_no_job_is_told) {
+  Config config = bound(three());
+  EXPECT_THAT(doubts(config), ElementsAre());
+  config.core.shards[1] = config.core.shards[0];
+  config.core.shards[1].tenants = {"acme-eu", "new"};
+  EXPECT_THAT(doubts(config), ElementsAre(AllOf(HasSubstr("the pattern \"acme-eu\""),
+                                                HasSubstr("since acme stands before"))));
+}
+
+TEST(Shards, two_are_not_at_one_endpoint) {
+  using core::Options;
+  EXPECT_THAT(error_after([](Options& core) { core.shards[2].clients[1] = core.shards[0].clients[0]; }),
+              AllOf(HasSubstr("endpoint tcp://acme-1:5570"), HasSubstr("clients of shard \"acme\""),
+                    HasSubstr("clients of shard \"rest\"")));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[1].workers = core.shards[0].workers; }),
+              HasSubstr("workers of shard \"audio\""));
+  EXPECT_THAT(error_after([](Options& core) { core.shards[1].workers = core.shards[1].clients; }),
+              AllOf(HasSubstr("clients of shard \"audio\""), HasSubstr("workers of shard \"audio\"")));
+}
+
+TEST(Shards, a_bank_that_nothing_uses_is_told) {
+  Config config;
+  config.bank = "postgres:host=a";
+  EXPECT_THAT(error_of(config), HasSubstr("no [[shard]]"));
+  config = bound(three());
+  config.bank = "postgres:host=a";
+  config.core.budgets = {{.name = "all", .concurrency = 4, .per_shard = true},
+                         {.name = "one", .service = "chat", .tenant = "umbrella", .concurrency = 4}};
+  const auto doubts_now = [&] {
+    EXPECT_EQ(error_of(config), "no error");
+    config::share_budgets(config);
+    return doubts(config);
+  };
+  EXPECT_THAT(doubts_now(), ElementsAre(HasSubstr("the bank is used by no budget")));
+  config.core.budgets[0].per_shard = false;
+  EXPECT_THAT(doubts_now(), ElementsAre());
+}
+
+std::string bind_error(const Config& config) {
+  try {
+    check_binds(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Shards, default_endpoints_that_no_peer_is_told_of_are_refused) {
+  EXPECT_EQ(bind_error(Config{}), "no error");
+  EXPECT_THAT(bind_error(three()),
+              AllOf(HasSubstr("shard \"audio\""), HasSubstr("tcp://audio-1:5570 and tcp://audio-2:5570"),
+                    HasSubstr("binds tcp://127.0.0.1:5570"), HasSubstr("say --clients tcp://0.0.0.0:5570")))
+      << "the port is right, but nobody reaches it from elsewhere";
+  Config config = three();
+  config.core.shards[1].clients = {"tcp://localhost:5570"};
+  EXPECT_THAT(bind_error(config), HasSubstr("say --workers tcp://0.0.0.0:5571"));
+  config.core.shards[1].workers = {"tcp://127.0.0.1:5581"};
+  EXPECT_THAT(bind_error(config), HasSubstr("say --workers tcp://127.0.0.1:5581"));
+  config.core.shards[1].workers = {"tcp://127.0.0.1:5571"};
+  EXPECT_EQ(bind_error(config), "no error");
+  EXPECT_EQ(bind_error(bound(three())), "no error");
+}
+
+TEST(Shards, endpoints_that_somebody_has_chosen_are_doubted_alone) {
+  Config config = bound(three());
+  config.server.clients = "tcp://0.0.0.0:6570";
+  EXPECT_EQ(bind_error(config), "no error") << "a container's port may be mapped";
+  EXPECT_THAT(doubts(config), ElementsAre(AllOf(HasSubstr("--clients: "), HasSubstr("tcp://0.0.0.0:6570"))));
 }
 
 TEST(Shards, a_budget_counts_jobs_of_those_that_its_match_reaches) {
