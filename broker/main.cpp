@@ -240,8 +240,6 @@ StoreOptions store_options(const Config& config) {
                        .instance = instance_of(config),
                        .replication = config.store_replication,
                        .lease = std::chrono::duration_cast<std::chrono::milliseconds>(config.store_lease)};
-  if (!config.core.shard.empty() && options.schema == StoreOptions{}.schema)
-    options.schema += '_' + config.core.shard;
   lanemq::io::ignore_environment_of_store(options);
   if (!options.specification.empty()) return options;
   const auto place = lanemq::io::default_store(lanemq::io::read_state_folders(), config.core.shard);

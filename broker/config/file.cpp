@@ -350,6 +350,7 @@ settings::Asked read_config(int argc, const char* const* argv, const settings::E
       set_config(assignment, config);
   share_budgets(config);
   check_config(config);
+  name_schema(config);
   if (asked.what == Asked::For::print_config) asked.text = print_config(config);
   return asked;
 }

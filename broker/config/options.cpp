@@ -71,7 +71,8 @@ const settings::Options<Config>& option_table() {
            "which "
            "another broker goes on with), or memory (they end with the broker).",
            &Config::store)
-          .when_empty("lanemq.db in $STATE_DIRECTORY, else in ${XDG_STATE_HOME:-~/.local/state}/lanemq"),
+          .when_empty("lanemq.db (of a shard: lanemq-SHARD.db) in $STATE_DIRECTORY, else in "
+                      "${XDG_STATE_HOME:-~/.local/state}/lanemq"),
       size("store_reserve", {0, kCountMax},
            "Room on the store's disk that is kept back so that running jobs can finish; a quarter of a small "
            "disk at most.",

@@ -47,6 +47,8 @@ void check_shards(const Config& config);
 
 /// Marks the budgets that shards share by the bank.
 void share_budgets(Config& config);
+/// Names the schema after the shard, where nobody has said one.
+void name_schema(Config& config);
 
 /// What of a rule's match rules before it have taken already.
 struct TakenBefore {

@@ -260,4 +260,12 @@ void share_budgets(Config& config) {
   }
 }
 
+void name_schema(Config& config) {
+  auto& places = config.heard.places;
+  if (config.core.shard.empty() || places.contains("store_schema")) return;
+  config.store_schema += '_' + config.core.shard;
+  if (const auto place = places.find("shard_name"); place != places.end())
+    places.emplace("store_schema", place->second);
+}
+
 }  // namespace lanemq::config

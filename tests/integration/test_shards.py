@@ -189,6 +189,12 @@ class Mistakes(Case):
         self.assertEqual(alone.returncode, 2)
         self.assertIn("no [[shard]]", alone.stderr)
 
+    def test_the_schema_that_counts_is_shown(self):
+        printed = self.run_it("--print-config", endpoints=False)
+        self.assertIn('\nstore_schema = "lanemq_rest"\n', printed.stdout, printed.stderr)
+        said = self.run_it("--print-config", "--store-schema", "lanemq", endpoints=False)
+        self.assertIn('\nstore_schema = "lanemq"\n', said.stdout, said.stderr)
+
 
 class Bank(harness.Case):
     """A budget that shards share by a bank in PostgreSQL."""

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "broker/config/settings.hpp"
 
@@ -193,6 +197,42 @@ TEST(Shards, endpoints_that_somebody_has_chosen_are_doubted_alone) {
   config.server.clients = "tcp://0.0.0.0:6570";
   EXPECT_EQ(bind_error(config), "no error") << "a container's port may be mapped";
   EXPECT_THAT(doubts(config), ElementsAre(AllOf(HasSubstr("--clients: "), HasSubstr("tcp://0.0.0.0:6570"))));
+}
+
+/// Reads a file with `line` before a shard `acme` and the rest, and the words behind it.
+Config read_shards(const std::string& line, std::vector<const char*> words, std::string* printed = nullptr) {
+  const std::string path = testing::TempDir() + std::to_string(::getpid()) + "-shards_test.toml";
+  std::ofstream(path) << line << R"(
+    [[shard]]
+    name = "acme"
+    match = { tenant = "acme*" }
+    clients = ["tcp://a:1"]
+    workers = ["tcp://a:2"]
+    [[shard]]
+    name = "rest"
+    clients = ["tcp://b:1"]
+    workers = ["tcp://b:2"]
+  )";
+  words.insert(words.begin(), {"lanemq-broker", "--config", path.c_str()});
+  Config config;
+  const auto asked = read_config(
+      static_cast<int>(words.size()), words.data(), [](const std::string&) { return nullptr; }, config);
+  std::remove(path.c_str());
+  if (printed != nullptr) *printed = asked.text;
+  return config;
+}
+
+TEST(Shards, the_schema_is_named_after_it_unless_somebody_has_said_one) {
+  std::string printed;
+  const Config named = read_shards("", {"--shard", "acme", "--print-config"}, &printed);
+
+  EXPECT_EQ(named.store_schema, "lanemq_acme");
+  EXPECT_THAT(printed, HasSubstr("\nstore_schema = \"lanemq_acme\"\n"));
+  EXPECT_EQ(named.heard.places.at("store_schema"), "--shard-name");
+  EXPECT_EQ(read_shards("store_schema = \"lanemq\"", {"--shard", "acme"}).store_schema, "lanemq");
+  EXPECT_EQ(read_shards("", {"--shard", "acme", "--store-schema", "lanemq"}).store_schema, "lanemq");
+  EXPECT_EQ(read_shards("", {"--shard", "acme", "--set", "store_schema=lanemq"}).store_schema, "lanemq");
+  EXPECT_EQ(Config{}.store_schema, "lanemq");
 }
 
 TEST(Shards, a_budget_counts_jobs_of_those_that_its_match_reaches) {
