@@ -19,6 +19,7 @@
 
 #include "broker/config.hpp"
 #include "broker/config/key_files.hpp"
+#include "broker/config/settings.hpp"
 #include "broker/http/admin_http.hpp"
 #include "broker/http/candidate_http.hpp"
 #include "broker/io/instance_lock.hpp"
@@ -333,18 +334,37 @@ void move_rows(const Config& config, const lanemq::settings::Asked& asked) {
   order.to.specification = value_of(asked, "--to");
   if (order.to.specification.empty())
     throw ConfigError("--move needs to know where to; name the store with --to");
+  if (!lanemq::io::path_of_store(order.to) && !lanemq::io::has_owners(order.to))
+    throw ConfigError("--to \"" + lanemq::printable(order.to.specification, 64) +
+                      "\" names no store that keeps anything; write sqlite:PATH or postgres:CONNINFO" +
+                      (order.to.specification == "memory"
+                           ? ""
+                           : ", as in --to sqlite:" + lanemq::printable(order.to.specification, 64)));
   if (const std::string schema = value_of(asked, "--to-schema"); !schema.empty()) order.to.schema = schema;
   lanemq::io::ignore_environment_of_store(order.to);
   set_scope(value_of(asked, "--move"), order);
   order.scope.clients = config.core.clients;
+  order.scope.shards = lanemq::core::shards_for_clients(config.core);
+  order.scope.webhook_service = config.core.webhook_service;
+  order.shard = config.core.shard;
+  // What a budget would count that is limited to the scope.
+  lanemq::core::BudgetOptions of_scope;
+  of_scope.service = order.scope.service;
+  of_scope.tenant = order.scope.tenant;
+  order.shards = lanemq::config::shards_of(of_scope, config.core.shards);
   order.rows_max = config.core.jobs_max;
   order.command = without_secrets(command_of(order, config, asked));
   const auto moved = lanemq::io::move_rows(order);
   if (!moved) refuse_store(moved.error());
   const auto& counts = moved->counts;
+  const std::uint64_t went = counts.jobs + counts.dead + counts.results + counts.groups;
   std::cout << (moved->went_on ? "went on, and moved " : "moved ") << counts.jobs << " jobs, " << counts.dead
             << " dead jobs, " << counts.results << " results and " << counts.groups << " groups of "
-            << order.what << "; copied the history of " << counts.budgets << " limits\n";
+            << order.what << "; copied the history of " << counts.budgets << " limits"
+            << (went > 0 ? ""
+                         : "; it has gone before: the store to move to has " + std::to_string(counts.there) +
+                               " of its jobs and results")
+            << "\n";
 }
 
 /// Does what a flag asks for in place of serving; false: none does.

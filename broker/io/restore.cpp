@@ -18,8 +18,6 @@
 namespace lanemq::io {
 namespace {
 
-/// Whose jobs the store has, where there are shards.
-constexpr std::string_view kShard = "shard";
 /// Rows between two calls of RestoreCalls::progress.
 constexpr std::size_t kRowsPerCall = 1024;
 /// The clocks of the machine and of the store are read within so long, if one of so many tries is as fast.
@@ -45,7 +43,7 @@ class Reader final : public StoreReader {
   bool was_of_shard() const { return was_of_shard_; }
 
   Result<void> note(std::string_view name, std::string_view record) override {
-    if (name == kShard) return check_shard(record);
+    if (name == kShardNote) return check_shard(record);
     if (auto why = why_not_served(name, record)) return failure(ErrorCode::conflict, std::move(*why));
     if (name != kClockNote) return restorer_.note(name, record, time_);
     const auto note = clock_note(record);
@@ -68,15 +66,13 @@ class Reader final : public StoreReader {
  private:
   /// A broker without shards may have any store, so that they can be given up.
   Result<void> check_shard(std::string_view record) {
-    core::StoredDecoder decoder;
-    const auto entries = decoder.entries(record);
-    if (!entries || entries->empty()) return failure(ErrorCode::internal, "note \"shard\" cannot be read");
+    const auto of = shard_note(record);
+    if (!of) return tl::unexpected(of.error());
     was_of_shard_ = true;
-    const std::string& of = entries->front().name;
-    if (shard_.empty() || of == shard_) return {};
+    if (shard_.empty() || *of == shard_) return {};
     return failure(ErrorCode::internal,
-                   "the store has the jobs of shard \"" + of + "\", and this broker owns shard \"" + shard_ +
-                       "\"; name another store with store or store_schema, or start with --shard " + of);
+                   "the store has the jobs of shard \"" + *of + "\", and this broker owns shard \"" + shard_ +
+                       "\"; name another store with store or store_schema, or start with --shard " + *of);
   }
 
   void count_row() {
@@ -159,6 +155,13 @@ Result<ClockNote> clock_note(std::string_view record) {
   return note;
 }
 
+Result<std::string> shard_note(std::string_view record) {
+  core::StoredDecoder decoder;
+  auto entries = decoder.entries(record);
+  if (!entries || entries->empty()) return failure(ErrorCode::internal, "note \"shard\" cannot be read");
+  return std::move(entries->front().name);
+}
+
 Result<ClockReading> clock_of(Store& store) {
   return clock_that_counts(store, read_clocks(store, read_clock));
 }
@@ -179,9 +182,9 @@ Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, con
   core::Writes& writes = broker.outbox().writes;
   core::write_note(kClockNote, {{.name = "start", .numbers = numbers}}, writes);
   if (!shard.empty())
-    core::write_note(kShard, {{.name = shard, .numbers = core::StoredNumbers()}}, writes);
+    core::write_note(kShardNote, {{.name = shard, .numbers = core::StoredNumbers()}}, writes);
   else if (reader.was_of_shard())
-    core::erase_note(kShard, writes);
+    core::erase_note(kShardNote, writes);
   // The first number of this life must be on disk before any number is used: another life would use it again,
   // and a worker could report an outcome of this life to that one.
   store.submit(writes);

@@ -41,14 +41,19 @@ Result<void> still_good(const Store& store) {
 Result<std::unique_ptr<Store>> open_alone(StoreOptions options) {
   const auto end = std::chrono::steady_clock::now() + kLeasesWaited * options.lease;
   std::string why;
+  bool reached = true;
   options.waiting = [&](const StoreWaiting& waiting) {
     why = waiting.why;
+    reached = waiting.reached;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return std::chrono::steady_clock::now() < end;
   };
   auto store = open_store(options);
   if (!store || *store != nullptr) return store;
-  return failure(ErrorCode::internal, "the store cannot be had: " + why + "; stop the broker that owns it");
+  return failure(ErrorCode::internal,
+                 "the store cannot be had: " + why +
+                     (reached ? "; stop the broker that owns it"
+                              : "; look at that database, and at what names it: " + options.specification));
 }
 
 Result<void> must_be_there(const StoreOptions& options, std::string_view purpose) {

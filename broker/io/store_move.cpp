@@ -49,6 +49,14 @@ std::string fresh_id() {
   return text;
 }
 
+/// `"acme"`, `"acme" or "audio"`.
+std::string any_of_these(const std::vector<std::string>& shards) {
+  std::string text;
+  for (const std::string& shard : shards)
+    text += (text.empty() ? "\"" : " or \"") + shard + '"';
+  return text;
+}
+
 std::string place_of(const StoreOptions& options) {
   if (const auto path = path_of_store(options)) return "sqlite:" + *path;
   return options.specification + " (schema " + options.schema + ")";
@@ -71,6 +79,15 @@ class StoreClock {
   std::int64_t us_;
 };
 
+/// Remembers the shard that a store notes; false: this is another note.
+Result<bool> take_shard(std::string_view name, std::string_view record, std::string& shard) {
+  if (name != kShardNote) return false;
+  auto noted = shard_note(record);
+  if (!noted) return tl::unexpected(std::move(noted.error()));
+  shard = std::move(*noted);
+  return true;
+}
+
 /// Reads the source for the plan.
 class SourceReader final : public StoreReader {
  public:
@@ -89,7 +106,9 @@ class SourceReader final : public StoreReader {
       return {};
     }
     if (auto why = why_not_served(name, record)) return refused(std::move(*why));
-    return plan_.source_note(name, record);
+    const auto taken = take_shard(name, record, shard);
+    if (!taken) return tl::unexpected(taken.error());
+    return *taken ? Result<void>() : plan_.source_note(name, record);
   }
   Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
                    std::optional<std::string_view>, std::size_t) override {
@@ -103,6 +122,7 @@ class SourceReader final : public StoreReader {
   StoreClock clock;
   std::optional<MoveNote> decided;  ///< of a move that has to come to its end
   Records parts;
+  std::string shard;  ///< that the store notes; empty: none
 
  private:
   MovePlan& plan_;
@@ -128,7 +148,9 @@ class TargetReader final : public StoreReader {
       return {};
     }
     if (auto why = why_not_served(name, record)) return refused(std::move(*why));
-    return plan_ != nullptr ? plan_->target_note(name, record) : Result<void>();
+    const auto taken = take_shard(name, record, shard);
+    if (!taken) return tl::unexpected(taken.error());
+    return plan_ != nullptr && !*taken ? plan_->target_note(name, record) : Result<void>();
   }
   Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
                    std::optional<std::string_view>, std::size_t) override {
@@ -144,6 +166,7 @@ class TargetReader final : public StoreReader {
   StoreClock clock;
   std::vector<MoveNote> moves;                         ///< from the same source, arrived or not
   Records parts;                                       ///< of all moves
+  std::string shard;                                   ///< that the store notes; empty: none
   std::vector<std::uint64_t> left_jobs, left_results;  ///< of those that have not arrived
 
  private:
@@ -239,6 +262,8 @@ class Move {
  private:
   Result<MoveSummary> begin(const SourceReader& from, ClockReading target_clock);
   Result<MoveSummary> go_on(SourceReader& from, ClockReading target_clock);
+  Result<void> check_shards(const SourceReader& from, const TargetReader& to) const;
+  Result<MoveSummary> nothing(const TargetReader& to) const;
   Result<void> discard(const TargetReader& to);
   Result<void> erase_left(const TargetReader& to);
   Result<void> mark_target(const TargetReader& to);
@@ -268,14 +293,15 @@ Result<MoveSummary> Move::begin(const SourceReader& from, ClockReading target_cl
   if (auto read = target_.load(to); !read) return tl::unexpected(std::move(read.error()));
   for (const MoveNote& move : to.moves)
     if (move.arrived) arrived_.push_back(move.id);
+  if (may) may = check_shards(from, to);
   if (may) may = plan_.settle(core::Duration(to.clock.us() - from.clock.us()), order_.rows_max);
   const MovePlan::Counts& counts = plan_.counts();
-  const bool nothing = counts.jobs + counts.dead + counts.results + counts.groups == 0;
-  if (!may || nothing) {
+  const bool has_none = counts.jobs + counts.dead + counts.results + counts.groups == 0;
+  if (!may || has_none) {
     if (auto done = discard(to).and_then([&] { return forget(); }); !done)
       return tl::unexpected(std::move(done.error()));
     if (!may) return tl::unexpected(std::move(may.error()));
-    return MoveSummary{};
+    return nothing(to);
   }
   note_ = {.id = fresh_id(),
            .what = order_.what,
@@ -299,6 +325,33 @@ Result<MoveSummary> Move::begin(const SourceReader& from, ClockReading target_cl
                   .and_then([&] { return forget(); });
   if (!done) return tl::unexpected(std::move(done.error()));
   return MoveSummary{.counts = counts};
+}
+
+/// A job that is at another shard than the rules say runs there, and where it is submitted again runs twice.
+Result<void> Move::check_shards(const SourceReader& from, const TargetReader& to) const {
+  if (!order_.shard.empty() && !from.shard.empty() && order_.shard != from.shard)
+    return refused("the store to move from has the jobs of shard \"" + from.shard +
+                   "\", and --shard says \"" + order_.shard + "\"; say --shard " + from.shard +
+                   ", or name the other one's store with --store or --store-schema");
+  if (to.shard.empty() || order_.shards.empty()) return {};
+  if (std::find(order_.shards.begin(), order_.shards.end(), to.shard) == order_.shards.end())
+    return refused("by the rules of the configuration the jobs of " + order_.what + " belong to shard " +
+                   any_of_these(order_.shards) + ", and the store to move to has those of shard \"" +
+                   to.shard +
+                   "\"; write the new rules into the file of --config, or name the other store with --to");
+  return plan_.of_shard(to.shard);
+}
+
+/// What to say where nothing goes: what has gone before is no mistake, a name that nobody has is one.
+Result<MoveSummary> Move::nothing(const TargetReader& to) const {
+  const bool gone =
+      plan_.counts().there > 0 || std::any_of(to.moves.begin(), to.moves.end(), [&](const MoveNote& move) {
+        return move.arrived && move.what == order_.what;
+      });
+  if (gone) return MoveSummary{.counts = {.there = plan_.counts().there}};
+  return failure(ErrorCode::bad_request,
+                 "the store " + place_of(order_.from) + " has nothing of " + order_.what +
+                     ", and neither has the store to move to; look at " + "the name. Nothing was moved");
 }
 
 /// The move was decided: what was to go is in the target, and the source knows what that is.
@@ -483,7 +536,12 @@ Result<MoveSummary> move_rows(const MoveOrder& order) {
                 : order.from.specification == order.to.specification && order.from.schema == order.to.schema)
     return failure(ErrorCode::bad_request, "jobs cannot be moved to the store that they are in");
   if (auto there = must_be_there(order.from, "move from"); !there) return tl::unexpected(there.error());
-  if (auto there = must_be_there(order.to, "move to"); !there) return tl::unexpected(there.error());
+  if (auto there = must_be_there(order.to, "move to"); !there)
+    return failure(there.error().code,
+                   there.error().message + (there.error().code == ErrorCode::bad_request
+                                                ? " (--to, --to-schema); where it is to be a new one, start "
+                                                  "the broker that is to serve it, stop it, and say it again"
+                                                : ""));
   auto source = open_alone(order.from);
   if (!source) return tl::unexpected(std::move(source.error()));
   auto target = open_alone(order.to);

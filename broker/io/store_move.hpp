@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include <lanemq/result.hpp>
 
@@ -18,6 +19,9 @@ struct MoveOrder {
   std::string what;          ///< the scope for people: `tenant "acme"`
   std::string command;       ///< that says the order again, for people
   std::size_t rows_max = 0;  ///< jobs and results that the target's broker may have (jobs_max)
+  std::string shard{};       ///< whose store the source is said to be; empty: nobody says
+  /// The shards that may have jobs of the scope by its rules; empty: there are no rules.
+  std::vector<std::string> shards{};
 };
 
 /// What has gone.
@@ -31,7 +35,9 @@ struct MoveSummary {
 ///
 /// What goes counts in one store or in the other, whatever ends the process: as MoveNote says. Said again
 /// after such an end it goes on: before the move was decided anew, with what the source has by then, and
-/// after that with what was decided. An error (conflict) is from before that; then neither store has changed,
+/// after that with what was decided. Where stores note whose they are, nothing goes to one whose jobs others
+/// are by the rules. A scope of which neither store has anything is an error (bad_request): its name is
+/// misspelt. An error (conflict) is from before that; then neither store has changed,
 /// but for what an earlier try has left in the target, which is erased.
 ///
 /// Holds 32 MiB of rows on their way, what MovePlan holds, and state and record of jobs and results with

@@ -412,7 +412,9 @@ class Refusals(MoveCase):
 
         self.refused(source, target, parts=['1 jobs of tenant "acme" run', "lanemq pause client", "Nothing was moved"])
         self.assertEqual((source.is_whole()["jobs"], target.is_whole()["jobs"]), (2, 0))
-        self.move(source, target, "tenant=other")
+        other = self.order(source, target, "tenant=other")
+        self.assertEqual(other.returncode, 2, other.stderr)
+        self.assertIn('has nothing of tenant "other"', other.stderr)
 
     def test_a_service(self):
         source, target = self.shards()
@@ -446,6 +448,48 @@ class Refusals(MoveCase):
             self.refused(source, target, parts=["store"])
             one.stop()
 
+    def test_a_database_that_is_not_reached_is_not_taken_for_one_that_has_an_owner(self):
+        skip_without_postgres()
+        source, _ = self.shards()
+        self.refused(source, Shard(self, "b", "postgres:host=/nowhere"), parts=["/nowhere", "look at that database"])
+
+    def test_a_store_of_another_shard_than_the_rules_name(self):
+        stores = {name: self.sqlite(name) for name in ("acme", "rest")}
+        endpoints = {name: harness.fixed_endpoints() for name in stores}
+
+        def write(match):
+            with open(self.config, "w") as file:
+                file.write(CONFIG + "".join(
+                    f'[[shard]]\nname = "{name}"\n{match if name == "acme" else ""}\n'
+                    f'clients = ["{endpoints[name]["clients"]}"]\nworkers = ["{endpoints[name]["workers"]}"]\n'
+                    for name in stores))
+
+        def move(shard):
+            return subprocess.run([harness.program("lanemq-broker"), "--config", self.config, "--shard", shard, "--store",
+                                   stores["rest"].store, "--move", "tenant=acme", "--to", stores["acme"].store],
+                                  capture_output=True, text=True, timeout=harness.PATIENCE)
+
+        write('match = { tenant = "umbrella" }')
+        for name, store in stores.items():
+            store.broker = self.room.start(harness.Broker("--config", self.config, "--shard", name, "--store", store.store,
+                                                          **endpoints[name]))
+        self.submit(stores["rest"].client(), "a", client="exact")
+        for store in stores.values():
+            store.stop()
+
+        early = move("rest")
+        self.assertEqual(early.returncode, 4, early.stderr)
+        for part in ('tenant "acme" belong to shard "rest"', 'those of shard "acme"', "write the new rules"):
+            self.assertIn(part, early.stderr)
+        write('match = { tenant = "acme" }')
+        self.assertIn('has the jobs of shard "rest", and --shard says "acme"',
+                      move("acme").stderr)
+        done = move("rest")
+        self.assertEqual((done.returncode, done.stdout.split(",")[0]), (0, "moved 1 jobs"), done.stderr)
+        again = move("rest")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("it has gone before: the store to move to has 1 of its jobs and results", again.stdout)
+
     def test_mistakes(self):
         source, target = self.shards()
         nowhere = self.sqlite("nowhere")
@@ -455,7 +499,9 @@ class Refusals(MoveCase):
                 (("--move", "acme", "--to", target.store), ["tenant=NAME", "service=NAME"]),
                 (("--move", "tenant=", "--to", target.store), ["tenant=NAME"]),
                 (("--move", "tenant=a", "--to", source.store), ["the store that they are in"]),
-                (("--move", "tenant=a", "--to", nowhere.store), ["there is no store", "move to"]),
+                (("--move", "tenant=a", "--to", nowhere.store), ["there is no store", "move to", "start the broker that is to"]),
+                (("--move", "tenant=a", "--to", "junk.db"), ["--to", "as in --to sqlite:junk.db"]),
+                (("--move", "tenant=acmee", "--to", target.store), ['has nothing of tenant "acmee"', "look at the name"]),
                 (("--move", "tenant=a", "--to", "memory"), ["memory"])):
             done = subprocess.run([harness.program("lanemq-broker"), *source.words(), *arguments], capture_output=True,
                                   text=True, timeout=harness.PATIENCE)

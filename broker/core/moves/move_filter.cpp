@@ -40,6 +40,20 @@ bool MoveFilter::has(const StoredResult& result) const {
   return has_name(result.id) || (result.client != kNoMark && marks_.contains(result.client));
 }
 
+const Shard* MoveFilter::shard_of(const wire::Submit& fields) const {
+  if (fields.service == scope_.webhook_service) return nullptr;
+  if (const std::string_view tenant = tenant_of(fields.id); !tenant.empty())
+    return scope_.shards.of(fields.service, tenant);
+  const std::string_view client = fields.client.empty() ? Restorer::kClientOfNone : fields.client;
+  return scope_.shards.of(fields.service, clients_.options_of(client).tenant);
+}
+
+const Shard* MoveFilter::shard_of(const StoredResult& result) const {
+  const std::string_view tenant = tenant_of(result.id);
+  if (tenant.empty() || result.service == scope_.webhook_service) return nullptr;
+  return scope_.shards.of(result.service, tenant);
+}
+
 std::string MoveFilter::text() const {
   return scope_.service.empty() ? "tenant \"" + printable(scope_.tenant) + '"'
                                 : "service \"" + printable(scope_.service) + '"';

@@ -8,6 +8,8 @@
 
 #include <absl/container/flat_hash_set.h>
 
+#include <lanemq/shards.hpp>
+
 #include "broker/core/base/options.hpp"
 #include "broker/core/jobs/stored.hpp"
 #include "broker/core/scheduler/clients.hpp"
@@ -19,6 +21,8 @@ struct MoveScope {
   std::string tenant, service;  ///< globs; one of them is empty
   /// The entries that say whose tenant a client is that came without a key.
   std::vector<ClientOptions> clients{};
+  ShardMap shards{};              ///< the rules that say whose a job is; empty: there are none
+  std::string webhook_service{};  ///< whose jobs a broker makes itself, whatever the rules say; empty: none
 };
 
 /// Tells of rows as a store has them whether they are in a scope.
@@ -35,6 +39,10 @@ class MoveFilter {
   /// Of the result of a job that is not kept. Without a key it is its client's, if that has an entry of its
   /// own name, or a job that has() was told of before.
   bool has(const StoredResult& result) const;
+  /// Whose job it is by the rules; null: they say nothing of it.
+  const Shard* shard_of(const wire::Submit& fields) const;
+  /// The same of the result of a job that is not kept; null: its client's tenant is not known.
+  const Shard* shard_of(const StoredResult& result) const;
   /// For people: `tenant "acme"`.
   std::string text() const;
 

@@ -50,7 +50,7 @@ Result<void> MovePlan::source_note(std::string_view name, std::string_view recor
     return {};
   }
   if (entries->empty()) return unreadable_note(name, "it is empty");
-  seeds_.source = static_cast<std::uint64_t>(entries->front().numbers.next());
+  stores_.source = static_cast<std::uint64_t>(entries->front().numbers.next());
   return {};
 }
 
@@ -67,6 +67,7 @@ Result<void> MovePlan::source_job(std::uint64_t number, std::string_view state_b
   const bool goes = filter_.has(*fields);
   if (!fields->group.empty() && !dead) groups_.take_job(fields->group, goes);
   if (!goes) return {};
+  place(filter_.shard_of(*fields), fields->id, fields->service);
   if (runs) ++counts_.running;
   ++(dead ? counts_.dead : counts_.jobs);
   jobs_.push_back({.number = number, .arrival = arrival});
@@ -80,10 +81,19 @@ Result<void> MovePlan::source_result(std::uint64_t number, std::string_view reco
   if (!result) return unreadable_row("result", number, result.error());
   // The result of a dead job goes where that goes.
   if (result->dead ? find(jobs_, number) == nullptr : !filter_.has(*result)) return {};
+  if (!result->dead) place(filter_.shard_of(*result), result->id, result->service);
   if (!result->dead) ++counts_.results;
   results_.push_back({.number = number});
   ids_.emplace(result->id);
   return {};
+}
+
+void MovePlan::place(const Shard* shard, std::string_view id, std::string_view service) {
+  if (shard == nullptr) return;
+  Placed& placed = placed_[shard->name];
+  if (placed.count++ > 0) return;
+  placed.first = id;
+  placed.service = service;
 }
 
 Result<void> MovePlan::source_ends() {
@@ -122,7 +132,7 @@ Result<void> MovePlan::target_note(std::string_view name, std::string_view recor
     if (name == Journal::kNumbers)
       numbers_.take_generation(number);
     else
-      seeds_.target = number;
+      stores_.target = number;
   }
   return {};
 }
@@ -138,6 +148,7 @@ Result<void> MovePlan::target_job(std::uint64_t number, std::string_view state_b
   const auto fields = decoder_.submit(record);
   if (!fields) return unreadable_row("job", number, fields.error());
   if (!dead && groups_.goes(fields->group)) take_conflict(named("group", fields->group));
+  if (filter_.has(*fields)) ++counts_.there;
   if (ids_.contains(fields->id)) take_conflict(named("id", fields->id));
   return {};
 }
@@ -147,12 +158,25 @@ Result<void> MovePlan::target_result(std::uint64_t number, std::string_view reco
   const auto result = decoder_.result(record, ending);
   if (!result) return unreadable_row("result", number, result.error());
   numbers_.take_row(number);
+  if (!result->dead && filter_.has(*result)) ++counts_.there;
   if (ids_.contains(result->id)) take_conflict(named("id", result->id));
   return {};
 }
 
+Result<void> MovePlan::of_shard(std::string_view targets) const {
+  for (const auto& [shard, placed] : placed_)
+    if (shard != targets)
+      return failure(ErrorCode::conflict,
+                     std::to_string(placed.count) + " of the jobs and results of " + filter_.text() +
+                         " belong to " + named("shard", shard) + " by the rules, such as " +
+                         named("id", placed.first) + " of " + named("service", placed.service) +
+                         ", and the store to move to has those of " + named("shard", targets) +
+                         "; move them to their own first, or mend the rules. Nothing was moved");
+  return {};
+}
+
 Result<void> MovePlan::settle(Duration shift, std::size_t rows_max) {
-  if (!seeds_.target)
+  if (!stores_.target)
     return failure(
         ErrorCode::conflict,
         "no broker has served the store to move to yet; start the one that is to, stop it, and say "
@@ -169,7 +193,7 @@ Result<void> MovePlan::settle(Duration shift, std::size_t rows_max) {
                        " jobs and results, and its broker may have " + std::to_string(room) +
                        " (jobs_max); raise it for that one and here (--set jobs_max=...). Nothing was moved");
   if (!numbers_.begin()) return failure(ErrorCode::internal, "the store to move to has no numbers left");
-  shift_ = shift;
+  stores_.shift = shift;
   number_rows();
   order_arrivals();
   counts_.budgets = budgets_.size();
@@ -223,9 +247,9 @@ std::vector<std::uint64_t> MovePlan::numbers_of(const std::vector<Row>& rows) {
 /// Each store hashes bodies with a seed of its own. A hash that is of another body than the stored one, or of
 /// one that is not kept, cannot be made anew.
 std::uint64_t MovePlan::hash_there(std::uint64_t hash, std::string_view body) const {
-  if (hash == 0 || seeds_.source == seeds_.target) return hash;
-  if (!seeds_.source || Journal::hash_of(body, *seeds_.source) != hash) return kHashNotKnown;
-  return Journal::hash_of(body, *seeds_.target);
+  if (hash == 0 || stores_.source == stores_.target) return hash;
+  if (!stores_.source || Journal::hash_of(body, *stores_.source) != hash) return kHashNotKnown;
+  return Journal::hash_of(body, *stores_.target);
 }
 
 Result<void> MovePlan::write_state(std::uint64_t number, std::string_view state_bytes, std::string_view body,
@@ -235,9 +259,9 @@ Result<void> MovePlan::write_state(std::uint64_t number, std::string_view state_
   if (!state) return unreadable_row("job", number, state.error());
   state->arrival = find(jobs_, number)->arrival_there;
   for (std::int64_t* const time : {&state->accepted_us, &state->deadline_us, &state->due_us})
-    *time = shifted(*time, shift_);
+    *time = shifted(*time, stores_.shift);
   state->body_hash = hash_there(state->body_hash, body);
-  write(*state, history, shift_.count(), out);
+  write(*state, history, stores_.shift.count(), out);
   return {};
 }
 
@@ -245,10 +269,10 @@ Result<void> MovePlan::write_result(std::string_view record, Buffer& out) {
   std::unique_ptr<Ending> ending;
   auto result = decoder_.result(record, ending);
   if (!result) return tl::unexpected(std::move(result.error()));
-  result->due_us = shifted(result->due_us, shift_);
-  result->ended_us = shifted(result->ended_us, shift_);
+  result->due_us = shifted(result->due_us, stores_.shift);
+  result->ended_us = shifted(result->ended_us, stores_.shift);
   // Its submit's body is gone.
-  if (seeds_.source != seeds_.target && result->body_hash != 0) result->body_hash = kHashNotKnown;
+  if (stores_.source != stores_.target && result->body_hash != 0) result->body_hash = kHashNotKnown;
   write(*result, ending.get(), out);
   return {};
 }
@@ -259,7 +283,7 @@ Result<std::vector<MovePlan::Note>> MovePlan::notes() {
                        const auto& shift) -> Result<void> {
     auto entries = decoder_.entries(record);
     if (!entries) return unreadable_note(name, entries.error().message);
-    shift(*entries, shift_);
+    shift(*entries, stores_.shift);
     Buffer bytes;
     write(*entries, bytes);
     notes.push_back({.name = name, .record = std::string(bytes.view())});

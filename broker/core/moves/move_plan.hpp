@@ -42,6 +42,7 @@ class MovePlan {
   struct Counts {
     std::uint64_t jobs = 0, dead = 0, results = 0, groups = 0, budgets = 0;  ///< dead ones are no results
     std::uint64_t running = 0;  ///< of the jobs; they keep all from going
+    std::uint64_t there = 0;    ///< jobs and results of the scope that the target has already
   };
 
   explicit MovePlan(MoveScope scope) : filter_(std::move(scope)) {}
@@ -55,6 +56,9 @@ class MovePlan {
   Result<void> target_note(std::string_view name, std::string_view record);
   Result<void> target_job(std::uint64_t number, std::string_view state, std::string_view record);
   Result<void> target_result(std::uint64_t number, std::string_view record);
+  /// An error (conflict) names jobs or results that go and are another shard's than the target's, by the
+  /// rules: submitted again they would go to that one, and run twice.
+  Result<void> of_shard(std::string_view targets) const;
   /// `shift`: the target's clock minus the source's. `rows_max`: of the target, when all has come. An error
   /// (conflict) names what the target has already, or what it lacks.
   Result<void> settle(Duration shift, std::size_t rows_max);
@@ -62,7 +66,7 @@ class MovePlan {
   // ---- after settle()
   const Counts& counts() const { return counts_; }
   /// Tells the source from other stores; 0: no broker has ever served it.
-  std::uint64_t source_mark() const { return seeds_.source.value_or(0); }
+  std::uint64_t source_mark() const { return stores_.source.value_or(0); }
   /// The generation of the rows' numbers: no other number of the target has it.
   std::uint64_t generation() const { return numbers_.generation(); }
   /// The numbers of the source whose rows go, in order.
@@ -85,11 +89,19 @@ class MovePlan {
     std::uint64_t number = 0, arrival = 0;              ///< at the source; results have no arrival
     std::uint64_t number_there = 0, arrival_there = 0;  ///< at the target
   };
-  /// Of the hashes of bodies; none: no broker has served the store.
-  struct Seeds {
-    std::optional<std::uint64_t> source, target;
+  /// How the two stores differ.
+  struct Stores {
+    std::optional<std::uint64_t> source, target;  ///< seeds of the hashes of bodies; none: never served
+    Duration shift{};                             ///< the target's clock minus the source's
   };
 
+  /// Rows that go, and are one shard's by the rules.
+  struct Placed {
+    std::uint64_t count = 0;
+    std::string first, service;  ///< id and service of the first one
+  };
+
+  void place(const Shard* shard, std::string_view id, std::string_view service);
   void take_conflict(std::string conflict);
   void number_rows();
   void order_arrivals();
@@ -102,12 +114,12 @@ class MovePlan {
   MovedGroups groups_;
   FreeNumbers numbers_;
   StoredDecoder decoder_;
-  Seeds seeds_;
+  Stores stores_;
   Counts counts_;
-  Duration shift_{};
   std::vector<Row> jobs_, results_;                                // those that go, by number
   absl::flat_hash_set<std::string, StringHash, StringEqual> ids_;  // of these
   std::map<std::string, std::string, std::less<>> budgets_;        // notes that the target lacks, by name
+  std::map<std::string, Placed, std::less<>> placed_;              // by the shard's name
   std::string conflict_;                                           // the first one; empty: none
 };
 

@@ -333,6 +333,53 @@ TEST_F(MovePlanTest, refuses_what_the_target_has_already_and_what_it_has_no_room
   EXPECT_THAT(error_of(plan_->settle({}, kRoom)), HasSubstr("no broker has served the store"));
 }
 
+ShardMap rules() {
+  return ShardMap(
+      {{.name = "audio", .services = {"speech"}}, {.name = "acme", .tenants = {"acme*"}}, {.name = "rest"}});
+}
+
+TEST_F(MovePlanTest, names_what_is_another_shards_than_the_targets) {
+  begin(
+      {.tenant = "acme", .service = {}, .clients = {{.name = "exact", .tenant = "acme"}}, .shards = rules()});
+  source(1, {.id = "@acme/a"});
+  source(2, {.id = "b", .client = "exact"});
+  source(3, {.id = "@other/c", .service = "speech"});
+  source_result(4, result_of("@acme/d", ""));
+  EXPECT_EQ(error_of(plan_->of_shard("acme")), "");
+  EXPECT_THAT(error_of(plan_->of_shard("rest")),
+              AllOf(HasSubstr("3 of the jobs and results of tenant \"acme\" belong to shard \"acme\""),
+                    HasSubstr("id \"@acme/a\""), HasSubstr("those of shard \"rest\"")));
+
+  source(5, {.id = "e", .client = "exact", .service = "speech"});
+  EXPECT_THAT(
+      error_of(plan_->of_shard("acme")),
+      AllOf(HasSubstr("1 of the jobs"), HasSubstr("shard \"audio\""), HasSubstr("service \"speech\"")));
+
+  begin({.tenant = "acme", .service = {}});
+  source(1, {.id = "@acme/a"});
+  EXPECT_EQ(error_of(plan_->of_shard("rest")), "") << "there are no rules";
+}
+
+/// Brokers make these themselves, each its own.
+TEST_F(MovePlanTest, jobs_that_tell_of_ends_are_of_no_shard) {
+  begin({.tenant = "acme", .service = {}, .shards = rules(), .webhook_service = "speech"});
+  source(1, {.id = "@acme/a", .service = "speech"});
+  source_result(2, result_of("@acme/b", "", false, "speech"));
+  EXPECT_EQ(error_of(plan_->of_shard("acme")), "");
+}
+
+TEST_F(MovePlanTest, counts_what_the_target_has_of_the_scope_already) {
+  begin_tenant();
+  ok(plan_->source_ends());
+  target_begins();
+  target(1, {.id = "@acme/a"});
+  target(2, {.id = "@other/a"});
+  ok(plan_->target_result(3, result_of("@acme/b", "")));
+  ok(plan_->settle({}, kRoom));
+  EXPECT_EQ(plan_->counts().there, 2u);
+  EXPECT_EQ(plan_->counts().jobs, 0u);
+}
+
 TEST_F(MovePlanTest, copies_the_history_of_limits_that_the_target_knows_nothing_of) {
   begin_tenant();
   const std::string limits = note("own", {kNow, 5});

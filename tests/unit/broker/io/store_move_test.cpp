@@ -81,9 +81,11 @@ std::unique_ptr<io::Store> open(const io::StoreOptions& options) {
 
 /// A broker serves the store for a moment: it restores all, and writes its own notes. Returns why it does
 /// not; and in `restored` how many jobs, dead jobs and results there are.
-std::string serve(const io::StoreOptions& options, std::vector<std::size_t>* restored = nullptr) {
+std::string serve(const io::StoreOptions& options, std::vector<std::size_t>* restored = nullptr,
+                  const std::string& shard = {}) {
   const auto store = open(options);
   core::Options broker_options = core::default_options();
+  broker_options.shard = shard;
   broker_options.store_durable = true;
   static std::uint64_t seed = 0;
   core::Broker broker(broker_options, ++seed);
@@ -316,6 +318,7 @@ TEST_P(StoreMove, takes_what_is_the_tenants_and_leaves_the_rest) {
   const auto again = io::move_rows(order(from_, to_));
   ASSERT_TRUE(again.has_value()) << again.error().message;
   EXPECT_EQ(again->counts.jobs, 0u);
+  EXPECT_EQ(again->counts.there, kMany + 2 + 1 + 2) << "jobs, a dead one and results";
   is_over();
 }
 
@@ -425,6 +428,55 @@ TEST_P(StoreMove, another_move_waits_for_one_that_was_decided) {
   is_over();
 }
 
+TEST(StoresOfAMove, a_scope_of_which_nobody_has_anything_is_refused) {
+  const io::StoreOptions from = new_file(), to = new_file();
+  fill_source(from);
+  fill_target(to);
+  io::MoveOrder misspelt = order(from, to);
+  misspelt.scope.tenant = "acmee";
+  misspelt.what = "tenant \"acmee\"";
+
+  const auto moved = io::move_rows(misspelt);
+
+  ASSERT_FALSE(moved.has_value());
+  EXPECT_EQ(moved.error().code, ErrorCode::bad_request);
+  EXPECT_THAT(moved.error().message, HasSubstr("has nothing of tenant \"acmee\""));
+  EXPECT_EQ(serve(from), "");
+  EXPECT_EQ(serve(to), "");
+}
+
+/// The rules: acme's jobs are those of shard acme.
+TEST(StoresOfAMove, are_those_of_the_shards_that_the_rules_name) {
+  const io::StoreOptions from = new_file(), to = new_file();
+  fill_source(from);
+  ASSERT_EQ(serve(from, nullptr, "rest"), "");
+  io::MoveOrder wanted = order(from, to);
+  wanted.shard = "rest";
+  wanted.shards = {"acme"};
+  wanted.scope.shards = ShardMap({{.name = "acme", .tenants = {"acme"}}, {.name = "rest"}});
+  const auto why_not = [&](const std::string& shard) {
+    EXPECT_EQ(serve(to), "");
+    EXPECT_EQ(serve(to, nullptr, shard), "");
+    const auto moved = io::move_rows(wanted);
+    if (moved) return std::string("nothing");
+    EXPECT_EQ(moved.error().code, ErrorCode::conflict);
+    EXPECT_EQ(serve(from), "") << "the source may be served";
+    EXPECT_EQ(serve(from, nullptr, "rest"), "");
+    return moved.error().message;
+  };
+
+  EXPECT_THAT(why_not("rest"),
+              AllOf(HasSubstr("tenant \"acme\" belong to shard \"acme\""),
+                    HasSubstr("has those of shard \"rest\""), HasSubstr("Nothing was moved")));
+  wanted.shards = {"acme", "rest"};
+  EXPECT_THAT(why_not("rest"), HasSubstr("belong to shard \"acme\" by the rules"));
+  wanted.shard = "audio";
+  EXPECT_THAT(why_not("acme"), AllOf(HasSubstr("the store to move from has the jobs of shard \"rest\""),
+                                     HasSubstr("--shard says \"audio\"")));
+  wanted.shard = "rest";
+  EXPECT_EQ(why_not("acme"), "nothing");
+}
+
 TEST(StoresOfAMove, are_two_that_brokers_have_served) {
   const io::StoreOptions from = new_file(), to = new_file();
   fill_source(from);
@@ -434,7 +486,8 @@ TEST(StoresOfAMove, are_two_that_brokers_have_served) {
   const auto unserved = io::move_rows(order(from, to));
 
   EXPECT_THAT(itself.error().message, HasSubstr("the store that they are in"));
-  EXPECT_THAT(nowhere.error().message, HasSubstr("there is no store"));
+  EXPECT_THAT(nowhere.error().message, AllOf(HasSubstr("there is no store"), HasSubstr("--to"),
+                                             HasSubstr("start the broker that is to serve it")));
   EXPECT_THAT(unserved.error().message, HasSubstr("no broker has served the store"));
 }
 
