@@ -484,14 +484,23 @@ std::unique_ptr<lanemq::io::BankRows> bank_of(const Config& config) {
   return std::move(*bank);
 }
 
-/// Refuses what serve() would refuse, and changes nothing.
+/// Refuses a bank that no draw could use. A start does not wait for it, so that one that is not reached is no
+/// reason to refuse.
+void check_bank(const Config& config) {
+  if (!bank_of(config)) return;
+  const auto usable = lanemq::io::check_bank(config.bank, config.bank_schema);
+  if (!usable) throw ConfigError("bank: " + without_secrets(usable.error().message));
+  if (!usable->empty()) std::cerr << "lanemq-broker: " << without_secrets(*usable) << "\n";
+}
+
+/// Refuses what serve() would refuse, and changes nothing; a bank it looks at more closely.
 void check_start(Config config) {
   try_plugins(config);
   settle_endpoints(config);
   lanemq::check_binds(config);
   for (const std::string& doubt : lanemq::doubts(config))
     std::cerr << "lanemq-broker: " << without_secrets(doubt) << "\n";
-  static_cast<void>(bank_of(config));
+  check_bank(config);
   const StoreOptions store = store_options(config);
   const auto usable = lanemq::io::check_store_place(store);
   if (!usable) refuse_store(usable.error());

@@ -13,6 +13,8 @@ std::string member(const Json& object, const char* outer, const char* inner) {
 
 /// What a person should look at, though work is taken.
 void add_remarks(const Json& stats, std::string& text) {
+  if (member(stats, "bank", "state") == "away")
+    text += "bank: away (jobs of budgets that shards share wait)\n";
   if (const auto unserved = stats.find("unserved"); unserved != stats.end())
     for (const auto& [service, state] : unserved->items())
       text += "no worker serves " + printable(service) + " (queued: " + state.value("queued", Json()).dump() +

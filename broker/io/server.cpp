@@ -187,18 +187,18 @@ void Server::take_bank(core::TimePoint now) {
     broker_.handle(unsent, now);
   if (!bank_) return;
   std::vector<BankAnswer> answers;
-  bank_->take(answers);
+  if (!bank_->take(answers)) return;
   for (const BankAnswer& answer : answers)
     broker_.handle(core::BankAnswered{answer.budget, answer.drawn ? &*answer.drawn : nullptr}, now);
-  if (!answers.empty() || !stats_.bank) note_bank();
+  note_bank();
 }
 
-/// Says once that the bank is away, and once that it is there again.
+/// Says once that the bank is there, or is away, after the start and after each change.
 void Server::note_bank() {
-  const bool was_away = stats_.bank && !stats_.bank->trouble.empty();
-  stats_.bank = bank_->figures();
-  if (was_away == !stats_.bank->trouble.empty()) return;
-  if (was_away) return log::event(log::Level::info, "bank.good", {{"bank", bank_->name()}});
+  const auto before = std::exchange(stats_.bank, bank_->figures());
+  const bool away = !stats_.bank->trouble.empty();
+  if (before && away != before->trouble.empty()) return;
+  if (!away) return log::event(log::Level::info, "bank.good", {{"bank", bank_->name()}});
   log::event(log::Level::warning, "bank.away",
              {{"bank", bank_->name()},
               {"reason", stats_.bank->trouble},

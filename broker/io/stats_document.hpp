@@ -93,7 +93,7 @@ struct TransportStats {
   TurnTimes turns;
   core::Times commits;  ///< from a turn's writes to when the loop finds them on disk; one at a time is timed
   Descriptors descriptors;
-  std::optional<BankFigures> bank;  ///< none: no budget is shared
+  std::optional<BankFigures> bank;  ///< none: no budget is shared, or nobody has looked at the bank yet
 };
 
 /// What surrounds the core, at the time of an answer.

@@ -8,6 +8,8 @@ import tempfile
 import textwrap
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 import harness
 from postgres import Postgres
@@ -241,6 +243,50 @@ class Bank(harness.Case):
     def most_in_a_window(self):
         times = [at for at, _ in self.offered]
         return max(sum(1 for at in times if begin <= at < begin + 60) for begin in times)
+
+    def check(self, conninfo):
+        with open(self.shards.config) as file:
+            lines = file.read().split("\n", 1)[1]
+        with open(self.shards.config, "w") as file:
+            file.write(f'bank = "postgres:{conninfo}"\n{lines}')
+        return subprocess.run([harness.program("lanemq-broker"), "--config", self.shards.config, "--shard", "a", "--store",
+                               "memory", "--check", *self.shards.flags("a")], capture_output=True, text=True,
+                              timeout=harness.PATIENCE)
+
+    def test_check_looks_at_it(self):
+        good = self.check(self.database.conninfo())
+        self.assertEqual((good.returncode, good.stdout, good.stderr), (0, "", ""))
+        self.assertEqual(self.database.value("SELECT count(*) FROM pg_namespace WHERE nspname = 'lanemq_bank'"), "0")
+        away = self.check("host=/nowhere")
+        self.assertEqual(away.returncode, 0)
+        self.assertIn("was not reached", away.stderr)
+        self.database.psql("CREATE ROLE weak LOGIN")
+        weak = self.check(self.database.conninfo(user="weak"))
+        self.assertEqual(weak.returncode, 2)
+        self.assertIn('bank: ', weak.stderr)
+        self.assertIn('its role may not make a schema in the database "postgres"', weak.stderr)
+
+    def readiness(self, broker):
+        try:
+            with urllib.request.urlopen(f"{broker.http}/readyz", timeout=harness.PATIENCE) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as error:  # the loop has not answered yet
+            with error:
+                return error.read().decode()
+
+    def test_one_that_is_away_is_known_before_the_first_job(self):
+        self.database.crash()
+        self.shards.arguments = ("--http", "127.0.0.1:0")
+        self.shards.start("a")
+        broker = self.shards.brokers["a"]
+        harness.wait_until(lambda: "bank.away" in broker.stderr(), "the log to say so")
+        harness.wait_until(lambda: "bank: away" in self.readiness(broker), "the probe to say so")
+        self.assertTrue(self.readiness(broker).startswith("ready\n"))
+        self.database.start()
+        harness.wait_until(lambda: "bank.good" in broker.stderr(), "the log to take it back")
+        harness.wait_until(lambda: "bank: away" not in self.readiness(broker), "the probe to take it back")
+        stats = self.shards.operator("a").ask("stats", {"ref": 1}).fields["bank"]
+        self.assertEqual((stats["state"], stats["draws"], stats["lost"]), ("good", 0, 0))
 
     def test_the_limit_is_that_of_both_together(self):
         self.shards.start()

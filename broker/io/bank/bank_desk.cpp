@@ -39,12 +39,13 @@ void BankDesk::draw(std::vector<core::DrawWanted> draws) {
   asked_.notify_one();
 }
 
-void BankDesk::take(std::vector<BankAnswer>& answers) {
+bool BankDesk::take(std::vector<BankAnswer>& answers) {
   std::uint64_t count = 0;
-  static_cast<void>(!::read(wake_, &count, sizeof count));
+  if (::read(wake_, &count, sizeof count) < 0) return false;  // it is the loop's alone, and never blocks
   const std::lock_guard lock(mutex_);
   std::move(answers_.begin(), answers_.end(), std::back_inserter(answers));
   answers_.clear();
+  return true;
 }
 
 BankFigures BankDesk::figures() const {
@@ -54,8 +55,14 @@ BankFigures BankDesk::figures() const {
 
 void BankDesk::run() {
   std::unique_lock lock(mutex_);
+  look(lock);
   while (true) {
-    asked_.wait(lock, [this] { return ends_ || !draws_.empty(); });
+    // Where a draw has failed the next one says more than a look: while there are draws nobody looks.
+    const auto pause = looked_ && !figures_.trouble.empty() ? kLookEveryAway : kLookEvery;
+    if (!asked_.wait_for(lock, pause, [this] { return ends_ || !draws_.empty(); })) {
+      look(lock);
+      continue;
+    }
     if (ends_) return;
     const core::DrawWanted wanted = std::move(draws_.front());
     draws_.pop_front();
@@ -63,9 +70,23 @@ void BankDesk::run() {
     BankAnswer answer = ask(wanted);
     lock.lock();
     answers_.push_back(std::move(answer));
-    const std::uint64_t one = 1;
-    static_cast<void>(!::write(wake_, &one, sizeof one));  // a full counter is readable already
+    wake();
   }
+}
+
+/// Requires: `lock` is held; gives it up meanwhile.
+void BankDesk::look(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  const auto looked = rows_->look();
+  lock.lock();
+  figures_.trouble = looked ? "" : looked.error().message;
+  looked_ = true;
+  wake();
+}
+
+void BankDesk::wake() {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_, &one, sizeof one));  // a full counter is readable already
 }
 
 /// Draws in one transaction.
@@ -84,6 +105,7 @@ BankAnswer BankDesk::ask(const core::DrawWanted& wanted) {
                                   });
   const auto took = std::chrono::steady_clock::now() - began;
   const std::lock_guard lock(mutex_);
+  looked_ = false;
   if (!done) {
     ++figures_.lost;
     figures_.trouble = done.error().message;

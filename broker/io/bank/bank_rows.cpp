@@ -8,20 +8,52 @@
 
 namespace lanemq::io {
 
-Result<std::unique_ptr<BankRows>> open_bank([[maybe_unused]] const std::string& specification,
-                                            [[maybe_unused]] const std::string& schema) {
 #ifdef LANEMQ_HAS_POSTGRES
+namespace {
+
+Result<PostgresPlace> place_of(const std::string& specification, const std::string& schema) {
   if (!specification.starts_with("postgres:"))
     return failure(ErrorCode::bad_request,
                    "bank \"" + specification +
                        "\" is not known; write postgres:CONNINFO: a database that all shards reach");
-  auto place = PostgresStore::place_of({.specification = specification, .schema = schema});
+  return PostgresStore::place_of({.specification = specification, .schema = schema});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BankRows>> open_bank(const std::string& specification, const std::string& schema) {
+  auto place = place_of(specification, schema);
   if (!place) return tl::unexpected(std::move(place.error()));
   return std::unique_ptr<BankRows>(new BankTable(std::move(*place), schema));
+}
+
+Result<std::string> check_bank(const std::string& specification, const std::string& schema) {
+  const auto place = place_of(specification, schema);
+  if (!place) return tl::unexpected(place.error());
+  const auto usable = BankTable::check(*place, schema);
+  if (usable) return std::string();
+  const std::string& why = usable.error().message;
+  if (!usable.error().lost()) return failure(ErrorCode::bad_request, place->text + " cannot be used: " + why);
+  return "the bank " + place->text +
+         " was not reached, so that the rights of its role were not looked at: " + why;
+}
 #else
+namespace {
+
+tl::unexpected<Error> built_without() {
   return failure(ErrorCode::bad_request,
                  "this broker was built without PostgreSQL (LANEMQ_POSTGRES), and a bank needs it");
-#endif
 }
+
+}  // namespace
+
+Result<std::unique_ptr<BankRows>> open_bank(const std::string&, const std::string&) {
+  return built_without();
+}
+
+Result<std::string> check_bank(const std::string&, const std::string&) {
+  return built_without();
+}
+#endif
 
 }  // namespace lanemq::io

@@ -25,6 +25,9 @@ class BankRows {
   /// changed, or that nobody knows. The call may last as long as the place does not answer, a few seconds at
   /// most.
   virtual Result<void> change(const std::string& budget, const Change& change) = 0;
+  /// Whether rows could be changed now: connects where there is no connection, and makes what it lacks. May
+  /// last as long as change().
+  virtual Result<void> look() = 0;
   /// For people, without secrets.
   virtual std::string name() const = 0;
 };
@@ -32,5 +35,9 @@ class BankRows {
 /// Opens what `specification` names, postgres:CONNINFO, with the rows in a schema of it. Nothing is connected
 /// yet. An error (bad_request) says what is wrong with it.
 Result<std::unique_ptr<BankRows>> open_bank(const std::string& specification, const std::string& schema);
+
+/// Refuses (bad_request) what draws would be refused for: its place, or the rights of its role. Changes
+/// nothing. Returns for people what could not be looked at, since no database was reached; empty: nothing.
+Result<std::string> check_bank(const std::string& specification, const std::string& schema);
 
 }  // namespace lanemq::io

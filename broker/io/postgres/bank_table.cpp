@@ -23,6 +23,8 @@ constexpr const char* kLock = "bank_lock";
 constexpr const char* kClock = "bank_clock";
 constexpr const char* kWrite = "bank_write";
 constexpr const char* kCommit = "bank_commit";
+constexpr const char* kMayAdd = "bank_may_add";
+constexpr const char* kMayWrite = "bank_may_write";
 /// The place of kLock and kClock among the answers.
 constexpr std::size_t kLockAt = 2, kClockAt = 3;
 
@@ -38,7 +40,36 @@ constexpr Statement kStatements[] = {
     {kClock, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"},
     {kWrite, "UPDATE quota SET row = $2 WHERE budget = $1"},
     {kCommit, "COMMIT"},
+    // What a draw needs is asked for, and no row is written.
+    {kMayAdd, "INSERT INTO quota (budget, row) SELECT budget, row FROM quota WHERE false"},
+    {kMayWrite, "UPDATE quota SET row = row WHERE false"},
 };
+
+/// What the role lacks; null: nothing.
+constexpr const char* kMissingRight = R"(
+SELECT CASE
+  WHEN s.oid IS NULL THEN
+    CASE WHEN NOT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
+    THEN 'may not make a schema in the database "' || pg_catalog.current_database() || '"' END
+  WHEN NOT pg_catalog.has_schema_privilege(s.oid, 'USAGE') THEN 'may not use the schema "' || $1 || '"'
+  WHEN t.oid IS NULL THEN
+    CASE WHEN NOT pg_catalog.has_schema_privilege(s.oid, 'CREATE')
+    THEN 'may not make tables in the schema "' || $1 || '"' END
+  WHEN NOT (pg_catalog.has_table_privilege(t.oid, 'SELECT') AND pg_catalog.has_table_privilege(t.oid, 'INSERT')
+    AND pg_catalog.has_table_privilege(t.oid, 'UPDATE'))
+  THEN 'may not write the table "quota" of the schema "' || $1 || '"'
+  END
+FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1) AS oid) s
+LEFT JOIN pg_catalog.pg_class t ON t.relnamespace = s.oid AND t.relname = 'quota' AND t.relkind = 'r'
+)";
+constexpr const char* kInsufficientPrivilege = "42501";
+
+Outcome<bool> has_schema(postgres::Connection& connection, const std::string& schema, Clock::time_point end) {
+  const auto found = connection.run("SELECT 1::bigint FROM pg_catalog.pg_namespace WHERE nspname = $1",
+                                    Values().text(schema), end);
+  if (!found) return tl::unexpected(found.error());
+  return found->rows() > 0;
+}
 
 Outcome<bool> has_table(postgres::Connection& connection, const std::string& schema, Clock::time_point end) {
   const auto found = connection.run(
@@ -52,9 +83,12 @@ Outcome<void> make_table(postgres::Connection& connection, const std::string& sc
   const auto there = has_table(connection, schema, end);
   if (!there) return tl::unexpected(there.error());
   if (*there) return {};
+  // Who only owns the schema may not say CREATE SCHEMA, though it is there.
+  const auto schema_there = has_schema(connection, schema, end);
+  if (!schema_there) return tl::unexpected(schema_there.error());
   auto made = connection.run_script(
-      "BEGIN; CREATE SCHEMA IF NOT EXISTS " + connection.quoted(schema) +
-          "; CREATE TABLE quota (budget text PRIMARY KEY, row bytea NOT NULL) WITH (fillfactor = 20);"
+      "BEGIN; " + (*schema_there ? "" : "CREATE SCHEMA IF NOT EXISTS " + connection.quoted(schema) + "; ") +
+          "CREATE TABLE quota (budget text PRIMARY KEY, row bytea NOT NULL) WITH (fillfactor = 20);"
           " ALTER TABLE quota ALTER COLUMN row SET STORAGE EXTERNAL; COMMIT",
       end);
   if (made) return {};
@@ -67,6 +101,16 @@ Outcome<void> make_table(postgres::Connection& connection, const std::string& sc
 }
 
 }  // namespace
+
+Outcome<void> BankTable::check(const PostgresPlace& place, const std::string& schema) {
+  auto connection = postgres::Connection::open(place.target, postgres::Server::writable);
+  if (!connection) return tl::unexpected(std::move(connection.error()));
+  const auto missing = connection->run(kMissingRight, Values().text(schema), Clock::now() + kStatementMax);
+  if (!missing) return tl::unexpected(missing.error());
+  if (missing->is_null(0, 0)) return {};
+  return tl::unexpected(
+      Fault{.state = kInsufficientPrivilege, .message = "its role " + std::string(missing->bytes(0, 0))});
+}
 
 Outcome<void> BankTable::connect() {
   if (connection_.is_open()) return {};
@@ -117,6 +161,17 @@ Outcome<void> BankTable::write_row(const std::string& budget, const std::string&
   if (std::string warning = connection_.take_warning(); !warning.empty())
     return tl::unexpected(Fault{.state = {}, .message = std::move(warning)});
   return {};
+}
+
+Result<void> BankTable::look() {
+  const auto looked = connect().and_then([this]() -> Outcome<void> {
+    connection_.send(kMayAdd, Values());
+    connection_.send(kMayWrite, Values());
+    return answered().map([](bool) {});
+  });
+  if (looked) return {};
+  connection_.close();
+  return failure(ErrorCode::unavailable, looked.error().message);
 }
 
 Result<void> BankTable::change(const std::string& budget, const Change& change) {

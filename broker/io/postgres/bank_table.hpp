@@ -22,7 +22,11 @@ class BankTable final : public BankRows {
   /// Nothing is connected yet.
   BankTable(PostgresPlace place, std::string schema) : place_(std::move(place)), schema_(std::move(schema)) {}
 
+  /// Whether draws could be done there, with this role. Changes nothing; a Fault says what is missing.
+  static postgres::Outcome<void> check(const PostgresPlace& place, const std::string& schema);
+
   Result<void> change(const std::string& budget, const Change& change) override;
+  Result<void> look() override;
   std::string name() const override { return place_.text; }
 
  private:

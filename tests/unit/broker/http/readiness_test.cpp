@@ -28,6 +28,19 @@ TEST(Readiness, says_which_owner_it_is_behind_all_that_is_wrong) {
             "store: stalled\npaused: lane low\nrole: owner\ninstance: a\nepoch: 7\nsince_commit_ms: 1500\n");
 }
 
+/// All but the jobs of shared budgets goes on.
+TEST(Readiness, says_that_the_bank_is_away_and_stays_good) {
+  Json stats =
+      Json::parse(R"({"state":"ready","store":{"state":"good"},"bank":{"state":"away"},"shard":"a"})");
+
+  const Verdict verdict = readiness(&stats, 0ms);
+
+  EXPECT_TRUE(verdict.good);
+  EXPECT_EQ(verdict.text, "ready\nbank: away (jobs of budgets that shards share wait)\nshard: a\n");
+  stats["bank"]["state"] = "good";
+  EXPECT_EQ(readiness(&stats, 0ms).text, "ready\nshard: a\n");
+}
+
 TEST(Readiness, is_never_good_of_a_candidate_which_says_what_it_knows) {
   const Verdict verdict = readiness(Candidacy{.why = "\"a\" owns the store (epoch 7)",
                                               .instance = "b",

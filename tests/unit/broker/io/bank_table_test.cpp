@@ -2,6 +2,7 @@
 // The banks' rows in PostgreSQL, and the thread that carries draws there.
 #include "broker/io/postgres/bank_table.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -119,8 +120,14 @@ std::vector<io::BankAnswer> answers_of(io::BankDesk& desk) {
   pollfd descriptor{desk.descriptor(), POLLIN, 0};
   ::poll(&descriptor, 1, 30'000);
   std::vector<io::BankAnswer> answers;
-  desk.take(answers);
+  EXPECT_TRUE(desk.take(answers));
   return answers;
+}
+
+/// Of a desk that has looked at the bank, which is good.
+void looks(io::BankDesk& desk) {
+  EXPECT_TRUE(answers_of(desk).empty());
+  EXPECT_EQ(desk.figures().trouble, "");
 }
 
 core::DrawWanted draw_of(const std::string& shard, std::uint64_t number) {
@@ -135,6 +142,7 @@ core::DrawWanted draw_of(const std::string& shard, std::uint64_t number) {
 
 TEST(BankDesk, draws_one_after_the_other_and_says_which_is_lost) {
   io::BankDesk desk(open_rows("bank_desk"));
+  looks(desk);
   desk.draw({draw_of("a", 1)});
   auto answers = answers_of(desk);
   ASSERT_EQ(answers.size(), 1u);
@@ -155,6 +163,82 @@ TEST(BankDesk, draws_one_after_the_other_and_says_which_is_lost) {
   EXPECT_EQ(desk.figures().lost, 1u);
   EXPECT_FALSE(desk.figures().trouble.empty());
   EXPECT_EQ(content(*open_rows("bank_desk"), "api"), "garbage");
+}
+
+/// A bank that is away or there, as the test says; it counts looks.
+struct SwitchedRows final : io::BankRows {
+  SwitchedRows(const std::atomic<bool>& is_away, std::atomic<int>& count) : away(is_away), looks(count) {}
+  Result<void> change(const std::string&, const Change&) override { return look(); }
+  Result<void> look() override {
+    ++looks;
+    if (away) return failure(ErrorCode::unavailable, "nobody answers");
+    return {};
+  }
+  std::string name() const override { return "switched"; }
+
+  const std::atomic<bool>& away;
+  std::atomic<int>& looks;
+};
+
+TEST(BankDesk, knows_without_a_draw_that_the_bank_is_away_and_that_it_is_back) {
+  std::atomic<bool> away{true};
+  std::atomic<int> looks{0};
+  io::BankDesk desk(std::make_unique<SwitchedRows>(away, looks));
+  std::vector<io::BankAnswer> answers;
+
+  EXPECT_TRUE(answers_of(desk).empty());
+  EXPECT_EQ(desk.figures().trouble, "nobody answers");
+  EXPECT_EQ(desk.figures().lost, 0u) << "a look is no draw";
+  EXPECT_FALSE(desk.take(answers)) << "nothing has changed";
+  away = false;
+  EXPECT_TRUE(answers_of(desk).empty());
+  EXPECT_EQ(desk.figures().trouble, "");
+  EXPECT_EQ(looks, 2);
+}
+
+postgres::Connection connected(const std::string& conninfo) {
+  auto connection =
+      postgres::Connection::open({.conninfo = conninfo, .search_path = {}}, postgres::Server::any);
+  if (!connection) throw std::runtime_error(connection.error().message);
+  return std::move(*connection);
+}
+
+/// Steps from no right at all to all that a draw needs.
+TEST(BankTable, what_a_role_may_not_do_is_found_before_a_draw_and_nothing_is_made) {
+  const std::string conninfo = PostgresServer::shared().conninfo();
+  postgres::Connection owner = connected(conninfo);
+  const auto run = [&](const std::string& script) {
+    const auto done = owner.run_script(script, postgres::Clock::now() + 10s);
+    ASSERT_TRUE(done) << done.error().message;
+  };
+  run("CREATE ROLE bank_weak LOGIN");
+  const std::string weak = "postgres:" + conninfo + " user=bank_weak";
+  const auto problem = [&] {
+    const auto checked = io::check_bank(weak, "bank_rights");
+    auto rows = io::open_bank(weak, "bank_rights");
+    EXPECT_TRUE(rows);
+    const auto looked = checked ? (*rows)->look() : Result<void>();
+    EXPECT_TRUE(looked) << looked.error().message;
+    if (!checked) {
+      EXPECT_FALSE((*rows)->look()) << "a look finds it, too";
+    }
+    return checked ? *checked : checked.error().message;
+  };
+
+  EXPECT_THAT(problem(), HasSubstr("its role may not make a schema in the database"));
+  run("CREATE SCHEMA bank_rights");
+  EXPECT_THAT(problem(), HasSubstr("may not use the schema \"bank_rights\""));
+  run("GRANT USAGE ON SCHEMA bank_rights TO bank_weak");
+  EXPECT_THAT(problem(), HasSubstr("may not make tables in the schema \"bank_rights\""));
+  run("CREATE TABLE bank_rights.quota (budget text PRIMARY KEY, row bytea NOT NULL);"
+      "GRANT SELECT, UPDATE ON bank_rights.quota TO bank_weak");
+  EXPECT_THAT(problem(), HasSubstr("may not write the table \"quota\""));
+  run("GRANT INSERT ON bank_rights.quota TO bank_weak");
+  EXPECT_EQ(problem(), "");
+  run("DROP TABLE bank_rights.quota; ALTER SCHEMA bank_rights OWNER TO bank_weak");
+  EXPECT_EQ(problem(), "") << "it makes its table in a schema that it owns";
+  EXPECT_THAT(io::check_bank("postgres:host=/nowhere", "bank_rights").value_or("refused"),
+              HasSubstr("was not reached"));
 }
 
 }  // namespace
