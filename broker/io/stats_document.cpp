@@ -60,8 +60,9 @@ void write_histogram(DocumentWriter& out, const core::Histogram& histogram) {
   out.text("max").number(ms_of(histogram.max()));
 }
 
-void write_lane(DocumentWriter& out, const core::Lane& lane, core::Duration oldest) {
-  out.map(14);
+/// `sharded`: there are other shards, which submits may be sent on to.
+void write_lane(DocumentWriter& out, const core::Lane& lane, core::Duration oldest, bool sharded) {
+  out.map(std::size_t{14} + sharded);
   out.text("queued").integer(signed_of(lane.queued));
   out.text("delayed").integer(signed_of(lane.delayed));
   out.text("running").integer(signed_of(lane.running));
@@ -70,6 +71,7 @@ void write_lane(DocumentWriter& out, const core::Lane& lane, core::Duration olde
   out.text("succeeded").integer(signed_of(lane.counters.succeeded));
   out.text("failed").integer(signed_of(lane.counters.failed));
   out.text("refused").integer(signed_of(lane.counters.refused));
+  if (sharded) out.text("sent_on").integer(signed_of(lane.counters.sent_on));
   out.text("duplicates").integer(signed_of(lane.counters.duplicates));
   out.text("requeued").integer(signed_of(lane.counters.requeued));
   out.text("bytes").integer(signed_of(lane.bytes));
@@ -315,7 +317,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   out.text("lanes").map(broker.lanes().size());
   for (const auto& lane : broker.lanes()) {
     out.text(lane->options().name);
-    write_lane(out, *lane, oldest[lane->index()]);
+    write_lane(out, *lane, oldest[lane->index()], !shard.empty());
   }
   out.text("workers");
   write_workers(out, broker);

@@ -87,9 +87,11 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
   const ClientHold client(state_.clients, fields.client.empty() ? state_.connections.client_of(connection)
                                                                 : state_.clients.named(fields.client));
   Admitted admitted{.lane = &lane, .client = &*client, .connection = &connection};
-  auto why = admission_.of_another_shard(fields, *client);
-  if (!why) why = admission_.admit(event, admitted, now);
-  if (why) {
+  if (const auto elsewhere = admission_.of_another_shard(fields, *client)) {
+    ++lane.counters.sent_on;  // no refusal of the job: its client takes it there
+    return answers_.refuse(event.from, fields.ref, fields.id, *elsewhere);
+  }
+  if (const auto why = admission_.admit(event, admitted, now)) {
     lane.count_refused(why->code);
     tell_refused(state_, event, *why, now);
     return answers_.refuse(event.from, fields.ref, fields.id, *why);
