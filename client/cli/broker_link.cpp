@@ -91,12 +91,16 @@ bool reaches(Client& client, const Common& common) {
 void SilenceWatch::look() {
   const ClientCounters counters = client_.counters();
   if (!counters.heard) return;
+  const std::optional<BrokerSilence>& silence = counters.silence;
   const auto silent =
-      std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - *counters.heard);
+      silence ? std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - silence->since)
+              : std::chrono::seconds(0);
   if (silent < kFirst) next_ = kFirst;
   if (silent < next_) return;
   next_ = silent + std::min<std::chrono::milliseconds>(silent, kMostSeldom);
-  say("no broker has answered for " + short_duration(silent) + " at " + printable(common_.broker) +
+  const std::string whose = silence->shard.empty() ? "" : " of shard \"" + printable(silence->shard) + "\"";
+  say("no broker" + whose + " has answered for " + short_duration(silent) + " at " +
+      printable(silence->endpoints, limits::text_bytes_max) +
       "; this command waits until one does (Ctrl-C ends it)");
 }
 
@@ -131,6 +135,13 @@ std::vector<BrokerShard> shards_beside(const BrokerPong& pong, const Common& com
   for (const BrokerShard& shard : pong.shards)
     if (shard.name != pong.shard) others.push_back(shard);
   return others;
+}
+
+std::string home_endpoints(const BrokerPong& pong, const Common& common) {
+  for (const BrokerShard& shard : pong.shards)
+    if (shard.name == pong.shard && !shard.endpoints.empty() && !asks_operators(common))
+      return endpoints_of(shard);
+  return common.broker;
 }
 
 std::string endpoints_of(const BrokerShard& shard) {

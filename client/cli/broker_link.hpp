@@ -53,6 +53,8 @@ class SilenceWatch {
   std::chrono::milliseconds next_ = kFirst;  ///< after so much silence it is said
 };
 
+/// Where the brokers of the shard are whose broker has answered; without shards what the command was given.
+std::string home_endpoints(const BrokerPong& pong, const Common& common);
 /// The shards beside the one whose broker has answered; none where operators ask.
 std::vector<BrokerShard> shards_beside(const BrokerPong& pong, const Common& common);
 /// Separated by commas.

@@ -40,7 +40,7 @@ std::string text_of(const Pongs& pongs, const Common& common) {
     return "pong from " + (shard.empty() ? "" : "shard " + printable(shard) + " at ") + at +
            " version=" + printable(pong.version) + " time=" + ms_of(pong) + " ms\n";
   };
-  std::string text = line(pongs.home.shard, common.broker, pongs.home);
+  std::string text = line(pongs.home.shard, printable(home_endpoints(pongs.home, common)), pongs.home);
   for (std::size_t i = 0; i < pongs.others.size(); ++i) {
     const BrokerShard& shard = pongs.others[i];
     const Reply<BrokerPong>& pong = pongs.theirs[i];

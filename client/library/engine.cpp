@@ -79,6 +79,15 @@ void Engine::close() {
   tell();
 }
 
+std::optional<BrokerSilence> Engine::silence() const {
+  const std::optional<TimePoint> since = session_.silent_since(Clock::now());
+  if (!since) return std::nullopt;
+  BrokerSilence silence{.since = *since, .shard = shard_};
+  for (const std::string& one : link_.endpoints().all())
+    silence.endpoints += (silence.endpoints.empty() ? "" : ",") + one;
+  return silence;
+}
+
 /// Sends as much as the socket accepts.
 Engine::Sent Engine::send(TimePoint now) {
   Sent sent = Sent::nothing;

@@ -62,6 +62,8 @@ class Engine {
   void close();
 
   const ClientCounters& counters() const { return session_.counters(); }
+  /// As ClientCounters has it; empty: there is none.
+  std::optional<BrokerSilence> silence() const;
 
  private:
   enum class Sent : unsigned char { nothing, something, no_room };

@@ -391,8 +391,23 @@ void Fleet::close() {
   home_.close();
 }
 
+/// The longest of all engines. The shard of the home engine's brokers is named where no other one's are
+/// asked.
+std::optional<BrokerSilence> Fleet::silence() const {
+  std::optional<BrokerSilence> longest = home_.silence();
+  const Shard* const rule = routes_.shards().find(routes_.home());
+  if (longest && rule != nullptr && longest->endpoints == comma_list(rule->endpoints))
+    longest->shard = rule->name;
+  for (const auto& one : others_) {
+    std::optional<BrokerSilence> other = one->engine.silence();
+    if (other && (!longest || other->since < longest->since)) longest = std::move(other);
+  }
+  return longest;
+}
+
 ClientCounters Fleet::counters() const {
   ClientCounters sum = home_.counters();
+  sum.silence = silence();
   if (others_.empty() && !before_.heard) return sum;
   add(sum, before_);
   for (const auto& one : others_)

@@ -89,6 +89,8 @@ class Fleet {
   void finish(Request request, Outcome outcome);
   void finish_later(Request request, Outcome outcome);
 
+  std::optional<BrokerSilence> silence() const;
+
   void learn();
   void move(Engine& engine, const std::string& shard);
   void let_go();

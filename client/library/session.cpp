@@ -61,6 +61,7 @@ Session::Session(TimePoint now, std::size_t batch_max, std::size_t endpoints, st
       probe_at_(now + kProbeAfter),
       quiet_since_(now),
       pinged_(now),
+      unheard_since_(now),
       endpoints_(endpoints),
       shard_wanted_(std::move(shard)) {}
 
@@ -69,6 +70,7 @@ Session::Session(TimePoint now, std::size_t batch_max, std::size_t endpoints, st
 void Session::begin(Request&& request, TimePoint now) {
   if (pending_.empty()) {  // from now on silence counts
     quiet_since_ = std::max(quiet_since_, now);
+    unheard_since_ = std::max(unheard_since_, now);
     probe_at_ = std::max(probe_at_, now + kProbeAfter);
   }
   if (request.deadline) deadlines_.emplace(*request.deadline, request.ref);
@@ -114,7 +116,7 @@ void Session::heard_nonsense() {
 }
 
 void Session::note_life(TimePoint now) {
-  quiet_since_ = now;
+  quiet_since_ = unheard_since_ = now;
   heard_here_ = true;
   counters_.heard = now;
   counters_.answers = true;

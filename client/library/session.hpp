@@ -160,6 +160,12 @@ class Session {
 
   void begin(Request&& request, TimePoint now);
 
+  /// Since when requests wait without a word from any broker; empty: none waits, or not for kPingAfter yet.
+  std::optional<TimePoint> silent_since(TimePoint now) const {
+    if (pending_.empty() || now - unheard_since_ < kPingAfter) return std::nullopt;
+    return unheard_since_;
+  }
+
   /// A message from the broker. A body that is kept is copied, unless it owns its bytes.
   void heard(const wire::ClientReply& reply, const Blob& body, TimePoint now);
   /// A message that could not be decoded. It proves nothing: the peer may be no broker.
@@ -352,6 +358,7 @@ class Session {
 
   TimePoint quiet_since_;  ///< the last message, or since when one is expected
   TimePoint pinged_;
+  TimePoint unheard_since_;  ///< as quiet_since_, but a new connection is no word
   std::size_t endpoints_;
   EndpointRounds rounds_;
   bool heard_here_ = false;  ///< a word by this connection

@@ -248,6 +248,13 @@ struct AdminRequest {
   std::optional<std::chrono::milliseconds> timeout{};
 };
 
+/// A broker that requests wait for, and that says nothing.
+struct BrokerSilence {
+  std::chrono::steady_clock::time_point since{};
+  std::string shard{};      ///< of its shard; empty: there are none, or it is not known
+  std::string endpoints{};  ///< where it is looked for, separated by commas
+};
+
 /// Counters since the client was made.
 struct ClientCounters {
   std::uint64_t sent = 0;             ///< requests sent, repetitions included
@@ -259,7 +266,8 @@ struct ClientCounters {
   std::uint64_t reconnected = 0;      ///< new connections after the first
   /// When the broker was last heard; empty: never.
   std::optional<std::chrono::steady_clock::time_point> heard{};
-  bool answers = false;  ///< the broker was heard on the connection that stands
+  bool answers = false;                    ///< the broker was heard on the connection that stands
+  std::optional<BrokerSilence> silence{};  ///< the longest that there is now, of a second at least
 };
 
 /// A connection to a broker, for any number of jobs at once.

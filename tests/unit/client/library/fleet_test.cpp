@@ -266,6 +266,23 @@ TEST_F(FleetTest, names_the_silent_shard_where_no_other_one_knows_the_job) {
   EXPECT_EQ(client().pending(), 0u);
 }
 
+TEST_F(FleetTest, counts_the_silence_of_the_shard_that_something_waits_for) {
+  informed();
+  EXPECT_FALSE(client().counters().silence);
+  two_.fall_silent();
+  std::future<Answer> waits = client().submit({.service = "2nd", .id = "a"});
+
+  std::optional<BrokerSilence> silence;
+  const auto end = std::chrono::steady_clock::now() + seconds(30);
+  while (!(silence = client().counters().silence) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(milliseconds(10));
+
+  ASSERT_TRUE(silence);
+  EXPECT_EQ(silence->shard, "two");
+  EXPECT_EQ(silence->endpoints, two_.endpoint());
+  EXPECT_GE(std::chrono::steady_clock::now() - silence->since, seconds(1));
+}
+
 TEST_F(FleetTest, names_the_silent_shard_where_it_has_the_job) {
   patience_ = milliseconds(500);
   informed();
