@@ -43,12 +43,11 @@ struct Gateway {
   RequestTraces traces{""};
   bool leaving = false;   ///< /readyz refuses: draining will follow
   bool draining = false;  ///< new work is refused
-  /// Whether the broker has been silent for so long that no request should wait for it.
+  /// Whether the broker, or those of all shards, have been silent for so long that no request should wait.
   std::function<bool()> broker_is_away = [] { return false; };
   /// Called repeatedly while the broker is away.
   std::function<void()> on_broker_away = [] {};
-  /// The shard that takes jobs of that service and client, if it is another one than the broker's and is
-  /// away; empty: none.
+  /// The shard that takes jobs of that service and client, if it is away; empty: none.
   std::function<std::string(const std::string& service, const std::string& client)> away_shard =
       [](const std::string&, const std::string&) { return std::string(); };
   /// Called repeatedly while that one is away.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/health.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <lanemq/text.hpp>
@@ -88,30 +89,36 @@ void Health::ask_for_unserved() {
   });
 }
 
-bool Health::broker_is_away() const {
+bool Health::home_is_silent() const {
   return gateway_.loop.now() - answered_.value_or(began_) >= kSilenceMax;
 }
 
+bool Health::broker_is_away() const {
+  return home_is_silent() && shards_.all_away();
+}
+
 std::string Health::away_shard(const std::string& service, const std::string& client) const {
+  if (!shards_.any()) return {};
   std::string shard = gateway_.broker.shard_of(service, client);
   return shards_.is_away(shard) ? shard : std::string();
 }
 
 std::vector<std::pair<std::string, bool>> Health::connected() const {
-  std::vector<std::pair<std::string, bool>> all = shards_.connected();
-  all.emplace_back(shards_.home(), broker_answers());
-  return all;
+  if (shards_.any()) return shards_.connected();
+  return {{shards_.home(), broker_answers()}};
 }
 
 bool Health::broker_answers() const {
-  return answered_ && gateway_.loop.now() - *answered_ < kSilenceMax;
+  if (answered_ && !home_is_silent()) return true;
+  const auto all = shards_.connected();
+  return std::any_of(all.begin(), all.end(), [](const auto& shard) { return shard.second; });
 }
 
 HttpAnswer Health::ready() const {
   if (gateway_.leaving) return text_answer(503, "draining: this gateway is stopping\n");
   if (!broker_answers())
-    return text_answer(503, "no answer from the broker\n");          // its address concerns no caller
-  return text_answer(200, "ready\n" + unserved_ + shards_.lines());  // other services are served
+    return text_answer(503, "no answer from the broker\n" + shards_.lines());  // addresses concern no caller
+  return text_answer(200, "ready\n" + unserved_ + shards_.lines());            // other services are served
 }
 
 }  // namespace lanemq::gateway

@@ -25,18 +25,19 @@ class Health {
   void add_routes(Router& router);
   /// Adds the figures of `batches`, which outlives this, to the metrics.
   void watch_batches(const BatchService& batches) { batches_ = &batches; }
-  /// Whether the broker has not answered for five seconds, or never in the first five.
+  /// Whether the broker has not answered for five seconds, or never in the first five; of several shards: all
+  /// of them.
   bool broker_is_away() const;
-  /// The shard that takes such jobs, if it is another one than the broker's and has not answered for five
-  /// seconds; empty: none.
+  /// The shard that takes such jobs, if it has not answered for five seconds; empty: none.
   std::string away_shard(const std::string& service, const std::string& client) const;
-  /// Whether the broker has answered in the last five seconds.
+  /// Whether the broker, or that of any shard, has answered in the last five seconds.
   bool broker_answers() const;
   void watch();
 
  private:
   void ask_for_unserved();
   HttpAnswer ready() const;
+  bool home_is_silent() const;
   /// Shards, and whether their brokers answer; where there are none the broker alone, without a name.
   std::vector<std::pair<std::string, bool>> connected() const;
 

@@ -27,17 +27,20 @@ std::string unserved_lines(const std::string& stats) {
 void ShardWatch::told(const BrokerPong& pong) {
   home_ = pong.shard;
   std::erase_if(shards_, [&](const auto& known) {
-    return known.first == pong.shard ||
-           std::none_of(pong.shards.begin(), pong.shards.end(),
+    return std::none_of(pong.shards.begin(), pong.shards.end(),
                         [&](const BrokerShard& shard) { return shard.name == known.first; });
   });
   for (const BrokerShard& shard : pong.shards)
-    if (shard.name != pong.shard) shards_.try_emplace(shard.name, Shard{.since = gateway_.loop.now()});
+    shards_.try_emplace(shard.name, Shard{.since = gateway_.loop.now()});
+  if (const auto at = shards_.find(home_); at != shards_.end()) {
+    at->second.answered = gateway_.loop.now();
+    at->second.unserved.clear();  // the gateway asks its own broker itself
+  }
 }
 
 void ShardWatch::ask() {
   for (auto& [name, shard] : shards_)
-    ask(name, shard);
+    if (name != home_) ask(name, shard);
 }
 
 void ShardWatch::ask(const std::string& name, Shard& shard) {
@@ -72,6 +75,10 @@ bool ShardWatch::is_away(const std::string& shard) const {
          gateway_.loop.now() - at->second.answered.value_or(at->second.since) >= kSilenceMax;
 }
 
+bool ShardWatch::all_away() const {
+  return std::all_of(shards_.begin(), shards_.end(), [this](const auto& one) { return is_away(one.first); });
+}
+
 std::vector<std::pair<std::string, bool>> ShardWatch::connected() const {
   std::vector<std::pair<std::string, bool>> all;
   for (const auto& [name, shard] : shards_)
@@ -82,9 +89,13 @@ std::vector<std::pair<std::string, bool>> ShardWatch::connected() const {
 std::string ShardWatch::lines() const {
   std::string lines;
   for (const auto& [name, shard] : shards_) {
-    if (is_away(name)) lines += "no answer from shard " + printable(name) + "\n";
-    lines += shard.unserved;
+    if (is_away(name))
+      lines += "no answer from shard " + printable(name) + "\n";
+    else
+      lines += "shard " + printable(name) + (shard.answered ? " answers\n" : " has not answered yet\n");
   }
+  for (const auto& [name, shard] : shards_)
+    lines += shard.unserved;
   return lines;
 }
 

@@ -17,9 +17,9 @@ inline constexpr std::chrono::milliseconds kSilenceMax{5'000};
 /// A line for each service with jobs and no worker, from a broker's statistics.
 std::string unserved_lines(const std::string& stats);
 
-/// Whether the brokers of the other shards answer, beside the one whose endpoint the gateway has, and what
-/// they lack workers for. Without shards it does nothing. Belongs to the loop's thread; outlives the client's
-/// callbacks.
+/// Whether the brokers of the shards answer, and what those lack workers for that the gateway has no endpoint
+/// of. Knows them by what its own broker, of the home shard, has said; also while that one is away. Without
+/// shards it does nothing. Belongs to the loop's thread; outlives the client's callbacks.
 class ShardWatch {
  public:
   explicit ShardWatch(Gateway& gateway) : gateway_(gateway) {}
@@ -28,15 +28,19 @@ class ShardWatch {
 
   /// The gateway's broker has said which shards there are.
   void told(const BrokerPong& pong);
-  /// Asks those of which no answer is awaited. To be called time and again.
+  /// Asks the others, of which no answer is awaited. To be called time and again.
   void ask();
 
+  /// No: there are no shards, or the home broker has not spoken yet.
+  bool any() const { return !shards_.empty(); }
+  /// Whether that one has not answered for five seconds.
   bool is_away(const std::string& shard) const;
-  /// Each of them, and whether it has answered in the last five seconds.
+  bool all_away() const;
+  /// Each shard, and whether it has answered in the last five seconds.
   std::vector<std::pair<std::string, bool>> connected() const;
-  /// The gateway's own shard; empty: there are none.
+  /// The shard whose broker spoke last at the gateway's endpoints; empty: there are none.
   const std::string& home() const { return home_; }
-  /// A line for each shard that is away, and each service without a worker.
+  /// A line for each shard, whether it answers; and one for each service of the others without a worker.
   std::string lines() const;
 
  private:
@@ -50,7 +54,7 @@ class ShardWatch {
 
   Gateway& gateway_;
   std::string home_;
-  std::map<std::string, Shard> shards_;
+  std::map<std::string, Shard> shards_;  ///< all of the rules, the home one included
 };
 
 }  // namespace lanemq::gateway

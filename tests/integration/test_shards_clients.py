@@ -40,14 +40,14 @@ class Case(harness.Case):
     def lose(self, name):
         self.shards.brokers[name].kill()
 
-    def accepted(self, name):
-        """How many jobs that broker has taken."""
+    def accepted(self, name, figure="accepted"):
+        """How many jobs that broker has taken, or another figure of its lanes."""
         asker = self.shards.client(name)
         try:
             lanes = asker.ask("stats", expect="stats").fields["lanes"]
         finally:
             asker.close()
-        return sum(lane["accepted"] for lane in lanes.values())
+        return sum(lane[figure] for lane in lanes.values())
 
 
 class CommandLine(Case):
@@ -109,9 +109,26 @@ class CommandLine(Case):
         shards = json.loads(self.lanemq("stats", "--json").stdout)["shards"]
         self.assertEqual([(shard["shard"], shard["stats"]["shard"]) for shard in shards],
                          [(name, name) for name in ("rest", "acme", "chat")])
+        both = ",".join(self.clients(name) for name in ("acme", "rest"))
+        lines = subprocess.run([harness.program("lanemq"), "--broker", both, "ping"], capture_output=True, text=True,
+                               timeout=harness.PATIENCE).stdout.splitlines()
+        self.assertEqual([line.split()[3:6] for line in lines], [[name, "at", self.clients(name)] for name in ("acme", "chat", "rest")])
         alone = subprocess.run([harness.program("lanemq"), "--admin", self.shards.endpoints["acme"]["admin"], "stats", "--json"],
                                capture_output=True, text=True, timeout=harness.PATIENCE)
         self.assertEqual(json.loads(alone.stdout)["shard"], "acme")
+
+    def test_a_job_that_is_sent_on_is_no_refusal(self):
+        self.submit("--service", "openai", "--client", "alice", "--id", "a", "--no-wait", "x")  # the rules know no tenant of alice
+        self.assertEqual([self.accepted(name) for name in RULES], [1, 0, 0])
+        self.assertEqual(sum(self.accepted(name, "sent_on") for name in RULES), 1)
+        self.assertEqual([self.accepted(name, "refused") for name in RULES], [0, 0, 0])
+
+    def test_a_command_that_waits_names_the_shard_that_is_silent(self):
+        self.lose("chat")
+        waits = self.room.start(harness.Process(harness.program("lanemq"), "--broker", self.clients("rest"), "submit", "--service",
+                                                "openai", "x"))
+        harness.wait_until(lambda: "has answered for" in waits.stderr(), "that it says so")
+        self.assertRegex(waits.stderr(), f'no broker of shard "chat" has answered for [5-9].* at {self.clients("chat")}; ')
 
     def test_a_shard_that_is_away_is_named(self):
         self.lose("acme")
@@ -165,9 +182,10 @@ class Gateway(Case):
         self.assertTrue(line.startswith("ready http"), line + process.stderr())
         return line.removeprefix("ready ").strip()
 
-    def begin(self):
-        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", self.clients("rest"), "--listen",
-                                                  "127.0.0.1:0", "--state", os.path.join(self.shards.folder.name, "state")))
+    def begin(self, *brokers):
+        gateway = self.room.start(harness.Process(
+            harness.program("lanemq-gateway"), "--broker", ",".join(self.clients(name) for name in brokers or ["rest"]),
+            "--listen", "127.0.0.1:0", "--state", os.path.join(self.shards.folder.name, "state")))
         self.base = self.url(gateway)
         return gateway
 
@@ -198,6 +216,39 @@ class Gateway(Case):
         for name in (kept, other):
             harness.wait_until(lambda name=name: json.loads(self.ask("GET", f"/v1/jobs/{name}")[1]).get("state") == "succeeded", name)
         self.assertEqual(self.ask("GET", "/v1/jobs/nobodys")[0], 404)
+
+    def test_it_goes_on_while_the_shard_of_its_own_endpoint_is_away(self):
+        self.assertEqual(self.chat()[0], 200)
+        for name in RULES:
+            harness.wait_until(lambda name=name: f"shard {name} answers\n" in self.ask("GET", "/readyz")[1], name)
+        self.lose("rest")
+        harness.wait_until(lambda: "no answer from shard rest\n" in self.ask("GET", "/readyz")[1], "that it is noticed")
+        status, ready = self.ask("GET", "/readyz")
+        self.assertEqual((status, "shard chat answers\n" in ready), (200, True), ready)
+        self.assertEqual(self.chat()[0], 200)
+        status, text = self.ask("POST", "/v1/jobs", {"service": "echo", "body": "x"})
+        self.assertEqual((status, 'shard \\"rest\\"' in text), (503, True), text)
+        metrics = self.ask("GET", "/metrics")[1]
+        for shard, value in (("acme", 1), ("chat", 1), ("rest", 0)):
+            self.assertIn(f'lanemq_gateway_broker_connected{{shard="{shard}"}} {value}', metrics)
+        self.lose("chat")
+        self.lose("acme")
+        harness.wait_until(lambda: self.ask("GET", "/readyz")[0] == 503, "that all are away")
+        self.assertEqual(self.chat()[0], 503)
+        self.shards.start()
+        harness.wait_until(lambda: self.chat()[0] == 200, "that chat is back")
+        harness.wait_until(lambda: "no answer" not in self.ask("GET", "/readyz")[1], "that all are back")
+        name = self.leave("echo")
+        harness.wait_until(lambda: json.loads(self.ask("GET", f"/v1/jobs/{name}")[1]).get("state") == "succeeded", name)
+
+    def test_one_endpoint_of_each_shard_is_enough_to_start(self):
+        self.gateway.kill()
+        self.lose("acme")
+        self.begin("acme", "rest")
+        harness.wait_until(lambda: self.ask("GET", "/readyz")[0] == 200, "that it is ready")
+        self.assertEqual(self.chat()[0], 200)
+        name = self.leave("echo")
+        harness.wait_until(lambda: json.loads(self.ask("GET", f"/v1/jobs/{name}")[1]).get("state") == "succeeded", name)
 
     def test_a_shard_that_is_away_holds_up_its_own_requests_alone(self):
         self.assertEqual(self.chat()[0], 200)
