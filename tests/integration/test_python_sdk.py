@@ -5,9 +5,11 @@ LANEMQ_TEST_PROMPTS names a file with a JSON object in each line, whose `questio
 
 import asyncio
 import collections
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,7 @@ import urllib.request
 
 import harness
 from proxy import Proxy
+from shards_stage import Shards
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../client/python")
 sys.path.insert(0, PACKAGE)
@@ -34,12 +37,12 @@ def shout(job):
 
 class SdkCase(harness.Case):
     def connect(self, **arguments):
-        client = Client(arguments.pop("broker", self.room.broker.clients), **arguments)
+        client = Client(arguments.pop("broker", None) or self.room.broker.clients, **arguments)
         self.addCleanup(client.close)
         return client
 
     def serve(self, services, wait=True, **arguments):
-        worker = Worker(services, broker=arguments.pop("broker", self.room.broker.workers),
+        worker = Worker(services, broker=arguments.pop("broker", None) or self.room.broker.workers,
                         **{"capacity": 4, "drain_timeout": 0.1, **arguments})
         worker.start()
         self.addCleanup(worker.wait, harness.PATIENCE)
@@ -825,6 +828,155 @@ class Workers(SdkCase):
         self.assertEqual(client.submit("held", b"x", id="a").body, b"x")
         self.assertEqual(held.came, ["a"])
         self.assertGreaterEqual(client.counters["reconnected"], 1)  # more on a machine that is too busy to answer in time
+
+
+class SeveralBrokers(SdkCase):
+    """Clients and workers that are given several endpoints."""
+
+    def test_an_endpoint_at_which_nobody_listens_costs_no_time(self):
+        other = harness.fixed_endpoints()
+        self.serve({"shout": shout}, broker=[other["workers"], self.room.broker.workers])
+        client = self.connect(broker=f"{other['clients']}, {self.room.broker.clients}")
+        began = time.monotonic()
+        self.assertEqual(client.submit("shout", "a").text, "A")
+        self.assertLess(time.monotonic() - began, 0.9)
+
+    def test_one_that_says_nothing_is_left_after_a_second(self):
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as mute:
+            silent = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
+            self.serve({"shout": shout}, broker=[silent, self.room.broker.workers])
+            client = self.connect(broker=[silent, self.room.broker.clients])
+            began = time.monotonic()
+            self.assertEqual(client.submit("shout", "a").text, "A")
+            self.assertTrue(0.9 < time.monotonic() - began < harness.PATIENCE / 2)
+
+    def test_another_broker_goes_on(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        store = ("--store", f"sqlite:{folder}/jobs.db", *harness.STEADY)
+        first = self.room.start(harness.Broker(*store))
+        second = harness.fixed_endpoints()
+        held = Held()
+        self.serve({"held": held}, broker=[first.workers, second["workers"]])
+        client = self.connect(broker=[first.clients, second["clients"]])
+        answers = []
+        asks = threading.Thread(target=lambda: answers.append(client.submit("held", b"x", id="a", durable=True)), daemon=True)
+        asks.start()
+        harness.wait_until(lambda: held.came, "the call")
+        first.kill()
+        self.room.start(harness.Broker(*store, **second))
+        held.go.set()
+        asks.join(harness.PATIENCE)
+        self.assertEqual([(answer.body, answer.attempts) for answer in answers], [(b"x", 1)])
+        self.assertEqual(held.came, ["a"])
+
+    def test_what_is_no_endpoint_is_said_at_once(self):
+        here = self.room.broker.clients
+        for broker in (f"{here},nowhere", f"{here},", [here, ""], [f"{here}{place}" for place in range(17)]):
+            with self.subTest(broker), self.assertRaises(ValueError):
+                self.connect(broker=broker)
+
+
+class SeveralShards(SdkCase):
+    """A client that is given the endpoint of one shard, and workers that serve one each."""
+
+    arguments = None
+    RULES = {"acme": 'match = { tenant = "acme*" }', "chat": 'match = { service = "chat" }', "rest": ""}
+
+    def setUp(self):
+        super().setUp()
+        self.shards = Shards(self.room, self.RULES, '[clients.alice]\ntenant = "acme-eu"\n').start()
+        self.addCleanup(self.shards.close)
+
+    def at(self, name, **arguments):
+        return self.connect(broker=self.shards.endpoints[name]["clients"], **arguments)
+
+    def work(self, name):
+        """A worker that says whose it is."""
+        self.serve({"chat": lambda job: f"{name} {job.text}", "echo": lambda job: f"{name} {job.text}"},
+                   broker=self.shards.endpoints[name]["workers"])
+
+    def accepted(self, name):
+        asker = self.shards.client(name)
+        try:
+            return sum(lane["accepted"] for lane in asker.ask("stats", expect="stats").fields["lanes"].values())
+        finally:
+            asker.close()
+
+    def test_a_job_goes_to_its_shard(self):
+        for name in self.RULES:
+            self.work(name)
+        client = self.at("rest")
+        for _ in range(3):
+            self.assertEqual(client.submit("chat", "a").text, "chat a")
+            self.assertEqual(client.submit("echo", "b").text, "rest b")
+            self.assertEqual(client.submit("chat", "c", client="alice").text, "acme c")
+        self.assertEqual([self.accepted(name) for name in self.RULES], [3, 3, 3])
+        moved = sum(sum(lane["sent_on"] for lane in self.shards.client(name).ask("stats", expect="stats").fields["lanes"].values())
+                    for name in self.RULES)
+        self.assertEqual(moved, 2, "each service is learned once")
+        self.assertEqual([answer.text for answer in client.map("chat", map(str, range(50)))], [f"chat {n}" for n in range(50)])
+
+    def test_what_is_asked_about_a_job_goes_where_it_is(self):
+        first, other = self.at("rest"), self.at("acme")
+        first.leave("chat", "x", id="left")
+        for client in (first, other):
+            self.assertEqual(client.status("left").state, "queued")
+        self.assertEqual(other.status("nobodys").state, "unknown")
+        with self.assertRaises(lanemq.NotFoundError):
+            other.fetch("nobodys", wait=1)
+        self.work("chat")
+        self.assertEqual(self.at("acme").fetch("left").text, "chat x")
+        first.leave("chat", "y", id="cancelled", delay=60)
+        self.assertEqual(self.at("rest").cancel("cancelled").state, "cancelled")
+
+    def test_a_pong_says_which_shards_there_are(self):
+        pong = self.at("chat").ping()
+        self.assertEqual((pong.shard, dict(pong.shards)), ("chat", {name: (self.shards.endpoints[name]["clients"],) for name in self.RULES}))
+
+    def test_a_stream_goes_to_its_shard_and_is_followed_there(self):
+        def speak(job):
+            for word in ("a", "b"):
+                job.chunk(word)
+        self.serve({"chat": speak}, broker=self.shards.endpoints["chat"]["workers"])
+        self.assertEqual(b"".join(self.at("rest").stream("chat", id="s")), b"ab")
+        self.assertEqual(b"".join(self.at("acme").follow("s")), b"ab")
+
+    def test_a_shard_that_is_away_is_waited_for_alone(self):
+        self.work("rest")
+        client = self.at("rest")
+        client.leave("chat", "x", id="chats")
+        self.shards.brokers["chat"].kill()
+        self.assertEqual(client.submit("echo", "x").text, "rest x")
+        client.leave("echo", "x", id="here")
+        with self.assertRaises(lanemq.DeadlineError):
+            self.at("acme").status("nobodys")
+        self.assertIn(self.at("acme").status("here").state, ("queued", "running", "succeeded"))
+        waits = threading.Thread(target=lambda: answers.append(client.submit("chat", "y").text), daemon=True)
+        answers = []
+        waits.start()
+        self.shards.start("chat")
+        self.work("chat")
+        waits.join(harness.PATIENCE)
+        self.assertEqual(answers, ["chat y"])
+
+    def test_closing_cancels_at_all_shards(self):
+        client = self.at("rest")
+        threads = [threading.Thread(target=self.cancelled, args=(client, service), daemon=True) for service in ("chat", "echo")]
+        for thread in threads:
+            thread.start()
+        harness.wait_until(lambda: self.accepted("chat") + self.accepted("rest") == 2, "both jobs")
+        client.close()
+        for thread in threads:
+            thread.join(harness.PATIENCE)
+            self.assertFalse(thread.is_alive())
+        for name, service in (("chat", "chat"), ("rest", "echo")):
+            here = self.shards.client(name)
+            harness.wait_until(lambda here=here, service=service: here.status(f"of-{service}")["state"] == "cancelled", service)
+            here.close()
+
+    def cancelled(self, client, service):
+        with self.assertRaises(lanemq.CancelledError):
+            client.submit(service, "x", id=f"of-{service}")
 
 
 class RestartCase(SdkCase):

@@ -15,6 +15,7 @@ from .errors import LaneMQError
 from .explain import explain
 from .mapping import WINDOW, MapRun, Outcome, Progress
 from .session import Change, Piece, Request
+from .settings import Brokers
 from .types import Accepted, Answer, Body, Event, Explanation, Job, JobOptions, Pong, Status
 
 
@@ -68,7 +69,7 @@ class AsyncClient(ClientBase):
     The methods are those of Client, to be awaited. A task that is cancelled while it waits cancels the job that it submitted.
     """
 
-    def __init__(self, broker: str | None = None, **arguments: Any) -> None:
+    def __init__(self, broker: Brokers | None = None, **arguments: Any) -> None:
         """As Client's. Requires: nothing of a loop; the first call binds it to the running one."""
         super().__init__(broker, **arguments)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -114,7 +115,7 @@ class AsyncClient(ClientBase):
 
     async def ping(self) -> Pong:
         """As Client.ping."""
-        pong: Pong = await self._control("ping")
+        pong: Pong = await self._control("ping", filter={"cluster": True})
         return pong
 
     def stream(self, service: str, body: Body = b"", *, id: str | None = None, **options: Unpack[JobOptions]) -> AsyncStream:

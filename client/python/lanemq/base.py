@@ -16,11 +16,12 @@ from .types import Body, Submit, body_bytes
 class ClientBase:
     """Not for direct use: Client and AsyncClient derive from it."""
 
-    def __init__(self, broker: str | None = None, *, broker_key: str | None = None, secret_key: str | None = None,
+    def __init__(self, broker: settings.Brokers | None = None, *, broker_key: str | None = None, secret_key: str | None = None,
                  pending_max: int = PENDING_MAX, pending_bytes_max: int = PENDING_BYTES_MAX) -> None:
         """Connects to the broker; that never fails, and requests are sent once it is there.
 
-        `broker`: its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
+        `broker`: its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570. Where other brokers go on in its
+        place the endpoints of all, a list or separated by commas: it is connected to one at a time.
         `broker_key`, `secret_key`: for a broker that asks for keys its public key, and a key of one's own: 40 characters, or
         `file:PATH`, `env:VARIABLE`, `credential:NAME`; without them LANEMQ_BROKER_KEY and LANEMQ_CLIENT_KEY.
         `pending_max`, `pending_bytes_max`: bounds of requests without an answer, and of their bodies.

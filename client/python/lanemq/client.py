@@ -79,7 +79,7 @@ class Client(ClientBase):
     def ping(self) -> Pong:
         """Asks whether the broker is there. Raises DeadlineError after 10 s."""
         sink = ThreadSink()
-        pong: Pong = self._ask(control("ping", sink=sink), sink)
+        pong: Pong = self._ask(control("ping", filter={"cluster": True}, sink=sink), sink)
         return pong
 
     def stream(self, service: str, body: Body = b"", *, id: str | None = None, **options: Unpack[JobOptions]) -> Stream:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread with a socket that drives a session: the input and output of clients and of workers."""
+"""A thread with sockets that drives sessions: the input and output of clients and of workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECONNECT_MS = 100
 HANDSHAKE_MS = 5000
 FRAME_SLACK_BYTES = 1024 * 1024
 LONGEST_SLEEP = 60.0
-EVENTS = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+EVENTS = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
           | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
 MECHANISM_MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
 
@@ -34,6 +34,7 @@ class Session(Protocol):
 
     def connected(self) -> None: ...
     def disconnected(self, now: float) -> None: ...
+    def found_nobody(self, now: float) -> None: ...
     def refused(self, message: str, now: float) -> None: ...
     def received(self, frames: list[bytes], now: float) -> None: ...
     def advance(self, now: float) -> None: ...
@@ -44,11 +45,20 @@ class Session(Protocol):
 
 
 class Link:
-    """A DEALER socket, and the monitor that tells of its connection. Of one thread."""
+    """A DEALER socket that is connected to one of the peer's endpoints, and the monitor that tells of it. Of one thread."""
 
     def __init__(self, context: zmq.Context[Any], peer: Peer, body_bytes_max: int) -> None:
         self._context, self._peer, self._frame_bytes_max = context, peer, body_bytes_max + FRAME_SLACK_BYTES
+        self._at = 0
+        for endpoint in peer.endpoints[1:]:  # a slip in one would show only when it is needed
+            with context.socket(zmq.DEALER) as probe:
+                probe.linger = 0
+                self._connect(probe, endpoint)
         self.open()
+
+    @property
+    def endpoint(self) -> str:
+        return self._peer.endpoints[self._at]
 
     def open(self) -> None:
         """Raises ValueError for an endpoint that is none, OSError where no descriptors are left."""
@@ -63,13 +73,30 @@ class Link:
                 self.socket.curve_serverkey = self._peer.broker_key
                 self.socket.curve_publickey, self.socket.curve_secretkey = self._peer.public_key, self._peer.secret_key
             self.monitor = self.socket.get_monitor_socket(EVENTS)
-            self.socket.connect(self._peer.endpoint)
+            self._connect(self.socket, self.endpoint)
         except zmq.ZMQError as error:
             self.close()
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                 raise OSError(error.errno, "cannot make a socket; raise the limit of open files") from None
-            raise ValueError(f"{self._peer.endpoint!r} is no endpoint to connect to ({error}); give one such as "
-                             "tcp://127.0.0.1:5570") from None
+            raise
+        except ValueError:
+            self.close()
+            raise
+
+    @staticmethod
+    def _connect(to: zmq.Socket[Any], endpoint: str) -> None:
+        try:
+            to.connect(endpoint)
+        except zmq.ZMQError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                raise
+            raise ValueError(f"{endpoint!r} is no endpoint to connect to ({error}); give one such as tcp://127.0.0.1:5570") from None
+
+    def turn(self) -> None:
+        """Opens it anew, at the next endpoint. Raises as open()."""
+        self.close()
+        self._at = (self._at + 1) % len(self._peer.endpoints)
+        self.open()
 
     def close(self, linger_ms: int = 0) -> None:
         if self.socket.closed:
@@ -80,20 +107,111 @@ class Link:
         self.socket.close(linger=linger_ms)
 
 
-class Driver:
-    """Runs a session on a thread of its own.
+class Line:
+    """A session and the link that it speaks by. Of one thread."""
 
-    `take_inbox(now)` is called at the begin of each turn, to tell the session what callers put into `inbox`; `after_turn()` at
+    def __init__(self, context: zmq.Context[Any], peer: Peer, session: Session, body_bytes_max: int, log: logging.Logger) -> None:
+        """Raises as Link.open()."""
+        self._peer, self.session, self._log = peer, session, log
+        self.link = Link(context, peer, body_bytes_max)
+        self._unsent: list[bytes] | None = None
+        self._reopened = 0  # since the last word
+
+    def turn(self, now: float) -> bool:
+        """Whether there may be more to do at once."""
+        received = self._receive()  # first: what an old connection has said still counts, and what is said next knows of it
+        self.session.advance(now)
+        if self.session.take_reopen(now):
+            self._reopen(now)
+        return self._send(now) or received
+
+    def _send(self, now: float) -> bool:
+        sent = False
+        while True:
+            message = self._unsent or self.session.next_message(now)
+            self._unsent = None
+            if message is None:
+                return sent
+            try:
+                self.link.socket.send_multipart(message, zmq.NOBLOCK)
+            except zmq.Again:  # no room: its place is before all others
+                self._unsent = message
+                return sent
+            sent = True
+
+    def _receive(self) -> bool:
+        if self.link.socket.closed:
+            return False
+        receive, now = self.link.socket.recv_multipart, time.monotonic()
+        for count in range(RECEIVED_PER_TURN):
+            try:
+                frames = receive(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            self.session.received(frames, now)
+        else:
+            count = RECEIVED_PER_TURN
+        if count and self._reopened:
+            if self._reopened >= len(self._peer.endpoints):
+                self._log.info("the broker at %s answers again", self.link.endpoint)
+            self._reopened = 0
+        return count > 0
+
+    def _reopen(self, now: float) -> None:
+        self._reopened += 1
+        if self._reopened == len(self._peer.endpoints):  # each of them was tried
+            self._log.warning("no word from the broker at %s: connecting again", self._peer)
+        self._unsent = None
+        try:
+            self.link.turn()
+        except OSError as error:
+            self._log.error("%s", error)
+            self.session.reopen_failed(now)
+
+    def watch(self) -> None:
+        """Takes in what the monitor tells."""
+        while self.link.monitor is not None:
+            try:
+                event = parse_monitor_message(self.link.monitor.recv_multipart(zmq.NOBLOCK))
+            except zmq.Again:
+                return
+            now = time.monotonic()
+            if event["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.session.connected()
+            elif event["event"] == zmq.EVENT_DISCONNECTED:
+                self.session.disconnected(now)
+            elif event["event"] == zmq.EVENT_CONNECT_RETRIED:
+                self.session.found_nobody(now)
+            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                self.session.refused(f"the broker at {self.link.endpoint} does not take this key; its operator puts the public key "
+                                     "into the broker's keys_folder", now)
+            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and event["value"] == MECHANISM_MISMATCH:
+                self.session.refused(
+                    f"the broker at {self.link.endpoint} asks for no keys, and this peer shows one; leave the keys out"
+                    if self._peer.broker_key else f"the broker at {self.link.endpoint} asks for keys; give broker_key, the "
+                    "broker's public key, and secret_key, a key of one's own", now)
+
+    def register(self, poller: zmq.Poller) -> None:
+        if not self.link.socket.closed and self.link.monitor is not None:
+            poller.register(self.link.socket, zmq.POLLIN | (zmq.POLLOUT if self._unsent else 0))
+            poller.register(self.link.monitor, zmq.POLLIN)
+
+
+class Driver:
+    """Runs sessions on a thread of its own.
+
+    `take_inbox(now)` is called at the begin of each turn, to tell the sessions what callers put into `inbox`; `after_turn()` at
     its end; both on the driver's thread. Whoever has put something into the inbox calls `wake()`, from any thread.
     """
 
     def __init__(self, name: str, peer: Peer, session: Session, body_bytes_max: int, log: logging.Logger,
                  inbox: deque[Any], take_inbox: Callable[[float], None], after_turn: Callable[[], None]) -> None:
-        self._peer, self._session, self._log = peer, session, log
+        self._body_bytes_max, self._log = body_bytes_max, log
         self._inbox, self._take_inbox, self._after_turn = inbox, take_inbox, after_turn
         self._context: zmq.Context[Any] = zmq.Context()
+        self._lines: list[Line] = []
         try:
-            self._link = Link(self._context, peer, body_bytes_max)
+            self.add(peer, session)
         except BaseException:
             self._context.term()
             raise
@@ -103,8 +221,6 @@ class Driver:
         self._asleep = False
         self._ending = False
         self._linger_ms = 0
-        self._unsent: list[bytes] | None = None
-        self._silent_since: float | None = None  # told
         self.fault: BaseException | None = None  # what ended the thread, where it was no end()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -129,7 +245,16 @@ class Driver:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def endpoint(self) -> str:
+        """Where the first session's link is, or is about to be."""
+        return self._lines[0].link.endpoint
+
     # ---- on the driver's thread ---------------------------------------------------------------------------------
+
+    def add(self, peer: Peer, session: Session) -> None:
+        """Runs one more session. Raises as Link.open()."""
+        self._lines.append(Line(self._context, peer, session, self._body_bytes_max, self._log))
 
     def _run(self) -> None:
         try:
@@ -140,7 +265,8 @@ class Driver:
             self.fault = fault
             self._log.exception("the input and output of LaneMQ failed")
         finally:
-            self._link.close(self._linger_ms)
+            for line in self._lines:
+                line.link.close(self._linger_ms)
             self._bell.close()
             self._clapper.close()
             self._after_turn()
@@ -150,75 +276,9 @@ class Driver:
         """Whether there may be more to do at once."""
         now = time.monotonic()
         self._take_inbox(now)
-        received = self._receive()  # first: what an old connection has said still counts, and what is said next knows of it
-        self._session.advance(now)
-        if self._session.take_reopen(now):
-            self._reopen(now)
-        sent = self._send(now)
+        more = [line.turn(now) for line in self._lines]
         self._after_turn()
-        return sent or received
-
-    def _send(self, now: float) -> bool:
-        sent = False
-        while True:
-            message = self._unsent or self._session.next_message(now)
-            self._unsent = None
-            if message is None:
-                return sent
-            try:
-                self._link.socket.send_multipart(message, zmq.NOBLOCK)
-            except zmq.Again:  # no room: its place is before all others
-                self._unsent = message
-                return sent
-            sent = True
-
-    def _receive(self) -> bool:
-        if self._link.socket.closed:
-            return False
-        receive, now = self._link.socket.recv_multipart, time.monotonic()
-        for count in range(RECEIVED_PER_TURN):
-            try:
-                frames = receive(zmq.NOBLOCK)
-            except zmq.Again:
-                break
-            self._session.received(frames, now)
-        else:
-            count = RECEIVED_PER_TURN
-        if count and self._silent_since is not None:
-            self._silent_since = None
-            self._log.info("the broker at %s answers again", self._peer.endpoint)
-        return count > 0
-
-    def _reopen(self, now: float) -> None:
-        if self._silent_since is None:
-            self._silent_since = now
-            self._log.warning("no word from the broker at %s: connecting again", self._peer.endpoint)
-        self._unsent = None
-        self._link.close()
-        try:
-            self._link.open()
-        except OSError as error:
-            self._log.error("%s", error)
-            self._session.reopen_failed(now)
-
-    def _watch(self) -> None:
-        while self._link.monitor is not None:
-            try:
-                event = parse_monitor_message(self._link.monitor.recv_multipart(zmq.NOBLOCK))
-            except zmq.Again:
-                return
-            if event["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._session.connected()
-            elif event["event"] == zmq.EVENT_DISCONNECTED:
-                self._session.disconnected(time.monotonic())
-            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-                self._session.refused(f"the broker at {self._peer.endpoint} does not take this key; its operator puts the "
-                                      "public key into the broker's keys_folder", time.monotonic())
-            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and event["value"] == MECHANISM_MISMATCH:
-                self._session.refused(
-                    f"the broker at {self._peer.endpoint} asks for no keys, and this peer shows one; leave the keys out"
-                    if self._peer.broker_key else f"the broker at {self._peer.endpoint} asks for keys; give broker_key, the "
-                    "broker's public key, and secret_key, a key of one's own", time.monotonic())
+        return any(more)
 
     def _sleep(self) -> None:
         self._asleep = True  # from here on who wants something rings; what was wanted before is looked for once more
@@ -227,10 +287,9 @@ class Driver:
             return
         poller = zmq.Poller()
         poller.register(self._bell, zmq.POLLIN)
-        if not self._link.socket.closed and self._link.monitor is not None:
-            poller.register(self._link.socket, zmq.POLLIN | (zmq.POLLOUT if self._unsent else 0))
-            poller.register(self._link.monitor, zmq.POLLIN)
-        due = self._session.next_wakeup()
+        for line in self._lines:
+            line.register(poller)
+        due = min((due for line in self._lines if (due := line.session.next_wakeup()) is not None), default=None)
         left = LONGEST_SLEEP if due is None else min(max(0.0, due - time.monotonic()), LONGEST_SLEEP)
         if self._ending:
             left = 0.0
@@ -241,5 +300,6 @@ class Driver:
                 self._bell.recv(4096)
             except BlockingIOError:
                 pass
-        if not self._link.socket.closed and self._link.monitor in ready:
-            self._watch()
+        for line in self._lines:
+            if not line.link.socket.closed and line.link.monitor in ready:
+                line.watch()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import logging
 import os
 import random
@@ -18,7 +19,8 @@ from typing import Any
 from . import settings, wire
 from .drive import Driver
 from .errors import ClientFullError, LaneMQError, TooLargeError
-from .session import CONTROL_TIMEOUT, Change, Request, Session, Sink, closed_error
+from .session import CONTROL_TIMEOUT, Change, Counters, Request, Session, Sink, closed_error
+from .shards import Shards
 
 LOG = logging.getLogger("lanemq")
 #: Requests without an answer, of one client.
@@ -93,22 +95,24 @@ class Engine:
         self.pending_max, self.pending_bytes_max = pending_max, pending_bytes_max
         #: Requests to begin, or pairs of a method and its argument. Bounded as requests are, and pieces of streams.
         self._inbox: deque[Request | tuple[Callable[[Any, float], None], Any]] = deque()
-        self._session = Session(time.monotonic(), random.random)
+        self._peer, self._refs = peer, itertools.count(1)
+        home = self._session_at(peer)
+        self._shards = Shards(home, self._connect, self._inbox)
         self._lock = threading.Lock()  # guards the four below
         self._pending, self._pending_bytes = 0, 0
         self._room_wanted: deque[Callable[[], None]] = deque()  # one for each caller that waits for room
         self._closed = False
         self._idle = threading.Event()  # nothing is pending
         self._idle.set()
-        self._driver = Driver("lanemq-client", peer, self._session, wire.BODY_BYTES_MAX, LOG, self._inbox,
+        self._driver = Driver("lanemq-client", peer, home, wire.BODY_BYTES_MAX, LOG, self._inbox,
                               self._take_inbox, self._after_turn)
         self._driver.start()
         _OPEN.add(self)
 
     @property
     def counters(self) -> dict[str, int]:
-        counters = self._session.counters
-        return {name: getattr(counters, name) for name in counters.__slots__}
+        counters = [session.counters for session in list(self._shards.sessions())]
+        return {name: sum(getattr(each, name) for each in counters) for name in Counters.__slots__}
 
     def has_place(self, request: Request) -> bool:
         """Counts a request, as take_place() does, if there is room and nothing speaks against it."""
@@ -193,25 +197,36 @@ class Engine:
 
     # ---- on the driver's thread -----------------------------------------------------------------------------------
 
+    def _session_at(self, peer: settings.Peer) -> Session:
+        return Session(time.monotonic(), random.random, endpoints=len(peer.endpoints), refs=self._refs)
+
+    def _connect(self, endpoints: Iterable[str]) -> Session:
+        """A session at another shard's endpoints. Raises ValueError, OSError."""
+        peer = self._peer.at(endpoints)
+        session = self._session_at(peer)
+        self._driver.add(peer, session)
+        return session
+
     def _take_inbox(self, now: float) -> None:
+        self._shards.settle(now)
         inbox = self._inbox
         while inbox:
             item = inbox.popleft()
             if type(item) is Request:
-                self._session.begin(item, now)
+                self._shards.begin(item, now)
             else:
                 act, argument = item  # type: ignore[misc]
                 act(argument, now)
 
     def _seen(self, said: tuple[int, int], now: float) -> None:
-        self._session.seen(*said, now)
+        self._shards.seen(*said, now)
 
     def _took(self, change: Change, _: float) -> None:
-        self._session.took(change)
+        self._shards.took(change)
 
     def _abandon(self, what: tuple[Request, Abandoned], now: float) -> None:
         request, abandoned = what
-        if self._session.abandon(request.ref, now, abandoned):
+        if self._shards.abandon(request, now, abandoned):
             abandoned.add()
 
     @staticmethod
@@ -220,22 +235,20 @@ class Engine:
         abandoned.flush()
 
     def _abandon_all(self, _: None, now: float) -> None:
-        self._session.abandon_all(now)
+        self._shards.abandon_all(now, closed_error)
 
     def _after_turn(self) -> None:
-        session = self._session
         if self._driver.fault is not None:
             fault = self._driver.fault
-            session.end_all(lambda id: LaneMQError(f"the client's thread failed: {fault!r}", id=id or None, local=True))
-        if session.freed or session.freed_bytes:
-            self._give_back(session)
-        if not session.events:
-            return
-        events, session.events = session.events, []
+            self._shards.end_all(lambda id: LaneMQError(f"the client's thread failed: {fault!r}", id=id or None, local=True))
         sinks: dict[int, Sink] = {}
-        for sink, token, value in events:
-            sink.put(token, value)
-            sinks[id(sink)] = sink
+        for session in self._shards.sessions():
+            if session.freed or session.freed_bytes:
+                self._give_back(session)
+            events, session.events = session.events, []
+            for sink, token, value in events:
+                sink.put(token, value)
+                sinks[id(sink)] = sink
         for sink in sinks.values():
             sink.flush()
 

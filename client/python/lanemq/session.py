@@ -10,17 +10,23 @@ monotonic clock.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from . import wire
-from .errors import (REFUSALS, CancelledError, DeadlineError, GoneError, LaneMQError, NotOverError, TooLargeError,
+from .errors import (REFUSALS, CancelledError, DeadlineError, GoneError, LaneMQError, NotFoundError, NotOverError, TooLargeError,
                      UnauthorizedError, error_of)
 from .types import Accepted, Answer, Event, Pong, Status, Submit, event_of, status_of
 
 PING_AFTER = 1.0  # of silence
 REOPEN_AFTER = 3.0  # of silence: a new connection
+#: The same before the first word of a connection, where there are several endpoints.
+FIRST_PING_AFTER, FIRST_WORD_WITHIN = 0.3, 1.0
+#: Behind a round of endpoints at which nobody serves; twice as long behind each after it.
+ROUND_PAUSE, ROUND_PAUSE_MAX = 0.1, 1.0
+ROUND_FORGOTTEN_AFTER = 3.0
 #: A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, some at a time;
 #: a job that is over is sent again, which brings its answer.
 PROBE_AFTER = 10.0
@@ -57,6 +63,24 @@ PROBE_REF = 2**53  # of its probes; refs of requests count from 1
 
 OPS = {"submit": "submit", "stream": "submit", "leave": "submit", "fetch": "fetch", "follow": "fetch", "status": "status",
        "cancel": "cancel", "ping": "ping", "watch": "watch"}
+ABOUT_JOBS = ("status", "cancel", "fetch", "follow")  # kinds of requests that go where the job is
+
+
+class Rounds:
+    """Paces who goes from endpoint to endpoint and finds nobody: at once to the next one, with a pause behind each round."""
+
+    def __init__(self, endpoints: int) -> None:
+        self.endpoints = endpoints
+        self._in_a_row, self._last_at = 0, 0.0
+
+    def found_nobody(self, now: float) -> float:
+        """Returns when the next one's turn is."""
+        if now - self._last_at > ROUND_FORGOTTEN_AFTER:
+            self._in_a_row = 0
+        self._last_at = now
+        self._in_a_row += 1
+        rounds, rest = divmod(self._in_a_row, self.endpoints)
+        return now if rest else now + min(ROUND_PAUSE * float(2 ** min(rounds - 1, 8)), ROUND_PAUSE_MAX)
 
 
 class Sink(Protocol):
@@ -119,7 +143,7 @@ class Request:
     """A request of a caller's; a session has it until it ends."""
 
     __slots__ = ("ref", "kind", "op", "id", "submit", "body", "body_bytes", "sink", "token", "asked", "deadline", "sent_at",
-                 "refused_at", "refusals", "reading", "wait_until", "filter", "following", "unread")
+                 "refused_at", "refusals", "reading", "wait_until", "filter", "following", "unread", "moves", "sought")
 
     def __init__(self, kind: str, id: str = "", *, submit: Submit | None = None, body: bytes = b"", sink: Sink | None = None,
                  token: Any = None, from_seq: int | None = None, timeout: float | None = None,
@@ -136,9 +160,10 @@ class Request:
         self.refused_at: float | None = None  # when it is sent again
         self.refusals = 0
         self.reading = Reading(from_seq or 0, kind == "follow") if kind in ("stream", "follow") else None
-        self.filter = filter  # of a watch: whose changes
+        self.filter = filter  # of a watch: whose changes; of a ping: what else it asks
         self.following = Following(lost=False) if kind == "watch" else None
         self.unread = 0  # events that its reader has not taken
+        self.moves, self.sought = 0, False  # how often its job was sent on; whether all shards were asked for it
 
 
 class Counters:
@@ -153,16 +178,21 @@ class Counters:
 
 
 class Session:
-    """See the module. `random`: numbers from 0 to 1, which spread what is sent again."""
+    """See the module. `random`: numbers from 0 to 1, which spread what is sent again. `endpoints`: how many there are; each new
+    connection goes to the next one. `refs`: of the sessions of one client, which then puts aside what others may do (`moved`,
+    `unknown`)."""
 
-    def __init__(self, now: float, random: Callable[[], float], batch_max: int = wire.BATCH_ITEMS_MAX) -> None:
+    def __init__(self, now: float, random: Callable[[], float], batch_max: int = wire.BATCH_ITEMS_MAX, endpoints: int = 1,
+                 refs: Iterator[int] | None = None) -> None:
         self._random, self._batch_max = random, max(1, min(batch_max, wire.BATCH_ITEMS_MAX))
+        self._rounds = Rounds(endpoints)
+        self._heard_here = False  # a word on this connection
         self._pending: dict[int, Request] = {}
         self._to_send: deque[int] = deque()  # refs; those that are not pending are skipped
         self._own: deque[list[bytes]] = deque()  # messages of the session's own: at most one ping, one probe, some seens
         self._seens: deque[int] = deque()  # refs of streams
         self._timers: list[tuple[float, int, str]] = []  # (when, ref, which); some are out of date
-        self._next_ref = 1
+        self._follows, self._refs = refs is not None, refs or itertools.count(1)
         self._said_batch = False  # on this connection
         self._quiet_since = self._pinged = now
         self._probe_at = now + PROBE_AFTER
@@ -176,21 +206,32 @@ class Session:
         self.events: list[tuple[Sink, Any, Any]] = []
         #: Requests, and bytes of their bodies, that have ended since the driver took these.
         self.freed, self.freed_bytes = 0, 0
+        #: Put aside: jobs that belong to another shard, its name and its endpoints; and questions about jobs that the broker does
+        #: not know, with its answers.
+        self.moved: list[tuple[Request, str, list[str]]] = []
+        self.unknown: list[tuple[Request, Any]] = []
 
     # ---- what callers want ------------------------------------------------------------------------------------
 
     def begin(self, request: Request, now: float) -> None:
-        if not self._pending:  # from now on silence counts
-            self._quiet_since = max(self._quiet_since, now)
-            self._probe_at = max(self._probe_at, now + PROBE_AFTER)
-        request.ref = ref = self._next_ref
-        self._next_ref += 1
         request.asked = now
         if request.kind == "fetch":
             request.wait_until = None if request.deadline is None else now + request.deadline
             request.deadline = None if request.wait_until is None else request.wait_until + GRACE
         elif request.deadline is not None:
             request.deadline += now
+        self._take(request, now)
+
+    def adopt(self, request: Request, now: float) -> None:
+        """Goes on with a request that another session has put aside."""
+        request.sent_at = request.refused_at = None
+        self._take(request, now)
+
+    def _take(self, request: Request, now: float) -> None:
+        if not self._pending:  # from now on silence counts
+            self._quiet_since = max(self._quiet_since, now)
+            self._probe_at = max(self._probe_at, now + PROBE_AFTER)
+        request.ref = ref = next(self._refs)
         if request.deadline is not None:
             self._at(request.deadline, ref, "deadline")
         if request.following is not None:
@@ -286,6 +327,11 @@ class Session:
         pause = REOPEN_PAUSE * 2 ** min(self._lost - 2, 10) if self._lost > 1 else 0.0
         self._reopen_at = now + min(pause, REOPEN_PAUSE_MAX)
 
+    def found_nobody(self, now: float) -> None:
+        """Nobody listens at the endpoint: the next one's turn, where there are several."""
+        if self._rounds.endpoints > 1 and not self._connected and self._reopen_at is None:
+            self._reopen_at = self._rounds.found_nobody(now)
+
     def refused(self, message: str, now: float) -> None:
         """The broker does not take this client's key."""
         self.end_all(lambda id: UnauthorizedError(message, id=id or None, local=True))
@@ -295,7 +341,7 @@ class Session:
         if self._reopen_at is None or self._reopen_at > now:
             return False
         self._reopen_at = None
-        self._connected = self._said_batch = False
+        self._connected = self._said_batch = self._heard_here = False
         self._quiet_since = self._pinged = now
         self._probe_at = now + PROBE_AFTER
         self._own.clear()
@@ -337,9 +383,10 @@ class Session:
                 self._ring(request, which, when, now)
         if not self._pending or self._reopen_at is not None:
             return
-        if now >= self._quiet_since + REOPEN_AFTER:
+        ping_at, silent_at = self._silence()
+        if now >= silent_at:
             self._reopen_at = now
-        elif now >= max(self._quiet_since, self._pinged) + PING_AFTER:
+        elif now >= ping_at:
             self._pinged = now
             self._own.append(wire.encode("ping", {"ref": OWN_REF}))
         elif now >= self._probe_at:
@@ -351,8 +398,14 @@ class Session:
             return self._reopen_at
         due = self._reopen_at
         if due is None:
-            due = min(max(self._quiet_since, self._pinged) + PING_AFTER, self._quiet_since + REOPEN_AFTER, self._probe_at)
+            due = min(*self._silence(), self._probe_at)
         return min(due, self._timers[0][0]) if self._timers else due
+
+    def _silence(self) -> tuple[float, float]:
+        """When the broker is asked for a word, and when it is given up."""
+        first = self._rounds.endpoints > 1 and not self._heard_here
+        ping_after, reopen_after = (FIRST_PING_AFTER, FIRST_WORD_WITHIN) if first else (PING_AFTER, REOPEN_AFTER)
+        return max(self._quiet_since, self._pinged) + ping_after, self._quiet_since + reopen_after
 
     def _at(self, when: float, ref: int, which: str) -> None:
         if len(self._timers) > 4 * len(self._pending) + 1024:  # most are of requests that have ended
@@ -514,7 +567,7 @@ class Session:
         except wire.MalformedError:
             self.counters.undecodable += 1
             return
-        self._quiet_since = now
+        self._quiet_since, self._heard_here = now, True
         self._fruitless = self._lost = 0
         for fields, body in items:
             try:
@@ -524,6 +577,10 @@ class Session:
 
     def _hear(self, op: str, fields: wire.Fields, body: bytes, now: float) -> None:
         ref = fields.get("ref")
+        if op == "error" and fields.get("code") == "not_owner" and not fields.get("shard") and self._rounds.endpoints > 1:
+            if self._reopen_at is None:  # else said of an earlier request
+                self._reopen_at = self._rounds.found_nobody(now)
+            return None  # the next one is told all that is open
         if ref == OWN_REF or ref == PROBE_REF:
             if op == "status":
                 self._on_probed(fields, now)
@@ -551,7 +608,8 @@ class Session:
                                            fields.get("duplicate", False), fields.get("position", 0),
                                            tuple(fields.get("ignored", ()))))
         elif op == "pong" and request.kind == "ping":
-            self._answer(request, Pong(now - request.asked, fields.get("version"), fields.get("now_ms", 0) / 1000))
+            self._answer(request, Pong(now - request.asked, fields.get("version"), fields.get("now_ms", 0) / 1000, fields.get("shard"),
+                                       {each["name"]: tuple(each.get("endpoints", ())) for each in fields.get("shards", ())}))
         else:
             self.counters.dropped_answers += 1
 
@@ -561,8 +619,12 @@ class Session:
 
     def _on_error(self, request: Request, fields: wire.Fields, body: bytes, now: float) -> None:
         code, retry_ms = fields.get("code", "internal"), fields.get("retry_after_ms")
+        by_fetch = request.reading is not None and request.reading.by_fetch
+        if self._follows and code == "not_owner" and fields.get("shard") and request.submit is not None and not by_fetch:
+            del self._pending[request.ref]
+            return self.moved.append((request, str(fields["shard"]), [str(each) for each in fields.get("endpoints", ())]))
         if (code in REFUSALS and request.submit is not None and request.submit.waits_when_full
-                and not (request.reading is not None and request.reading.by_fetch)):
+                and not by_fetch):
             pause = REFUSED_PAUSE * 2 ** min(request.refusals, 10) if retry_ms is None else max(retry_ms / 1000, REFUSED_PAUSE / 10)
             request.refusals += 1
             due = now + pause + min(pause / 2, REFUSED_SPREAD_MAX) * self._random()
@@ -711,6 +773,14 @@ class Session:
 
     def _answer(self, request: Request, outcome: Any) -> None:
         self.counters.answered += 1
+        if self._follows and request.kind in ABOUT_JOBS and not request.sought and _is_unknown(outcome):
+            del self._pending[request.ref]
+            return self.unknown.append((request, outcome))
+        self._end(request, outcome)
+
+    def finish(self, request: Request, outcome: Any) -> None:
+        """Ends a request that was put aside."""
+        self._pending[request.ref] = request
         self._end(request, outcome)
 
     def _end(self, request: Request, outcome: Any) -> None:
@@ -722,6 +792,10 @@ class Session:
         del self._pending[request.ref]
         self.freed += 1
         self.freed_bytes += request.body_bytes
+
+
+def _is_unknown(outcome: Any) -> bool:
+    return isinstance(outcome, NotFoundError) or isinstance(outcome, Status) and outcome.state == "unknown"
 
 
 def closed_error(id: str) -> LaneMQError:

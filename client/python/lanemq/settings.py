@@ -4,24 +4,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Union
 
 import zmq
 
 CLIENTS_ENDPOINT = "tcp://127.0.0.1:5570"
 WORKERS_ENDPOINT = "tcp://127.0.0.1:5571"
 KEY_CHARS = 40
+ENDPOINTS_MAX = 16
+
+#: Where a broker is: an endpoint, or several, of which one is connected to at a time: a list, or a text with commas.
+Brokers = Union[str, Iterable[str]]
 
 
 @dataclass(frozen=True)
 class Peer:
     """Where a broker is, and what it is shown. `broker_key` empty: no keys."""
 
-    endpoint: str
+    endpoints: tuple[str, ...]
     broker_key: bytes = b""
     public_key: bytes = b""
     secret_key: bytes = b""
+
+    def __str__(self) -> str:
+        return ", ".join(self.endpoints)
+
+    def at(self, endpoints: Brokers) -> Peer:
+        """The same keys, elsewhere."""
+        return replace(self, endpoints=endpoints_of(endpoints))
+
+
+def endpoints_of(brokers: Brokers) -> tuple[str, ...]:
+    """Raises ValueError where there is none, or too many."""
+    texts = [brokers] if isinstance(brokers, str) else list(brokers)
+    endpoints = tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
+    if not 1 <= len(endpoints) <= ENDPOINTS_MAX or not all(endpoints):
+        raise ValueError(f"broker is {brokers!r}; give 1 to {ENDPOINTS_MAX} endpoints such as tcp://127.0.0.1:5570, separated by "
+                         "commas")
+    return endpoints
 
 
 def read_secret(source: str, environment: Mapping[str, str]) -> str:
@@ -45,10 +67,10 @@ def read_secret(source: str, environment: Mapping[str, str]) -> str:
     return source
 
 
-def peer(endpoint: str, broker_key: str | None, secret_key: str | None, environment: Mapping[str, str]) -> Peer:
-    """Reads the keys. Raises ValueError for keys that are none, or where one of the two is missing."""
+def peer(brokers: Brokers, broker_key: str | None, secret_key: str | None, environment: Mapping[str, str]) -> Peer:
+    """Reads endpoints and keys. Raises ValueError for endpoints or keys that are none, or where one of the two is missing."""
     if not broker_key and not secret_key:
-        return Peer(endpoint)
+        return Peer(endpoints_of(brokers))
     if not broker_key or not secret_key:
         raise ValueError("a broker that asks for keys needs both: its public key (broker_key) and a secret key of one's own "
                          "(secret_key)")
@@ -56,7 +78,7 @@ def peer(endpoint: str, broker_key: str | None, secret_key: str | None, environm
                       for what, source in (("broker_key", broker_key), ("secret_key", secret_key)))
     if not zmq.has("curve"):
         raise ValueError("this libzmq has no CURVE, so it can show no keys")
-    return Peer(endpoint, broker, zmq.curve_public(secret), secret)
+    return Peer(endpoints_of(brokers), broker, zmq.curve_public(secret), secret)
 
 
 def _key(what: str, key: str) -> bytes:

@@ -188,6 +188,9 @@ class Pong:
     version: str | None
     #: The broker's clock, seconds since 1970.
     broker_time: float
+    #: Where there are shards: the broker's own, and the endpoints of each.
+    shard: str | None = None
+    shards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

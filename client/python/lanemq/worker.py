@@ -193,10 +193,11 @@ class Worker:
     what the broker has not answered.
     """
 
-    def __init__(self, services: Iterable[Service] | Mapping[str, Handler], *, broker: str | None = None, capacity: int = 1,
+    def __init__(self, services: Iterable[Service] | Mapping[str, Handler], *, broker: settings.Brokers | None = None, capacity: int = 1,
                  lanes: Iterable[str] = (), name: str | None = None, broker_key: str | None = None,
                  secret_key: str | None = None, drain_timeout: float = DRAIN_TIMEOUT) -> None:
-        """`broker`: its endpoint for workers; without it LANEMQ_WORKER_BROKER, else tcp://127.0.0.1:5571.
+        """`broker`: its endpoint for workers; without it LANEMQ_WORKER_BROKER, else tcp://127.0.0.1:5571. Where other brokers go
+        on in its place the endpoints of all, a list or separated by commas; they are brokers of one shard, where there are any.
         `capacity`: jobs that it holds at once, up to 1024. `lanes`: a worker for these alone, and before others.
         `broker_key`, `secret_key`: as Client's; without them LANEMQ_WORKER_BROKER_KEY and LANEMQ_WORKER_SECRET_KEY.
         `drain_timeout`: seconds that running jobs get when it is told to stop.
@@ -219,7 +220,8 @@ class Worker:
         self.drain_timeout = drain_timeout
         self._session = WorkerSession(
             list(self._services), capacity, time.monotonic(), lanes=[wire.check_name("lane", lane) for lane in lanes],
-            name=wire.check_name("name", self.name), version=_version(), process=_process_name())
+            name=wire.check_name("name", self.name), version=_version(), process=_process_name(),
+            endpoints=len(self._peer.endpoints))
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()  # bounded by capacity and windows
         self._calls: dict[Lease, JobCall] = {}  # of the driver's thread
         self._work: SimpleQueue[JobCall | None] = SimpleQueue()  # bounded by capacity
@@ -345,10 +347,10 @@ class Worker:
                 if (call := self._calls.get(details[0])) is not None:
                     call._cancelled.set()
             elif what == "welcomed":
-                LOG.info("the broker at %s has taken the worker %s", self._peer.endpoint, self.name)
+                LOG.info("the broker at %s has taken the worker %s", self._driver.endpoint, self.name)
                 self._welcomed.set()
             elif what == "refused":
-                LOG.warning("the broker at %s refused the worker: %s", self._peer.endpoint, details[0])
+                LOG.warning("the broker at %s refused the worker: %s", self._driver.endpoint, details[0])
                 if details[1]:
                     self._refusal = details[0]
                     self._over.set()

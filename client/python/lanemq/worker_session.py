@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from . import wire
-from .session import REOPEN_PAUSE, REOPEN_PAUSE_MAX
+from .session import REOPEN_PAUSE, REOPEN_PAUSE_MAX, Rounds
 
 #: Outcomes kept until they are answered. Beyond this the oldest is dropped: the broker then misses the job in the inventory
 #: and runs it again, so nothing is lost.
@@ -22,6 +22,7 @@ OUTCOME_BYTES_MAX = 512 * 1024 * 1024  # the same in bytes of their bodies
 INVENTORY_MAX = wire.CAPACITY_MAX  # so many fit a header
 BATCH_MAX = 64
 SILENT_INTERVALS = 3  # heartbeats without a message, then the connection is given up
+FIRST_WORD_WITHIN = 2.0  # the same before the first word of a connection, where there are several endpoints
 HEARTBEAT_MIN, HEARTBEAT_MAX = 0.01, 3600.0
 PARTING_MAX = 2.0  # the broker answers outcomes at a goodbye, or with its next heartbeat
 REFUSED_PAUSE = 5.0  # `ready` again later
@@ -70,7 +71,9 @@ class WorkerSession:
     """See the module. Requires: 1 to 256 services, 1 <= capacity <= 1024."""
 
     def __init__(self, services: list[str], capacity: int, now: float, *, lanes: list[str] | None = None, name: str = "",
-                 version: str = "", process: str = "", body_bytes_max: int = wire.BODY_BYTES_MAX) -> None:
+                 version: str = "", process: str = "", body_bytes_max: int = wire.BODY_BYTES_MAX, endpoints: int = 1) -> None:
+        self._rounds = Rounds(endpoints)
+        self._connected = self._heard_here = False
         self._services, self._capacity, self._body_bytes_max = services, capacity, body_bytes_max
         self._ready: wire.Fields = {"services": services, "resumes": True}
         for field_name, value in (("lanes", lanes), ("name", name), ("version", version), ("process", process)):
@@ -176,7 +179,11 @@ class WorkerSession:
     # ---- the connection ---------------------------------------------------------------------------------------
 
     def connected(self) -> None:
-        pass  # the greeting waits in the socket
+        self._connected = True  # the greeting waits in the socket
+
+    def found_nobody(self, now: float) -> None:
+        if self._rounds.endpoints > 1 and not self._connected and self._reopen_at is None:
+            self._reopen_at = self._rounds.found_nobody(now)
 
     def disconnected(self, now: float) -> None:
         if self._reopen_at is None:
@@ -193,6 +200,7 @@ class WorkerSession:
         if self._reopen_at is None or self._reopen_at > now:
             return False
         self._reopen_at = None
+        self._connected = self._heard_here = False
         self._greet(now)
         return True
 
@@ -228,7 +236,7 @@ class WorkerSession:
             return
         if self._leaving and now >= self._drain_deadline:
             return self.leave(now)
-        if self._reopen_at is None and now >= self._heard_at + SILENT_INTERVALS * self._heartbeat:
+        if self._reopen_at is None and now >= self._silent_at():
             self._reopen_at = now
         if now >= self._words_due:
             self._say_words_due(now)
@@ -240,11 +248,15 @@ class WorkerSession:
             return None
         if self._state == "parting":
             return self._parting_until
-        due = self._reopen_at if self._reopen_at is not None else self._heard_at + SILENT_INTERVALS * self._heartbeat
+        due = self._reopen_at if self._reopen_at is not None else self._silent_at()
         if self._state == "serving":
             due = min(due, self._heartbeat_due())
         due = min(due, self._words_due)
         return min(due, self._drain_deadline) if self._leaving else due
+
+    def _silent_at(self) -> float:
+        first = self._rounds.endpoints > 1 and not self._heard_here
+        return self._heard_at + (FIRST_WORD_WITHIN if first else SILENT_INTERVALS * self._heartbeat)
 
     def _heartbeat_due(self) -> float:
         # It leaves that to a broker that sends heartbeats, and answers them: two inventories close together could both miss
@@ -317,7 +329,7 @@ class WorkerSession:
     # ---- what the broker says ---------------------------------------------------------------------------------
 
     def received(self, frames: list[bytes], now: float) -> None:
-        self._heard_at = now
+        self._heard_at, self._heard_here = now, True
         self._lost = 0
         if self._state == "left":
             return

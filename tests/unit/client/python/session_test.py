@@ -29,6 +29,42 @@ class Case(unittest.TestCase):
         return said(self.session, now)
 
 
+class SeveralEndpoints(Case):
+    def setUp(self):
+        self.session = Session(0.0, lambda: 0.0, endpoints=2)
+
+    def turns(self, now):
+        """Whether the next endpoint's turn has come."""
+        self.session.advance(now)
+        return self.session.take_reopen(now)
+
+    def test_the_next_one_s_turn_comes_at_once_where_nobody_listens_with_a_pause_behind_a_round(self):
+        self.begin(job("a"))
+        self.session.found_nobody(0.1)
+        self.assertTrue(self.turns(0.1))
+        self.session.found_nobody(0.2)
+        self.assertFalse(self.turns(0.29))
+        self.assertTrue(self.turns(0.31))
+        self.assertEqual([op for op, *_ in said(self.session, 0.31)], ["submit"])
+
+    def test_without_a_first_word_it_comes_after_a_second_later_after_three(self):
+        self.begin(job("a"))
+        self.assertFalse(self.turns(0.99))
+        self.assertEqual([op for op, *_ in said(self.session, 0.99)], ["ping"])
+        self.assertTrue(self.turns(1.0))
+        tell(self.session, "pong", {"ref": 0}, now=1.5)
+        self.assertFalse(self.turns(4.49))
+        self.assertTrue(self.turns(4.5))
+
+    def test_a_broker_that_may_not_own_its_store_is_left(self):
+        self.begin(job("a"), Request("status", "b", sink=Inbox(), timeout=10.0))
+        tell(self.session, "error", {"ref": 1, "id": "a", "code": "not_owner"}, now=0.1)
+        tell(self.session, "error", {"ref": 2, "id": "b", "code": "not_owner"}, now=0.1)
+        self.assertTrue(self.turns(0.1))
+        self.assertEqual([(op, fields["id"]) for op, fields, _ in said(self.session, 0.1)], [("submit", "a"), ("status", "b")])
+        self.assertEqual(outcomes(self.session), [])
+
+
 class Submits(Case):
     def test_jobs_that_wait_together_go_in_one_message(self):
         shared = Submit("s", {"lane": "low"})
@@ -62,7 +98,7 @@ class Submits(Case):
     def test_an_error_is_of_the_class_of_its_code(self):
         for code, kind in (("conflict", errors.ConflictError), ("newer_than_this", errors.InternalError)):
             self.begin(job(code))
-            ref = self.session._next_ref - 1
+            ref = max(self.session._pending)
             tell(self.session, "error", {"ref": ref, "code": code, "message": "m", "retry_after_ms": 250, "upstream_status": 418}, b"why")
             [error] = outcomes(self.session)
             self.assertEqual((type(error), error.code, error.retry_after, error.upstream_status, error.body, error.id),

@@ -38,6 +38,27 @@ class Case(unittest.TestCase):
         return [op for op, _, _ in said(self.session, now)]
 
 
+class SeveralEndpoints(Case):
+    def setUp(self):
+        self.session = WorkerSession(["s"], 2, 0.0, endpoints=2)
+
+    def turns(self, now):
+        self.session.advance(now)
+        return self.session.take_reopen(now)
+
+    def test_the_next_one_s_turn_comes_at_once_where_nobody_listens_and_after_two_seconds_without_a_word(self):
+        self.session.found_nobody(0.0)
+        self.assertTrue(self.turns(0.0))
+        self.assertEqual(self.ops(), ["ready"])
+        self.assertFalse(self.turns(1.99))
+        self.assertTrue(self.turns(2.0))
+        self.welcome(2.5)
+        self.session.connected()
+        self.session.found_nobody(2.5)  # said of an earlier one
+        self.assertFalse(self.turns(5.49))
+        self.assertTrue(self.turns(5.5))
+
+
 class Greeting(Case):
     def test_it_says_what_it_offers(self):
         [(op, fields, _)] = said(self.session, 0.0)
