@@ -25,7 +25,8 @@ import { checkName } from "./wire.js";
 /** @typedef {{ signal?: AbortSignal }} Signalled */
 /**
  * @typedef {object} ClientOptions
- * @property {string} [broker] Its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
+ * @property {import("./settings.js").Brokers} [broker] Its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
+ *   Where other brokers go on in its place the endpoints of all, a list or separated by commas: it is connected to one at a time.
  * @property {string} [brokerKey] For a broker that asks for keys its public key: 40 characters, or `file:PATH`, `env:VARIABLE`,
  *   `credential:NAME`; without it LANEMQ_BROKER_KEY.
  * @property {string} [secretKey] A key of one's own, in the same ways; without it LANEMQ_CLIENT_KEY.
@@ -138,7 +139,7 @@ export class Client {
    * @returns {Promise<Pong>}
    */
   async ping() {
-    return ask(this.#engine, control("ping", ""));
+    return ask(this.#engine, control("ping", "", { filter: { cluster: true } }));
   }
 
   /**

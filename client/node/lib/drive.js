@@ -10,6 +10,7 @@ import { Dealer } from "zeromq";
  * @typedef {object} DrivenSession
  * @property {() => void} connected
  * @property {(now: number) => void} disconnected
+ * @property {(now: number) => void} foundNobody
  * @property {(message: string, now: number) => void} refused
  * @property {(frames: Buffer[], now: number) => void} received
  * @property {(now: number) => void} advance
@@ -46,9 +47,10 @@ export const logToStderr = (level, message) => {
 /**
  * A DEALER socket that connects. Throws an Error that says what is wrong with the endpoint, or what the machine lacks.
  * @param {Peer} peer
+ * @param {string} endpoint One of the peer's.
  * @param {number} bodyBytesMax
  */
-function openSocket(peer, bodyBytesMax) {
+function openSocket(peer, endpoint, bodyBytesMax) {
   const failed = []; // kept until there is one
   for (;;) {
     const socket = new Dealer({
@@ -59,7 +61,7 @@ function openSocket(peer, bodyBytesMax) {
     });
     try {
       socket.events; // its monitor begins before the connection
-      socket.connect(peer.endpoint);
+      socket.connect(endpoint);
       return socket;
     } catch (error) {
       socket.close();
@@ -67,8 +69,29 @@ function openSocket(peer, bodyBytesMax) {
       // The binding names a monitor after its place in memory, where one may have been that is not all gone.
       if (code === "EADDRINUSE" && failed.push(socket) < OPEN_TRIES_MAX) continue;
       if (OUT_OF_DESCRIPTORS.has(code)) throw new Error(`cannot make a socket (${code}); raise the limit of open files`);
-      throw new TypeError(`${peer.endpoint} is no endpoint to connect to (${message}); give one such as tcp://127.0.0.1:5570`);
+      throw noEndpoint(endpoint, message);
     }
+  }
+}
+
+/** @param {string} endpoint @param {string} why */
+const noEndpoint = (endpoint, why) =>
+  new TypeError(`${endpoint} is no endpoint to connect to (${why}); give one such as tcp://127.0.0.1:5570`);
+
+/** Throws a TypeError: a slip in one that is not connected to yet would show only when it is needed. @param {string[]} endpoints */
+function checkEndpoints(endpoints) {
+  if (endpoints.length === 0) return;
+  const probe = new Dealer({ linger: 0 });
+  try {
+    for (const endpoint of endpoints) {
+      try {
+        probe.connect(endpoint);
+      } catch (error) {
+        throw noEndpoint(endpoint, /** @type {Error} */ (error).message);
+      }
+    }
+  } finally {
+    probe.close();
   }
 }
 
@@ -92,6 +115,7 @@ export class Driver {
   #bodyBytesMax;
   #log;
   #afterTurn;
+  #at = 0; // which endpoint
   #socket;
   #sending = false;
   /** Until all that there was to say is said. @type {Promise<void>} */
@@ -101,7 +125,7 @@ export class Driver {
   /** @type {NodeJS.Timeout | undefined} */
   #timer;
   #due = Infinity;
-  #silent = false; // told
+  #reopened = 0; // since the last word
   #ended = false;
   /** For each socket that is not all gone. @type {Set<Promise<void>>} */
   #watches = new Set();
@@ -122,8 +146,14 @@ export class Driver {
     this.#bodyBytesMax = bodyBytesMax;
     this.#log = log;
     this.#afterTurn = afterTurn;
-    this.#socket = openSocket(peer, bodyBytesMax);
+    checkEndpoints(peer.endpoints.slice(1));
+    this.#socket = openSocket(peer, this.endpoint, bodyBytesMax);
     this.#serve(this.#socket);
+  }
+
+  /** Where its socket is, or is about to be. */
+  get endpoint() {
+    return this.#peer.endpoints[this.#at];
   }
 
   get ended() {
@@ -241,10 +271,8 @@ export class Driver {
       const frames = await socket.receive();
       if (socket !== this.#socket || this.#ended) return;
       this.#session.received(frames, now());
-      if (this.#silent) {
-        this.#silent = false;
-        this.#log("info", `the broker at ${this.#peer.endpoint} answers again`);
-      }
+      if (this.#reopened >= this.#peer.endpoints.length) this.#log("info", `the broker at ${this.endpoint} answers again`);
+      this.#reopened = 0;
       this.wake();
       if (count % RECEIVED_PER_TURN === 0) await new Promise(setImmediate);
     }
@@ -253,13 +281,15 @@ export class Driver {
   /** Until all that the socket held is freed, some time after it was closed. @param {Dealer} socket */
   async #watch(socket) {
     const events = socket.events;
-    const { endpoint, brokerKey } = this.#peer;
+    const { brokerKey } = this.#peer;
+    const endpoint = this.endpoint; // of this socket
     for (;;) {
       const event = await events.receive();
       if (event.type === "end") return;
       if (socket !== this.#socket || this.#ended) continue;
       if (event.type === "handshake") this.#session.connected();
       else if (event.type === "disconnect") this.#session.disconnected(now());
+      else if (event.type === "connect:retry") this.#session.foundNobody(now());
       else if (event.type === "handshake:error:auth") {
         this.#session.refused(
           `the broker at ${endpoint} does not take this key; its operator puts the public key into the broker's keys_folder`, now());
@@ -276,13 +306,16 @@ export class Driver {
 
   /** @param {number} at */
   #reopen(at) {
-    if (!this.#silent) {
-      this.#silent = true;
-      this.#log("warning", `no word from the broker at ${this.#peer.endpoint}: connecting again`);
+    const { endpoints } = this.#peer;
+    this.#reopened += 1;
+    if (this.#reopened === endpoints.length) {
+      // Each of them was tried.
+      this.#log("warning", `no word from the broker at ${endpoints.join(", ")}: connecting again`);
     }
     this.#socket.close();
+    this.#at = (this.#at + 1) % endpoints.length;
     try {
-      this.#socket = openSocket(this.#peer, this.#bodyBytesMax);
+      this.#socket = openSocket(this.#peer, this.endpoint, this.#bodyBytesMax);
       this.#serve(this.#socket);
     } catch (error) {
       this.#log("error", String(/** @type {Error} */ (error).message));

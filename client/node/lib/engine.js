@@ -6,6 +6,8 @@ import { Driver, now } from "./drive.js";
 import { ClientFullError, LaneMQError, TooLargeError } from "./errors.js";
 import { Queue } from "./queue.js";
 import { CONTROL_TIMEOUT, Request, Session, closedError } from "./session.js";
+import { endpointsOf } from "./settings.js";
+import { Shards } from "./shards.js";
 import * as wire from "./wire.js";
 
 /** Requests without an answer, of one client. */
@@ -20,8 +22,14 @@ const LINGER_MS = 500; // for the last messages to leave
 export const makeId = () => randomBytes(16).toString("hex");
 
 export class Engine {
-  #session = new Session(now(), Math.random);
+  #peer;
+  #log;
+  #refs = { next: 1 };
+  #shards;
+  /** @type {Driver} Of the home session. */
   #driver;
+  /** @type {Map<Session, Driver>} Of all. */
+  #drivers = new Map();
   #pendingMax;
   #pendingBytesMax;
   #pending = 0;
@@ -43,11 +51,18 @@ export class Engine {
   constructor(peer, pendingMax, pendingBytesMax, log) {
     this.#pendingMax = pendingMax;
     this.#pendingBytesMax = pendingBytesMax;
-    this.#driver = new Driver(peer, this.#session, wire.BODY_BYTES_MAX, log, () => this.#afterTurn());
+    this.#peer = peer;
+    this.#log = log;
+    const home = this.#connect(peer.endpoints);
+    this.#driver = /** @type {Driver} */ (this.#drivers.get(home));
+    this.#shards = new Shards(home, (endpoints) => this.#connect(endpointsOf(endpoints)), (session) => this.#drivers.get(session)?.wake());
   }
 
   get counters() {
-    return { ...this.#session.counters };
+    const [sum, ...others] = this.#shards.sessions.map(({ counters }) => ({ ...counters }));
+    const names = /** @type {(keyof typeof sum)[]} */ (Object.keys(sum));
+    for (const counters of others) for (const name of names) sum[name] += counters[name];
+    return sum;
   }
 
   /**
@@ -86,9 +101,9 @@ export class Engine {
     const heard = [];
     for (const request of requests) {
       if (request.ref === 0) this.#left.add(request);
-      heard.push(new Promise((tell) => this.#session.abandon(request, now(), tell) || tell(undefined)));
+      heard.push(new Promise((tell) => this.#shards.abandon(request, now(), tell) || tell(undefined)));
     }
-    this.#driver.wake();
+    this.#wake();
     await Promise.all(heard);
   }
 
@@ -97,8 +112,8 @@ export class Engine {
    * @param {number} seq
    */
   seen(ref, seq) {
-    this.#session.seen(ref, seq, now());
-    this.#driver.wake();
+    for (const session of this.#shards.sessions) session.seen(ref, seq, now());
+    this.#wake();
   }
 
   /**
@@ -106,8 +121,8 @@ export class Engine {
    * @param {import("./watching.js").Change} change
    */
   took(request, change) {
-    this.#session.took(request, change);
-    this.#driver.wake();
+    for (const session of this.#shards.sessions) session.took(request, change);
+    this.#wake();
   }
 
   /**
@@ -117,9 +132,9 @@ export class Engine {
    */
   stop(told) {
     this.#closed = true;
-    for (const { tell, id } of this.#waiting.drain()) if (told) tell?.(closedError(id));
-    this.#session.abandonAll(now(), told);
-    this.#driver.wake();
+    for (const { tell, id } of this.#waiting.drain()) if (told) tell?.(closedError(id), now());
+    this.#shards.abandonAll(now(), closedError, told);
+    this.#wake();
   }
 
   /**
@@ -137,17 +152,33 @@ export class Engine {
 
   /** Has messages leave at once: this is the process's last turn. */
   sendAtOnce() {
-    this.#driver.sendAtOnce();
+    for (const driver of this.#drivers.values()) driver.sendAtOnce();
   }
 
   /**
    * Ends the connection. Fulfilled when nothing of it is left, after LINGER_MS and a little more at the latest.
    * @returns {Promise<void>}
    */
-  end() {
+  async end() {
     busy.delete(this);
-    this.#driver.end(LINGER_MS);
-    return this.#driver.gone();
+    const drivers = [...this.#drivers.values()];
+    for (const driver of drivers) driver.end(LINGER_MS);
+    await Promise.all(drivers.map((driver) => driver.gone()));
+  }
+
+  /**
+   * A session at these endpoints, and what drives it. Throws an Error.
+   * @param {string[]} endpoints
+   */
+  #connect(endpoints) {
+    const session = new Session(now(), Math.random, { endpoints: endpoints.length, refs: this.#refs });
+    const driver = new Driver({ ...this.#peer, endpoints }, session, wire.BODY_BYTES_MAX, this.#log, () => this.#afterTurn(session));
+    this.#drivers.set(session, driver);
+    return session;
+  }
+
+  #wake() {
+    for (const driver of this.#drivers.values()) driver.wake();
   }
 
   /** @param {number} size */
@@ -160,23 +191,26 @@ export class Engine {
     busy.add(this);
     this.#pending += 1;
     this.#pendingBytes += request.bodyBytes;
-    this.#session.begin(request, now());
-    this.#driver.wake();
+    this.#shards.begin(request, now());
+    this.#wake();
   }
 
-  #afterTurn() {
-    const session = this.#session;
-    const fault = this.#driver.fault;
+  /** @param {Session} turned Whose turn it was. */
+  #afterTurn(turned) {
+    const fault = this.#drivers.get(turned)?.fault;
     if (fault !== undefined) {
-      session.endAll((id) => faultError(fault, id));
-      for (const { tell, id } of this.#waiting.drain()) tell?.(faultError(fault, id));
+      this.#shards.endAll((id) => faultError(fault, id));
+      for (const { tell, id } of this.#waiting.drain()) tell?.(faultError(fault, id), now());
     }
-    this.#pending -= session.freed;
-    this.#pendingBytes -= session.freedBytes;
-    session.freed = session.freedBytes = 0;
-    const events = session.events;
-    session.events = [];
-    for (const [tell, value] of events) tell(value);
+    this.#shards.settle(now());
+    for (const session of this.#shards.sessions) {
+      this.#pending -= session.freed;
+      this.#pendingBytes -= session.freedBytes;
+      session.freed = session.freedBytes = 0;
+      const events = session.events;
+      session.events = [];
+      for (const [tell, value] of events) tell(value, now());
+    }
     this.#fillRoom();
     if (this.#pending > 0) return;
     busy.delete(this);

@@ -5,7 +5,7 @@
 // which requests have ended. It keeps requests until they end, and sends them again, under the same ids, on each new connection.
 // All times are milliseconds of one monotonic clock.
 import {
-  CancelledError, DeadlineError, GoneError, NotOverError, REFUSALS, TooLargeError, UnauthorizedError, errorOf,
+  CancelledError, DeadlineError, GoneError, NotFoundError, NotOverError, REFUSALS, TooLargeError, UnauthorizedError, errorOf,
 } from "./errors.js";
 import { Queue, TimerHeap } from "./queue.js";
 import { Answer, statusOf } from "./types.js";
@@ -16,10 +16,17 @@ import * as wire from "./wire.js";
 /** @typedef {import("./wire.js").Fields} Fields */
 /** @typedef {import("./errors.js").LaneMQError} LaneMQError */
 /** @typedef {"submit" | "stream" | "leave" | "fetch" | "follow" | "status" | "cancel" | "ping" | "watch"} Kind */
-/** @typedef {(outcome: any) => void} Tell Hears what comes of a request: pieces, and in the end a value or a LaneMQError. */
+/** @typedef {(outcome: any, now: number) => void} Tell Hears what comes of a request: pieces, and in the end a value or a LaneMQError. */
 
 const PING_AFTER = 1000; // of silence
 const REOPEN_AFTER = 3000; // of silence: a new connection
+// The same before the first word of a connection, where there are several endpoints.
+const FIRST_PING_AFTER = 300;
+const FIRST_WORD_WITHIN = 1000;
+// Behind a round of endpoints at which nobody serves; twice as long behind each after it.
+const ROUND_PAUSE = 100;
+const ROUND_PAUSE_MAX = 1000;
+const ROUND_FORGOTTEN_AFTER = 3000;
 // A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, some at a time; a job
 // that is over is sent again, which brings its answer.
 const PROBE_AFTER = 10_000;
@@ -54,6 +61,32 @@ const OPS = {
   submit: "submit", stream: "submit", leave: "submit", fetch: "fetch", follow: "fetch", status: "status", cancel: "cancel",
   ping: "ping", watch: "watch",
 };
+
+/** Paces who goes from endpoint to endpoint and finds nobody: at once to the next one, with a pause behind each round. */
+export class Rounds {
+  #inARow = 0;
+  #lastAt = 0;
+
+  /** @param {number} endpoints */
+  constructor(endpoints) {
+    this.endpoints = endpoints;
+  }
+
+  /**
+   * Returns when the next one's turn is.
+   * @param {number} now
+   */
+  foundNobody(now) {
+    if (now - this.#lastAt > ROUND_FORGOTTEN_AFTER) this.#inARow = 0;
+    this.#lastAt = now;
+    this.#inARow += 1;
+    if (this.#inARow % this.endpoints !== 0) return now;
+    return now + Math.min(ROUND_PAUSE * 2 ** Math.min(this.#inARow / this.endpoints - 1, 8), ROUND_PAUSE_MAX);
+  }
+}
+
+/** Kinds of requests that go where the job is. */
+export const ABOUT_JOBS = new Set(["status", "cancel", "fetch", "follow"]);
 
 /** A piece of a streamed answer. Its reader then says `seen(ref, seq)`. */
 export class Piece {
@@ -102,7 +135,7 @@ class Reading {
  * @property {Tell} [tell]
  * @property {number} [fromSeq]
  * @property {number} [timeoutMs]
- * @property {Fields} [filter] Of a watch: whose changes.
+ * @property {Fields} [filter] Of a watch: whose changes; of a ping: what else it asks.
  */
 
 /** A request of a caller's; a session has it until it ends. */
@@ -132,6 +165,8 @@ export class Request {
     this.refusals = 0;
     this.reading = kind === "stream" || kind === "follow" ? new Reading(fromSeq, kind === "follow") : undefined;
     this.filter = filter;
+    this.moves = 0; // how often its job was sent on to another shard
+    this.sought = false; // all shards were asked for its job, or need not be
     this.following = kind === "watch" ? new Following() : undefined;
   }
 }
@@ -152,7 +187,8 @@ export class Session {
   /** @type {Queue<number>} Refs of streams and watches. */
   #seens = new Queue();
   #timers = new TimerHeap(); // some are out of date
-  #nextRef = 1;
+  #follows;
+  #refs;
   #saidBatch = false; // on this connection
   #quietSince;
   #pinged;
@@ -167,20 +203,30 @@ export class Session {
   #lost = 0;
   #random;
   #batchMax;
+  #rounds;
+  #heardHere = false; // a word on this connection
   counters = { ...COUNTERS };
   /** @type {[Tell, any][]} What came of requests, in order: the driver takes it after each turn. */
   events = [];
   /** Requests, and bytes of their bodies, that have ended since the driver took these. */
   freed = 0;
   freedBytes = 0;
+  /** @type {[Request, string, string[]][]} Put aside: jobs that belong to another shard, its name and its endpoints. */
+  moved = [];
+  /** @type {[Request, any][]} Put aside: questions about jobs that the broker does not know, and its answers. */
+  unknown = [];
 
   /**
    * @param {number} now
    * @param {() => number} random Numbers from 0 to 1, which spread what is sent again.
-   * @param {number} [batchMax]
+   * @param {{ batchMax?: number, endpoints?: number, refs?: { next: number } }} [how] `endpoints`: how many there are; each new
+   *   connection goes to the next one. `refs`: of the sessions of one client, which then puts aside what others may do (`moved`, `unknown`).
    */
-  constructor(now, random, batchMax = wire.BATCH_ITEMS_MAX) {
+  constructor(now, random, { batchMax = wire.BATCH_ITEMS_MAX, endpoints = 1, refs } = {}) {
     this.#random = random;
+    this.#follows = refs !== undefined;
+    this.#refs = refs ?? { next: 1 };
+    this.#rounds = new Rounds(endpoints);
     this.#batchMax = Math.max(1, Math.min(batchMax, wire.BATCH_ITEMS_MAX));
     this.#quietSince = this.#pinged = now;
     this.#probeAt = now + PROBE_AFTER;
@@ -188,6 +234,11 @@ export class Session {
 
   get pending() {
     return this.#pending.size;
+  }
+
+  /** Whether a broker has spoken on this connection. */
+  get heardHere() {
+    return this.#heardHere;
   }
 
   /** How many times it keeps; bounded by what is pending. */
@@ -202,12 +253,6 @@ export class Session {
    * @param {number} now
    */
   begin(request, now) {
-    if (this.#pending.size === 0) {
-      // From now on silence counts.
-      this.#quietSince = Math.max(this.#quietSince, now);
-      this.#probeAt = Math.max(this.#probeAt, now + PROBE_AFTER);
-    }
-    request.ref = this.#nextRef++;
     request.asked = now;
     if (request.deadline !== undefined) {
       request.deadline += now;
@@ -215,8 +260,41 @@ export class Session {
         request.waitUntil = request.deadline;
         request.deadline += GRACE;
       }
-      this.#at(request.deadline, request.ref, "deadline");
     }
+    this.#take(request, now);
+  }
+
+  /**
+   * Goes on with a request that another session has put aside.
+   * @param {Request} request
+   * @param {number} now
+   */
+  adopt(request, now) {
+    request.sentAt = request.refusedAt = undefined;
+    this.#take(request, now);
+  }
+
+  /**
+   * Ends a request that was put aside.
+   * @param {Request} request
+   * @param {any} outcome
+   */
+  finish(request, outcome) {
+    this.#end(request, outcome);
+  }
+
+  /**
+   * @param {Request} request
+   * @param {number} now
+   */
+  #take(request, now) {
+    if (this.#pending.size === 0) {
+      // From now on silence counts.
+      this.#quietSince = Math.max(this.#quietSince, now);
+      this.#probeAt = Math.max(this.#probeAt, now + PROBE_AFTER);
+    }
+    request.ref = this.#refs.next++;
+    if (request.deadline !== undefined) this.#at(request.deadline, request.ref, "deadline");
     if (request.following) this.#at(now + RENEW_EVERY, request.ref, "renew");
     this.#pending.set(request.ref, request);
     this.#toSend.push(request.ref);
@@ -318,6 +396,14 @@ export class Session {
   }
 
   /**
+   * Nobody listens at the endpoint: the next one's turn, where there are several.
+   * @param {number} now
+   */
+  foundNobody(now) {
+    if (this.#rounds.endpoints > 1 && !this.#connected && this.#reopenAt === undefined) this.#reopenAt = this.#rounds.foundNobody(now);
+  }
+
+  /**
    * The broker does not take this client's key.
    * @param {string} message
    */
@@ -332,7 +418,7 @@ export class Session {
   takeReopen(now) {
     if (this.#reopenAt === undefined || this.#reopenAt > now) return false;
     this.#reopenAt = undefined;
-    this.#connected = this.#saidBatch = false;
+    this.#connected = this.#saidBatch = this.#heardHere = false;
     this.#quietSince = this.#pinged = now;
     this.#probeAt = now + PROBE_AFTER;
     this.#own.clear();
@@ -393,9 +479,10 @@ export class Session {
       if (request) this.#ring(request, timer.which, timer.when, now);
     }
     if (this.#pending.size === 0 || this.#reopenAt !== undefined) return;
-    if (now >= this.#quietSince + REOPEN_AFTER) {
+    const { pingAt, silentAt } = this.#silence();
+    if (now >= silentAt) {
       this.#reopenAt = now;
-    } else if (now >= Math.max(this.#quietSince, this.#pinged) + PING_AFTER) {
+    } else if (now >= pingAt) {
       this.#pinged = now;
       this.#own.push(wire.encode("ping", { ref: OWN_REF }));
     } else if (now >= this.#probeAt) this.#probe(now);
@@ -404,8 +491,17 @@ export class Session {
   /** @returns {number | undefined} When advance() has work at the latest; undefined: nothing is pending. */
   nextWakeup() {
     if (this.#pending.size === 0) return this.#reopenAt;
-    const silent = Math.min(Math.max(this.#quietSince, this.#pinged) + PING_AFTER, this.#quietSince + REOPEN_AFTER, this.#probeAt);
-    return Math.min(this.#reopenAt ?? silent, this.#timers.first?.when ?? Infinity);
+    const { pingAt, silentAt } = this.#silence();
+    return Math.min(this.#reopenAt ?? Math.min(pingAt, silentAt, this.#probeAt), this.#timers.first?.when ?? Infinity);
+  }
+
+  /** When the broker is asked for a word, and when it is given up. */
+  #silence() {
+    const first = this.#rounds.endpoints > 1 && !this.#heardHere;
+    return {
+      pingAt: Math.max(this.#quietSince, this.#pinged) + (first ? FIRST_PING_AFTER : PING_AFTER),
+      silentAt: this.#quietSince + (first ? FIRST_WORD_WITHIN : REOPEN_AFTER),
+    };
   }
 
   /**
@@ -528,7 +624,7 @@ export class Session {
       return wire.encode("fetch", { id, wait_ms: FETCH_WAIT_MAX, from_seq: reading.taken, ref });
     }
     if (request.following) return wire.encode("watch", { ...request.filter, ...this.#batch(), ref });
-    return wire.encode(request.op, id ? { ref, id } : { ref });
+    return wire.encode(request.op, { ...request.filter, ...(id && { id }), ref });
   }
 
   /** Said once a connection: that it takes batches. */
@@ -613,6 +709,7 @@ export class Session {
     try {
       const { op, items } = wire.decode(frames);
       this.#quietSince = now;
+      this.#heardHere = true;
       this.#fruitless = this.#lost = 0;
       for (const { fields, body } of items) this.#hear(op, fields, body, now);
     } catch (error) {
@@ -629,6 +726,10 @@ export class Session {
    */
   #hear(op, fields, body, now) {
     const ref = fields.ref;
+    if (op === "error" && fields.code === "not_owner" && !fields.shard && this.#rounds.endpoints > 1) {
+      this.#reopenAt ??= this.#rounds.foundNobody(now); // the next one is told all that is open
+      return;
+    }
     if (ref === OWN_REF || ref === PROBE_REF) {
       if (op === "status") this.#onProbed(fields, now);
       return;
@@ -669,6 +770,12 @@ export class Session {
   #onError(request, fields, body, now) {
     const code = wire.text(fields, "code", "internal");
     const retryAfterMs = wire.optionalInt(fields, "retry_after_ms");
+    const shard = wire.optionalText(fields, "shard");
+    if (this.#follows && code === "not_owner" && shard && request.submit && !request.reading?.byFetch) {
+      this.#pending.delete(request.ref);
+      this.moved.push([request, shard, textsOf(fields.endpoints)]);
+      return;
+    }
     if (REFUSALS.has(code) && request.submit?.waitsWhenFull && !request.reading?.byFetch) {
       const unsaid = REFUSED_PAUSE * 2 ** Math.min(request.refusals, 10);
       const pause = retryAfterMs === undefined ? unsaid : Math.max(retryAfterMs, REFUSED_PAUSE / 10);
@@ -815,7 +922,10 @@ export class Session {
    */
   #answer(request, outcome) {
     this.counters.answered += 1;
-    this.#end(request, outcome);
+    if (this.#follows && ABOUT_JOBS.has(request.kind) && !request.sought && isUnknown(outcome)) {
+      this.#pending.delete(request.ref);
+      this.unknown.push([request, outcome]);
+    } else this.#end(request, outcome);
   }
 
   /**
@@ -869,8 +979,12 @@ function acceptedOf(request, fields) {
  * @returns {import("./types.js").Pong}
  */
 function pongOf(fields, roundTripMs) {
+  /** @type {any[]} */
+  const shards = Array.isArray(fields.shards) ? fields.shards.filter((each) => typeof each?.name === "string") : [];
   return {
     roundTripMs,
+    shard: wire.optionalText(fields, "shard"),
+    shards: Object.fromEntries(shards.map(({ name, endpoints }) => [name, textsOf(endpoints)])),
     version: wire.optionalText(fields, "version"),
     defaultLane: wire.optionalText(fields, "default_lane"),
     brokerTime: new Date(wire.int(fields, "now_ms", 0)),
@@ -882,6 +996,12 @@ function pongOf(fields, roundTripMs) {
  * @param {number} lost
  */
 export const reopenPause = (lost) => (lost > 1 ? Math.min(REOPEN_PAUSE * 2 ** Math.min(lost - 2, 10), REOPEN_PAUSE_MAX) : 0);
+
+/** @param {any} list @returns {string[]} */
+const textsOf = (list) => (Array.isArray(list) ? list.map(String) : []);
+
+/** @param {any} outcome */
+const isUnknown = (outcome) => (outcome instanceof Error ? outcome instanceof NotFoundError : outcome.state === "unknown");
 
 /** @param {string} id */
 export const closedError = (id) => new CancelledError("the client was closed before the answer came", { id: id || undefined, local: true });

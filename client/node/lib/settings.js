@@ -12,12 +12,18 @@ const KEY_CHARS = 40;
 const Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 const PKCS8_OF_X25519 = Buffer.from("302e020100300506032b656e04220420", "hex"); // what stands before a raw secret key
 
+const ENDPOINTS_MAX = 16;
+
+/**
+ * Where a broker is: an endpoint, or several, of which one is connected to at a time: a list, or a text with commas.
+ * @typedef {string | readonly string[]} Brokers
+ */
 /**
  * Where a broker is, and what it is shown. Without `brokerKey`: no keys.
- * @typedef {{ endpoint: string, brokerKey?: string, publicKey?: string, secretKey?: string }} Peer
+ * @typedef {{ endpoints: string[], brokerKey?: string, publicKey?: string, secretKey?: string }} Peer
  */
 /** @typedef {Record<string, string | undefined>} Environment */
-/** @typedef {{ broker?: string, brokerKey?: string, secretKey?: string }} PeerOptions */
+/** @typedef {{ broker?: Brokers, brokerKey?: string, secretKey?: string }} PeerOptions */
 
 /**
  * A key itself, or from `file:PATH`, `env:VARIABLE` or systemd's `credential:NAME`. Throws an Error; no message repeats a key.
@@ -41,23 +47,31 @@ export function readSecret(source, environment) {
 }
 
 /**
- * Reads the keys. Throws an Error for keys that are none, or where one of the two is missing.
+ * Reads endpoints and keys. Throws an Error for endpoints or keys that are none, or where one of the two is missing.
  * @param {PeerOptions} options What stands in the program. @param {PeerOptions} variables What the environment says.
  * @param {string} endpoint Where neither names a broker. @param {Environment} environment
  * @returns {Peer}
  */
 export function peerOf(options, variables, endpoint, environment) {
-  const broker = options.broker || variables.broker || endpoint;
+  const endpoints = endpointsOf(options.broker || variables.broker || endpoint);
   const brokerKey = options.brokerKey || variables.brokerKey;
   const secretKey = options.secretKey || variables.secretKey;
-  if (!brokerKey && !secretKey) return { endpoint: broker };
+  if (!brokerKey && !secretKey) return { endpoints };
   if (!brokerKey || !secretKey) {
     throw new Error("a broker that asks for keys needs both: its public key (brokerKey) and a secret key of one's own (secretKey)");
   }
   if (!capability.curve) throw new Error("this libzmq has no CURVE, so it can show no keys");
   const shown = checkKey("brokerKey", readSecret(brokerKey, environment));
   const secret = checkKey("secretKey", readSecret(secretKey, environment));
-  return { endpoint: broker, brokerKey: shown, publicKey: publicKeyOf(secret), secretKey: secret };
+  return { endpoints, brokerKey: shown, publicKey: publicKeyOf(secret), secretKey: secret };
+}
+
+/** Throws a TypeError where there is none, or too many. @param {Brokers} brokers */
+export function endpointsOf(brokers) {
+  const endpoints = [...new Set([brokers].flat().join(",").split(",").map((part) => part.trim()))];
+  if (endpoints.length <= ENDPOINTS_MAX && endpoints.every(Boolean)) return endpoints;
+  throw new TypeError(
+    `broker is ${JSON.stringify(brokers)}; give 1 to ${ENDPOINTS_MAX} endpoints such as tcp://127.0.0.1:5570, separated by commas`);
 }
 
 /** @param {string} what @param {string} key */

@@ -155,6 +155,8 @@ export class Answer {
  * @property {string} [version]
  * @property {string} [defaultLane]
  * @property {Date} brokerTime The broker's clock.
+ * @property {string} [shard] Where there are shards: the broker's own.
+ * @property {Record<string, string[]>} shards The endpoints of each.
  */
 
 /** What a job waits for, and what would help. As text it is both. */

@@ -27,7 +27,9 @@ import * as wire from "./wire.js";
  */
 /**
  * @typedef {object} WorkerOptions
- * @property {string} [broker] Its endpoint for workers; without it LANEMQ_WORKER_BROKER, else tcp://127.0.0.1:5571.
+ * @property {import("./settings.js").Brokers} [broker] Its endpoint for workers; without it LANEMQ_WORKER_BROKER, else
+ *   tcp://127.0.0.1:5571. Where other brokers go on in its place the endpoints of all, a list or separated by commas; they are brokers
+ *   of one shard, where there are any.
  * @property {number} [capacity] Jobs that it holds at once, up to 1024; without it 1.
  * @property {string[]} [lanes] A worker for these alone, and before others.
  * @property {string} [name] For people.
@@ -481,10 +483,10 @@ export class Worker {
       case "taken":
         return this.#calls.get(told.lease.join())?.call.taken(told.count, told.size);
       case "welcomed":
-        this.#log("info", `the broker at ${this.#peer.endpoint} has taken the worker ${this.name}`);
+        this.#log("info", `the broker at ${this.#peer.endpoints.join(", ")} has taken the worker ${this.name}`);
         return this.#welcomed.set();
       case "refused":
-        this.#log("warning", `the broker at ${this.#peer.endpoint} refused the worker: ${told.message}`);
+        this.#log("warning", `the broker at ${this.#peer.endpoints.join(", ")} refused the worker: ${told.message}`);
         if (!told.ever) return;
         this.#refusal = told.message;
         return this.leave();

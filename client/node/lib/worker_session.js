@@ -5,7 +5,7 @@
 // the outcomes that the broker has not answered, and sends these again after each loss of the connection or of the broker. All
 // times are milliseconds of one monotonic clock.
 import { Queue } from "./queue.js";
-import { reopenPause } from "./session.js";
+import { Rounds, reopenPause } from "./session.js";
 import * as wire from "./wire.js";
 
 /** @typedef {import("./wire.js").Fields} Fields */
@@ -28,6 +28,7 @@ const OUTCOME_BYTES_MAX = 512 * 1024 * 1024; // the same in bytes of their bodie
 const INVENTORY_MAX = wire.CAPACITY_MAX; // so many fit a header
 const BATCH_MAX = 64;
 const SILENT_INTERVALS = 3; // heartbeats without a message, then the connection is given up
+const FIRST_WORD_WITHIN = 2000; // the same before the first word of a connection, where there are several endpoints
 const FIRST_HEARTBEAT = 1000; // until the broker says another
 const HEARTBEAT_MIN = 10;
 const HEARTBEAT_MAX = 3_600_000;
@@ -113,6 +114,9 @@ export class WorkerSession {
   /** @type {number | undefined} */
   #reopenAt = undefined;
   #lost = 0;
+  #rounds;
+  #connected = false;
+  #heardHere = false; // a word on this connection
   outcomesDropped = 0;
   stale = 0;
   undecodable = 0;
@@ -120,9 +124,10 @@ export class WorkerSession {
   /**
    * @param {Offer} offer
    * @param {number} now
-   * @param {number} [bodyBytesMax]
+   * @param {{ bodyBytesMax?: number, endpoints?: number }} [how] `endpoints`: how many there are.
    */
-  constructor({ services, capacity, lanes = [], name, version, process }, now, bodyBytesMax = wire.BODY_BYTES_MAX) {
+  constructor({ services, capacity, lanes = [], name, version, process }, now, { bodyBytesMax = wire.BODY_BYTES_MAX, endpoints = 1 } = {}) {
+    this.#rounds = new Rounds(endpoints);
     this.#services = services;
     this.#capacity = capacity;
     this.#bodyBytesMax = bodyBytesMax;
@@ -228,7 +233,14 @@ export class WorkerSession {
 
   // ---- the connection ------------------------------------------------------------------------------------
 
-  connected() {} // the greeting waits in the socket
+  connected() {
+    this.#connected = true; // the greeting waits in the socket
+  }
+
+  /** @param {number} now */
+  foundNobody(now) {
+    if (this.#rounds.endpoints > 1 && !this.#connected && this.#reopenAt === undefined) this.#reopenAt = this.#rounds.foundNobody(now);
+  }
 
   /** @param {number} now */
   disconnected(now) {
@@ -251,6 +263,7 @@ export class WorkerSession {
   takeReopen(now) {
     if (this.#reopenAt === undefined || this.#reopenAt > now) return false;
     this.#reopenAt = undefined;
+    this.#connected = this.#heardHere = false;
     this.#greet(now);
     return true;
   }
@@ -299,7 +312,7 @@ export class WorkerSession {
       return;
     }
     if (this.#leaving && now >= this.#drainDeadline) return this.leave();
-    if (this.#reopenAt === undefined && now >= this.#heardAt + SILENT_INTERVALS * this.#heartbeat) this.#reopenAt = now;
+    if (this.#reopenAt === undefined && now >= this.#silentAt()) this.#reopenAt = now;
     if (now >= this.#wordsDue) this.#sayWordsDue(now);
     if (this.#state === "serving" && now >= this.#heartbeatDue()) this.#sayInventory(now);
   }
@@ -308,10 +321,15 @@ export class WorkerSession {
   nextWakeup() {
     if (this.#state === "left") return undefined;
     if (this.#state === "parting") return this.#partingUntil;
-    let due = this.#reopenAt ?? this.#heardAt + SILENT_INTERVALS * this.#heartbeat;
+    let due = this.#reopenAt ?? this.#silentAt();
     if (this.#state === "serving") due = Math.min(due, this.#heartbeatDue());
     due = Math.min(due, this.#wordsDue);
     return this.#leaving ? Math.min(due, this.#drainDeadline) : due;
+  }
+
+  #silentAt() {
+    const first = this.#rounds.endpoints > 1 && !this.#heardHere;
+    return this.#heardAt + (first ? FIRST_WORD_WITHIN : SILENT_INTERVALS * this.#heartbeat);
   }
 
   #heartbeatDue() {
@@ -424,6 +442,7 @@ export class WorkerSession {
    */
   received(frames, now) {
     this.#heardAt = now;
+    this.#heardHere = true;
     this.#lost = 0;
     if (this.#state === "left") return;
     try {

@@ -31,7 +31,7 @@ const FAREWELL_MS = 1000; // for the goodbye to leave
 
 const port = /** @type {import("node:worker_threads").MessagePort} */ (parentPort);
 const { peer, offer, cancelled, gone } = /** @type {ThreadData} */ (workerData);
-const session = new WorkerSession(offer, now());
+const session = new WorkerSession(offer, now(), { endpoints: peer.endpoints.length });
 const places = [...cancelled.keys()].reverse(); // the free ones
 /** @type {Map<string, number>} The place of each job that runs. */
 const placeOf = new Map();

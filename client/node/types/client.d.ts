@@ -11,7 +11,8 @@
 /** @typedef {{ signal?: AbortSignal }} Signalled */
 /**
  * @typedef {object} ClientOptions
- * @property {string} [broker] Its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
+ * @property {import("./settings.js").Brokers} [broker] Its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
+ *   Where other brokers go on in its place the endpoints of all, a list or separated by commas: it is connected to one at a time.
  * @property {string} [brokerKey] For a broker that asks for keys its public key: 40 characters, or `file:PATH`, `env:VARIABLE`,
  *   `credential:NAME`; without it LANEMQ_BROKER_KEY.
  * @property {string} [secretKey] A key of one's own, in the same ways; without it LANEMQ_CLIENT_KEY.
@@ -225,8 +226,9 @@ export type Signalled = {
 export type ClientOptions = {
     /**
      * Its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
+     * Where other brokers go on in its place the endpoints of all, a list or separated by commas: it is connected to one at a time.
      */
-    broker?: string | undefined;
+    broker?: import("./settings.js").Brokers | undefined;
     /**
      * For a broker that asks for keys its public key: 40 characters, or `file:PATH`, `env:VARIABLE`,
      * `credential:NAME`; without it LANEMQ_BROKER_KEY.

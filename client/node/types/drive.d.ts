@@ -17,6 +17,8 @@ export class Driver {
     constructor(peer: Peer, session: DrivenSession, bodyBytesMax: number, log: Log, afterTurn: () => void);
     /** What ended it, where it was no end(): a mistake of this package. @type {unknown} */
     fault: unknown;
+    /** Where its socket is, or is about to be. */
+    get endpoint(): string;
     get ended(): boolean;
     /** Has a turn soon: behind what can be read now. What callers want meanwhile travels together. */
     wake(): void;
@@ -52,6 +54,7 @@ export type Log = (level: Level, message: string) => void;
 export type DrivenSession = {
     connected: () => void;
     disconnected: (now: number) => void;
+    foundNobody: (now: number) => void;
     refused: (message: string, now: number) => void;
     received: (frames: Buffer[], now: number) => void;
     advance: (now: number) => void;

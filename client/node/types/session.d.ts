@@ -3,6 +3,20 @@ export const REOPEN_PAUSE_MAX: 3200;
 /** How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited. */
 export const GRACE: 5000;
 export const CONTROL_TIMEOUT: 10000;
+/** Paces who goes from endpoint to endpoint and finds nobody: at once to the next one, with a pause behind each round. */
+export class Rounds {
+    /** @param {number} endpoints */
+    constructor(endpoints: number);
+    endpoints: number;
+    /**
+     * Returns when the next one's turn is.
+     * @param {number} now
+     */
+    foundNobody(now: number): number;
+    #private;
+}
+/** Kinds of requests that go where the job is. */
+export const ABOUT_JOBS: Set<string>;
 /** A piece of a streamed answer. Its reader then says `seen(ref, seq)`. */
 export class Piece {
     /**
@@ -24,7 +38,7 @@ export class Piece {
  * @property {Tell} [tell]
  * @property {number} [fromSeq]
  * @property {number} [timeoutMs]
- * @property {Fields} [filter] Of a watch: whose changes.
+ * @property {Fields} [filter] Of a watch: whose changes; of a ping: what else it asks.
  */
 /** A request of a caller's; a session has it until it ends. */
 export class Request {
@@ -53,6 +67,8 @@ export class Request {
     refusals: number;
     reading: Reading | undefined;
     filter: wire.Fields | undefined;
+    moves: number;
+    sought: boolean;
     following: Following | undefined;
 }
 /** See the file. */
@@ -60,9 +76,16 @@ export class Session {
     /**
      * @param {number} now
      * @param {() => number} random Numbers from 0 to 1, which spread what is sent again.
-     * @param {number} [batchMax]
+     * @param {{ batchMax?: number, endpoints?: number, refs?: { next: number } }} [how] `endpoints`: how many there are; each new
+     *   connection goes to the next one. `refs`: of the sessions of one client, which then puts aside what others may do (`moved`, `unknown`).
      */
-    constructor(now: number, random: () => number, batchMax?: number);
+    constructor(now: number, random: () => number, { batchMax, endpoints, refs }?: {
+        batchMax?: number;
+        endpoints?: number;
+        refs?: {
+            next: number;
+        };
+    });
     counters: {
         sent: number;
         resent: number;
@@ -78,7 +101,13 @@ export class Session {
     /** Requests, and bytes of their bodies, that have ended since the driver took these. */
     freed: number;
     freedBytes: number;
+    /** @type {[Request, string, string[]][]} Put aside: jobs that belong to another shard, its name and its endpoints. */
+    moved: [Request, string, string[]][];
+    /** @type {[Request, any][]} Put aside: questions about jobs that the broker does not know, and its answers. */
+    unknown: [Request, any][];
     get pending(): number;
+    /** Whether a broker has spoken on this connection. */
+    get heardHere(): boolean;
     /** How many times it keeps; bounded by what is pending. */
     get timers(): number;
     /**
@@ -86,6 +115,18 @@ export class Session {
      * @param {number} now
      */
     begin(request: Request, now: number): void;
+    /**
+     * Goes on with a request that another session has put aside.
+     * @param {Request} request
+     * @param {number} now
+     */
+    adopt(request: Request, now: number): void;
+    /**
+     * Ends a request that was put aside.
+     * @param {Request} request
+     * @param {any} outcome
+     */
+    finish(request: Request, outcome: any): void;
     /**
      * The caller has gone: no word about this request any more. True: its job is cancelled, since the broker may have it, and
      * `tell` hears how that went.
@@ -124,6 +165,11 @@ export class Session {
      * @param {number} now
      */
     disconnected(now: number): void;
+    /**
+     * Nobody listens at the endpoint: the next one's turn, where there are several.
+     * @param {number} now
+     */
+    foundNobody(now: number): void;
     /**
      * The broker does not take this client's key.
      * @param {string} message
@@ -171,7 +217,7 @@ export type Kind = "submit" | "stream" | "leave" | "fetch" | "follow" | "status"
 /**
  * Hears what comes of a request: pieces, and in the end a value or a LaneMQError.
  */
-export type Tell = (outcome: any) => void;
+export type Tell = (outcome: any, now: number) => void;
 /**
  * What a request is about.
  */
@@ -183,7 +229,7 @@ export type RequestParts = {
     fromSeq?: number | undefined;
     timeoutMs?: number | undefined;
     /**
-     * Of a watch: whose changes.
+     * Of a watch: whose changes; of a ping: what else it asks.
      */
     filter?: wire.Fields | undefined;
 };

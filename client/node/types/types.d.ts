@@ -203,6 +203,8 @@ export class Answer {
  * @property {string} [version]
  * @property {string} [defaultLane]
  * @property {Date} brokerTime The broker's clock.
+ * @property {string} [shard] Where there are shards: the broker's own.
+ * @property {Record<string, string[]>} shards The endpoints of each.
  */
 /** What a job waits for, and what would help. As text it is both. */
 export class Explanation {
@@ -415,5 +417,13 @@ export type Pong = {
      * The broker's clock.
      */
     brokerTime: Date;
+    /**
+     * Where there are shards: the broker's own.
+     */
+    shard?: string | undefined;
+    /**
+     * The endpoints of each.
+     */
+    shards: Record<string, string[]>;
 };
 import * as wire from "./wire.js";

@@ -13,7 +13,9 @@
  */
 /**
  * @typedef {object} WorkerOptions
- * @property {string} [broker] Its endpoint for workers; without it LANEMQ_WORKER_BROKER, else tcp://127.0.0.1:5571.
+ * @property {import("./settings.js").Brokers} [broker] Its endpoint for workers; without it LANEMQ_WORKER_BROKER, else
+ *   tcp://127.0.0.1:5571. Where other brokers go on in its place the endpoints of all, a list or separated by commas; they are brokers
+ *   of one shard, where there are any.
  * @property {number} [capacity] Jobs that it holds at once, up to 1024; without it 1.
  * @property {string[]} [lanes] A worker for these alone, and before others.
  * @property {string} [name] For people.
@@ -194,9 +196,11 @@ export type Returned = Body | Result | null | undefined | void;
 export type Handler = (job: JobCall) => Returned | Promise<Returned>;
 export type WorkerOptions = {
     /**
-     * Its endpoint for workers; without it LANEMQ_WORKER_BROKER, else tcp://127.0.0.1:5571.
+     * Its endpoint for workers; without it LANEMQ_WORKER_BROKER, else
+     * tcp://127.0.0.1:5571. Where other brokers go on in its place the endpoints of all, a list or separated by commas; they are brokers
+     * of one shard, where there are any.
      */
-    broker?: string | undefined;
+    broker?: import("./settings.js").Brokers | undefined;
     /**
      * Jobs that it holds at once, up to 1024; without it 1.
      */

@@ -26,9 +26,12 @@ export class WorkerSession {
     /**
      * @param {Offer} offer
      * @param {number} now
-     * @param {number} [bodyBytesMax]
+     * @param {{ bodyBytesMax?: number, endpoints?: number }} [how] `endpoints`: how many there are.
      */
-    constructor({ services, capacity, lanes, name, version, process }: Offer, now: number, bodyBytesMax?: number);
+    constructor({ services, capacity, lanes, name, version, process }: Offer, now: number, { bodyBytesMax, endpoints }?: {
+        bodyBytesMax?: number;
+        endpoints?: number;
+    });
     running: number;
     /** @type {Effect[]} In order. */
     effects: Effect[];
@@ -64,6 +67,8 @@ export class WorkerSession {
     /** Leaves now; the broker gives what runs to other workers. */
     leave(): void;
     connected(): void;
+    /** @param {number} now */
+    foundNobody(now: number): void;
     /** @param {number} now */
     disconnected(now: number): void;
     /**

@@ -3,6 +3,7 @@
 // LANEMQ_BIN names the folder of the programs, LANEMQ_TEST_PATIENCE the seconds that anything may take.
 import { strict as assert } from "node:assert";
 import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -153,6 +154,15 @@ export class Room {
   async running(count) {
     await until(async () => (await this.stats()).lanes.normal.running === count, `${count} running jobs`);
   }
+}
+
+/** An endpoint at which nobody listens now. */
+export async function freeEndpoint() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return `tcp://127.0.0.1:${port}`;
 }
 
 export const room = (t, ...words) => new Room(t).start(...(words.length > 0 ? words : STEADY));

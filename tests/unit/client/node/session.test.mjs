@@ -30,6 +30,44 @@ function reopen(now) {
 
 const bytesOf = (bodies) => bodies.reduce((sum, body) => sum + body.length, 0);
 
+/** Whether the next endpoint's turn has come. */
+function turns(now) {
+  session.advance(now);
+  return session.takeReopen(now);
+}
+
+test("where nobody listens the next endpoint's turn comes at once, with a pause behind a round", () => {
+  session = new Session(0, () => 0, { endpoints: 2 });
+  begin(job("a"));
+  session.foundNobody(100);
+  assert(turns(100));
+  session.foundNobody(200);
+  assert(!turns(299));
+  assert(turns(300));
+  assert.deepEqual(said(session, 300).map(([op]) => op), ["submit"]);
+});
+
+test("of several endpoints one without a first word is left after a second, later after three", () => {
+  session = new Session(0, () => 0, { endpoints: 2 });
+  begin(job("a"));
+  assert(!turns(999));
+  assert.deepEqual(said(session, 999).map(([op]) => op), ["ping"]);
+  assert(turns(1000));
+  tell(session, "pong", { ref: 0 }, undefined, 1500);
+  assert(!turns(4499));
+  assert(turns(4500));
+});
+
+test("a broker that may not own its store is left, where there is another one", () => {
+  session = new Session(0, () => 0, { endpoints: 2 });
+  begin(job("a"), new Request("status", { id: "b", tell: nothing, timeoutMs: 10_000 }));
+  tell(session, "error", { ref: 1, id: "a", code: "not_owner" }, undefined, 100);
+  tell(session, "error", { ref: 2, id: "b", code: "not_owner" }, undefined, 100);
+  assert(turns(100));
+  assert.deepEqual(said(session, 100).map(([op, { id }]) => [op, id]), [["submit", "a"], ["status", "b"]]);
+  assert.deepEqual(outcomes(session), []);
+});
+
 test("jobs that wait together go in one message", () => {
   const shared = new Submit("s", { lane: "low" });
   const requests = [0, 1, 2].map((n) => new Request("submit", { id: `j${n}`, submit: shared, body: Buffer.from(`${n}`), tell: nothing }));

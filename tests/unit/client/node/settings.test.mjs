@@ -33,9 +33,9 @@ test("a key stands in the program, in a file, in a variable or with systemd", (t
 
 test("what the program says goes before what the environment says", () => {
   const variables = { broker: "tcp://b:1", brokerKey: broker.publicKey, secretKey: mine.secretKey };
-  assert.deepEqual(peerOf({}, {}, "tcp://d:1", {}), { endpoint: "tcp://d:1" });
+  assert.deepEqual(peerOf({}, {}, "tcp://d:1", {}), { endpoints: ["tcp://d:1"] });
   assert.deepEqual(peerOf({ broker: "tcp://a:1" }, variables, "tcp://d:1", {}), {
-    endpoint: "tcp://a:1", brokerKey: broker.publicKey, publicKey: mine.publicKey, secretKey: mine.secretKey,
+    endpoints: ["tcp://a:1"], brokerKey: broker.publicKey, publicKey: mine.publicKey, secretKey: mine.secretKey,
   });
 });
 
@@ -45,5 +45,14 @@ test("keys that are none are refused, and no message repeats one", () => {
     assert.throws(() => peerOf({ brokerKey: broker.publicKey, secretKey: bad }, {}, "e", {}), (error) => {
       return /secretKey is no key/.test(error.message) && !error.message.includes(bad);
     });
+  }
+});
+
+test("several endpoints stand in a list, or in a text with commas", () => {
+  const both = ["tcp://a:1", "tcp://b:1"];
+  assert.deepEqual(peerOf({ broker: both }, {}, "e", {}), { endpoints: both });
+  assert.deepEqual(peerOf({}, { broker: "tcp://a:1, tcp://b:1" }, "e", {}), { endpoints: both });
+  for (const bad of ["tcp://a:1,", ["tcp://a:1", ""], [], Array.from({ length: 17 }, (_, at) => `tcp://a:${at}`)]) {
+    assert.throws(() => peerOf({ broker: bad }, {}, "e", {}), /give 1 to 16 endpoints/);
   }
 });

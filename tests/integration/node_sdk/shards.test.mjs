@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client that is given the endpoint of one shard, and workers that serve one each.
+import { strict as assert } from "node:assert";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import * as lanemq from "../../../client/node/lib/index.js";
+import { Room, STEADY, freeEndpoint, until } from "./support.mjs";
+
+const RULES = { acme: 'match = { tenant = "acme*" }', chat: 'match = { service = "chat" }', rest: "" };
+
+/** A room for each shard, with its broker. */
+async function shards(t) {
+  const names = Object.keys(RULES);
+  const rooms = Object.fromEntries(names.map((name) => [name, new Room(t)]));
+  for (const room of Object.values(rooms)) {
+    room.broker = { clients: await freeEndpoint(), workers: await freeEndpoint(), admin: await freeEndpoint() };
+  }
+  const folder = rooms.rest.folder();
+  const tables = names.map((name) => {
+    const { clients, workers } = rooms[name].broker;
+    return `[[shard]]\nname = "${name}"\n${RULES[name]}\nclients = ["${clients}"]\nworkers = ["${workers}"]\n`;
+  });
+  const config = join(folder, "broker.toml");
+  writeFileSync(config, `${tables.join("\n")}\n[clients.alice]\ntenant = "acme-eu"\n`);
+  const store = (name) => `sqlite:${folder}/${name}.db`;
+  for (const name of names) await rooms[name].start("--config", config, "--shard", name, "--store", store(name), ...STEADY);
+  return rooms;
+}
+
+/** A worker that says whose it is. */
+const work = (rooms, name) => rooms[name].serve({ chat: (job) => `${name} ${job.text}`, echo: (job) => `${name} ${job.text}` });
+
+const sum = async (room, figure) => Object.values((await room.stats()).lanes).reduce((all, lane) => all + lane[figure], 0);
+const each = async (rooms, figure) => Promise.all(Object.keys(RULES).map((name) => sum(rooms[name], figure)));
+
+test("a job goes to its shard", async (t) => {
+  const rooms = await shards(t);
+  for (const name of Object.keys(RULES)) await work(rooms, name);
+  const client = rooms.rest.connect();
+  for (let round = 0; round < 3; ++round) {
+    assert.equal((await client.submit("chat", "a")).text, "chat a");
+    assert.equal((await client.submit("echo", "b")).text, "rest b");
+    assert.equal((await client.submit("chat", "c", { client: "alice" })).text, "acme c");
+  }
+  assert.deepEqual(await each(rooms, "accepted"), [3, 3, 3]);
+  assert.equal((await each(rooms, "sent_on")).reduce((one, other) => one + other), 2, "each service is learned once");
+  const said = [];
+  for await (const answer of client.map("chat", Array.from({ length: 50 }, (_, n) => `${n}`))) said.push(answer.text);
+  assert.deepEqual(said, Array.from({ length: 50 }, (_, n) => `chat ${n}`));
+});
+
+test("what is asked about a job goes where it is", async (t) => {
+  const rooms = await shards(t);
+  const [first, other] = [rooms.rest.connect(), rooms.acme.connect()];
+  await first.leave("chat", "x", { id: "left" });
+  for (const client of [first, other]) assert.equal((await client.status("left")).state, "queued");
+  assert.equal((await other.status("nobodys")).state, "unknown");
+  await assert.rejects(other.fetch("nobodys", { waitMs: 1000 }), lanemq.NotFoundError);
+  await work(rooms, "chat");
+  assert.equal((await rooms.acme.connect().fetch("left")).text, "chat x");
+  await first.leave("chat", "y", { id: "cancelled", delayMs: 60_000 });
+  assert.equal((await rooms.rest.connect().cancel("cancelled")).state, "cancelled");
+});
+
+test("a pong says which shards there are", async (t) => {
+  const rooms = await shards(t);
+  const pong = await rooms.chat.connect().ping();
+  assert.equal(pong.shard, "chat");
+  assert.deepEqual(pong.shards, Object.fromEntries(Object.keys(RULES).map((name) => [name, [rooms[name].broker.clients]])));
+});
+
+test("a stream goes to its shard, and is followed there", async (t) => {
+  const rooms = await shards(t);
+  await rooms.chat.serve({
+    chat: async (job) => {
+      for (const word of ["a", "b"]) await job.chunk(word);
+    },
+  });
+  const read = async (stream) => {
+    let text = "";
+    for await (const piece of stream) text += piece;
+    return text;
+  };
+  assert.equal(await read(rooms.rest.connect().stream("chat", "", { id: "s" })), "ab");
+  assert.equal(await read(rooms.acme.connect().follow("s")), "ab");
+});
+
+test("a shard that is away is waited for alone", async (t) => {
+  const rooms = await shards(t);
+  await work(rooms, "rest");
+  const client = rooms.rest.connect({ log: () => {} });
+  await client.leave("chat", "x", { id: "chats" });
+  await rooms.chat.child.kill();
+  assert.equal((await client.submit("echo", "x")).text, "rest x");
+  await client.leave("echo", "x", { id: "here" });
+  const other = rooms.acme.connect({ log: () => {} });
+  await assert.rejects(other.status("nobodys"), /no answer from shard "chat"/);
+  assert.equal((await other.status("here")).id, "here");
+  const waits = client.submit("chat", "y");
+  await rooms.chat.start(...rooms.chat.words);
+  await work(rooms, "chat");
+  assert.equal((await waits).text, "chat y");
+});
+
+test("closing cancels at all shards", async (t) => {
+  const rooms = await shards(t);
+  const client = new lanemq.Client({ broker: rooms.rest.broker.clients });
+  const both = [client.submit("chat", "x", { id: "chats" }), client.submit("echo", "x", { id: "echos" })];
+  const ended = Promise.allSettled(both);
+  await until(async () => (await each(rooms, "accepted")).join() === "0,1,1", "both jobs");
+  await client.close();
+  for (const { reason } of await ended) assert(reason instanceof lanemq.CancelledError);
+  assert.deepEqual([(await rooms.chat.jobs()).length, (await rooms.rest.jobs()).length], [0, 0]);
+});
