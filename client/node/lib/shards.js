@@ -68,8 +68,10 @@ export class Shards {
     /** @type {string | undefined} */
     let shard = HOME;
     if (request.submit) {
-      shard = this.#sentOn.get(kindOf(request)) ?? HOME;
-      if (this.#others.size > 0) this.#remember(request.id, shard);
+      if (this.#others.size > 0) {
+        shard = this.#sentOn.get(kindOf(request)) ?? HOME;
+        this.#remember(request.id, shard);
+      }
     } else if (ABOUT_JOBS.has(request.kind)) {
       shard = this.#young.get(request.id) ?? this.#old.get(request.id);
       if (shard === undefined && this.#others.size > 0) {

@@ -307,6 +307,11 @@ class Session:
     def pending(self) -> int:
         return len(self._pending)
 
+    @property
+    def heard_here(self) -> bool:
+        """Whether a broker has spoken on this connection."""
+        return self._heard_here
+
     # ---- the connection ---------------------------------------------------------------------------------------
 
     def connected(self) -> None:

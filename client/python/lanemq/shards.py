@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 
 from .errors import DeadlineError, LaneMQError, NotOwnerError, UnavailableError
-from .session import Change, Request, Session, Sink
+from .session import ABOUT_JOBS, Change, Request, Session, Sink
 from .types import Pong, Status
 
+HOME = ""  # the shard of the home session, where its name is not known
 #: How often brokers may send one job on. Rules that are changed broker by broker may point in a circle.
 MOVES_MAX = 4
 SHARDS_MAX = 64
@@ -44,7 +45,8 @@ class Search:
     """A request about a job while shards are asked for it."""
 
     def __init__(self, request: Request, answer: Any) -> None:
-        self.request, self.answer = request, answer  # of the first that was asked, who does not know the job
+        self.request = request
+        self.answer = answer  # of the first that was asked, who does not know the job; None: nobody was asked yet
         self.open = 0
         self.silent: list[str] = []
 
@@ -69,13 +71,17 @@ class Shards:
         yield from list(self._others.values())
 
     def begin(self, request: Request, now: float) -> None:
+        shard: str | None = HOME
         if request.submit is not None:
-            shard = self._sent_on.get(_kind_of(request))
-            if shard is not None:
+            if self._others:
+                shard = self._sent_on.get(_kind_of(request), HOME)
                 self._remember(request.id, shard)
-        else:
-            shard = self._young.get(request.id) or self._old.get(request.id)
-        self._session_of(shard).begin(request, now)
+        elif request.kind in ABOUT_JOBS:
+            shard = self._young.get(request.id, self._old.get(request.id))
+            if shard is None and self._others:
+                self._aside.add(request)
+                return self._seek(Search(request, None), {}, now)
+        self._session_of(shard or HOME).begin(request, now)
 
     def abandon(self, request: Request, now: float, sink: Sink) -> bool:
         """As Session's."""
@@ -107,7 +113,8 @@ class Shards:
 
     def settle(self, now: float) -> None:
         """Takes up what sessions have put aside. To be called at the begin of each turn."""
-        if self._home.counters.reconnected != self._home_lives:  # its broker may have other rules now, or be of another shard
+        if self._home.heard_here and self._home.counters.reconnected != self._home_lives:
+            # Its broker may have other rules now, or be of another shard. While it is away what was learned counts.
             self._home_lives, self._home_name = self._home.counters.reconnected, None
             self._sent_on.clear()
         for session in list(self.sessions()):
@@ -122,12 +129,12 @@ class Shards:
 
     # ---- sessions ---------------------------------------------------------------------------------------------
 
-    def _session_of(self, shard: str | None) -> Session:
-        return self._others.get(shard, self._home) if shard else self._home
+    def _session_of(self, shard: str) -> Session:
+        return self._others.get(shard, self._home)
 
     def _open(self, shard: str, endpoints: Iterable[str]) -> Session | None:
         """The session of a shard, made where there is none; None: it cannot be made."""
-        if shard == self._home_name:
+        if shard in (HOME, self._home_name):
             return self._home
         if shard not in self._others:
             if len(self._others) >= SHARDS_MAX:
@@ -144,9 +151,13 @@ class Shards:
         self._young[id] = shard
 
     def _hand_on(self, request: Request, session: Session, now: float) -> None:
-        if request in self._aside:
-            self._aside.discard(request)
+        if request not in self._aside:
+            return
+        self._aside.discard(request)
+        if request.ref:
             session.adopt(request, now)
+        else:
+            session.begin(request, now)
 
     def _finish(self, request: Request, outcome: Any) -> None:
         if request in self._aside:
@@ -197,9 +208,9 @@ class Shards:
 
     def _seek(self, search: Search, shards: dict[str, tuple[str, ...]], now: float) -> None:
         """Asks all shards for the job's state; also those that have left the rules, which may have it still."""
-        names = dict.fromkeys([*shards, *self._others])
-        if not names:
+        if not shards and not self._others:
             return self._finish(search.request, search.answer)
+        names = dict.fromkeys([self._home_name or HOME, *shards, *self._others])
         search.open = len(names)
         for name in names:
             session = self._open(name, shards.get(name, ()))
@@ -221,8 +232,10 @@ class Shards:
             return
         if search.silent:
             self._finish(request, DeadlineError(
-                f"no answer from shard {', '.join(map(repr, search.silent))} within {SEARCH_TIMEOUT:.0f} s, and no other one knows the "
-                "job; ask again later", id=request.id, local=True))
+                f"no answer from shard {', '.join(repr(name or 'home') for name in search.silent)} within {SEARCH_TIMEOUT:.0f} s, and no "
+                "other one knows the job; ask again later", id=request.id, local=True))
+        elif search.answer is None:  # none of those that are known: the home broker knows of others, or says what all would
+            self._hand_on(request, self._home, now)
         else:
             self._finish(request, search.answer)
 
