@@ -56,10 +56,6 @@ BudgetOptions fitted(const BudgetOptions& options, int offline_share) {
   return fit;
 }
 
-std::unique_ptr<Budgets> budgets_of(const BudgetOptions& options, int offline_share) {
-  return std::make_unique<Budgets>(std::vector<BudgetOptions>{fitted(options, offline_share)});
-}
-
 std::int64_t divided_up(std::int64_t value, std::int64_t by) {
   return (value + by - 1) / by;
 }
@@ -102,6 +98,10 @@ std::int64_t jobs_in_places(std::int64_t allowed, const PlacesWanted& wants) {
 }
 
 }  // namespace
+
+std::unique_ptr<Budgets> Bank::budgets_of(const BudgetOptions& options, int offline_share) {
+  return std::make_unique<Budgets>(std::vector<BudgetOptions>{fitted(options, offline_share)});
+}
 
 Bank::Bank(const BudgetOptions& options, int offline_share)
     : options_(options), budgets_(budgets_of(options, offline_share)), offline_share_(offline_share) {
@@ -322,6 +322,9 @@ Bank::Shard* Bank::find_shard(const Draw& draw, Drawn::Outcome& outcome) {
     // The owner before is gone. Its slices count to their end, its places are the shard's.
     shard.epoch = draw.epoch;
     shard.draw = shard.report = 0;
+    // Its draws had the numbers that come again now, and nobody knows what became of their slices.
+    for (auto& [number, entry] : ledger_)
+      if (entry.shard == draw.shard) entry.draw = kOfEarlierOwner;
   }
   if (draw.number <= shard.draw) {
     outcome = Drawn::Outcome::stale;

@@ -101,10 +101,12 @@ class Bank {
   struct Time {
     TimePoint at{}, database{};
   };
+  /// No draw has this number: who disclaims draws has not drawn the slice.
+  static constexpr std::uint64_t kOfEarlierOwner = 0;
   /// A slice of which no report has come.
   struct Entry {
     std::string shard;
-    std::uint64_t draw = 0;
+    std::uint64_t draw = kOfEarlierOwner;
     std::uint16_t key = Claim::kNoKey;
     bool over = false;  ///< its time is: it is counted at the end of it
     TimePoint granted_at{};
@@ -130,6 +132,7 @@ class Bank {
   };
   using Shards = std::map<std::string, Shard, std::less<>>;
 
+  static std::unique_ptr<Budgets> budgets_of(const BudgetOptions& options, int offline_share);
   void tell_time(TimePoint database_now, const std::optional<TimePoint>& saw);
   Shard* find_shard(const Draw& draw, Drawn::Outcome& outcome);
   bool make_room_for_shard();

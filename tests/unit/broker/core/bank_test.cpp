@@ -146,6 +146,17 @@ TEST(Bank, gives_back_what_a_lost_draw_was_granted_when_its_shard_disclaims_it) 
   EXPECT_EQ(row.get("b", 60), 30);
 }
 
+TEST(Bank, an_owner_disclaims_nothing_of_what_an_earlier_one_drew_under_the_same_number) {
+  Row row;
+  ASSERT_EQ(row.get("a", 30), 30);
+  row.draw({.shard = "a",
+            .epoch = 2,
+            .number = 2,
+            .report = {.number = 2, .slices = {}, .corrections = {}, .words = {}, .disclaimed = {1}}});
+
+  EXPECT_EQ(row.get("b", 60), 30);
+}
+
 TEST(Bank, an_earlier_draw_that_comes_late_gets_nothing) {
   Row row;
   row.draw({.shard = "a", .number = 7});
