@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <utility>
@@ -26,7 +27,7 @@ class CommitFence {
     read_row,       ///< of a connection that is made anew where none stands; then row_read()
     wait_for_room,  ///< a pause, then waited()
     done,           ///< the transaction is in for good, and may be told
-    deposed,        ///< another broker owns the store
+    deposed,        ///< another broker owns the store, or the next owner must find out what it holds
     commits_lost,   ///< the database knows less than was committed
   };
   enum class Refusal : std::uint8_t {
@@ -54,6 +55,10 @@ class CommitFence {
   Step step() const { return step_; }
   bool sends_changes() const { return sends_changes_; }
   std::int64_t epoch() const { return owned_.epoch; }
+  /// Whether the row is that of this owner.
+  bool owns(const OwnerRow& row) const {
+    return row.epoch == owned_.epoch && row.instance == owned_.instance;
+  }
   /// Of the last transaction that is in.
   std::int64_t ticket() const { return owned_.ticket; }
   std::int64_t next_ticket() const { return owned_.ticket + 1; }
@@ -94,7 +99,9 @@ class CommitFence {
 
   void row_read(const OwnerRow& row) {
     // Servers that went on apart may each have an owner of one epoch.
-    if (row.epoch != owned_.epoch || row.instance != owned_.instance)
+    if (!owns(row)) step_ = Step::deposed;
+    // Of before going back, or of what was sent since: nobody knows which, so nothing is told of either.
+    else if (owned_.ticket < row.ticket && row.ticket <= went_back_from_)
       step_ = Step::deposed;
     else if (row.ticket == next_ticket())
       settled(false);
@@ -118,7 +125,7 @@ class CommitFence {
   void settled(bool told) {
     ++owned_.ticket;
     under_way_ = in_doubt_ = false;
-    if (told) told_ticket_ = owned_.ticket;
+    if (told) told_ticket_ = owned_.ticket, went_back_from_ = 0;
     if (sends_changes_) changes_ticket_ = owned_.ticket;
     const bool was_beat = has_changes_ && !sends_changes_;
     step_ = told && !was_beat ? Step::done : Step::send;
@@ -127,6 +134,8 @@ class CommitFence {
 
   /// A standby was promoted that has not received what the row of another server said.
   void go_back(std::int64_t ticket) {
+    if (ticket < owned_.ticket)
+      went_back_from_ = std::max(went_back_from_, in_doubt_ ? next_ticket() : owned_.ticket);
     if (ticket < changes_ticket_) has_changes_ = true, changes_ticket_ = 0;
     if (ticket < owned_.ticket) sends_changes_ = has_changes_;
     owned_.ticket = ticket;
@@ -138,6 +147,9 @@ class CommitFence {
   Time good_at_, sent_at_{};
   std::int64_t told_ticket_;         ///< of the last transaction whose own commit said that it is in
   std::int64_t changes_ticket_ = 0;  ///< with which the changes under way are in, by the row's word; 0: none
+  /// Up to this another server, which was left for one that knew less, may have had other transactions under
+  /// the tickets that come again now; 0: none.
+  std::int64_t went_back_from_ = 0;
   Step step_ = Step::done;
   bool has_changes_ = false;    ///< that are not in
   bool sends_changes_ = false;  ///< with what is sent now

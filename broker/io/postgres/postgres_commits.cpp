@@ -232,6 +232,12 @@ bool PostgresCommits::read_row() {
 bool PostgresCommits::take_row(const OwnerRow& row) {
   const bool in_doubt = fence_.in_doubt();
   fence_.row_read(row);
+  if (fence_.step() == CommitFence::Step::deposed && fence_.owns(row)) {
+    exchange_.set_condition(StoreCondition::deposed,
+                            "the database's servers went on apart, and have different last commits of this "
+                            "owner, none of which was told; the next owner reads what is there");
+    return false;
+  }
   if (fence_.step() == CommitFence::Step::deposed) {
     const std::string who =
         row.instance.empty() ? "an operator (--fence), or one that is gone," : "\"" + row.instance + "\"";

@@ -135,6 +135,56 @@ TEST_F(CommitFenceTest, does_not_send_changes_again_that_the_promoted_server_has
   EXPECT_EQ(fence_.next_ticket(), 6);
 }
 
+TEST_F(CommitFenceTest, takes_nothing_for_in_that_servers_apart_may_have_under_one_ticket) {
+  fence_.lost();
+  fence_.row_read(row(3, 5));
+  fence_.sent(101s);
+  fence_.lost();
+  fence_.row_read(row(3, 4));
+  ASSERT_EQ(fence_.step(), Step::send);
+  ASSERT_TRUE(fence_.sends_changes());
+  fence_.sent(102s);
+  fence_.lost();
+
+  // The changes, or what the first server had under 5.
+  fence_.row_read(row(3, 5));
+
+  EXPECT_EQ(fence_.step(), Step::deposed);
+}
+
+TEST_F(CommitFenceTest, does_not_miss_commits_where_an_old_primary_was_read_in_between) {
+  fence_.lost();
+  fence_.row_read(row(3, 5));
+  fence_.sent(101s);
+  fence_.lost();
+  fence_.row_read(row(3, 4));
+  fence_.sent(102s);
+  fence_.lost();
+
+  fence_.row_read(row(3, 6));
+
+  EXPECT_EQ(fence_.step(), Step::deposed);
+}
+
+TEST_F(CommitFenceTest, goes_on_with_its_own_commit_after_going_back) {
+  fence_.lost();
+  fence_.row_read(row(3, 5));
+  fence_.sent(101s);
+  fence_.lost();
+  fence_.row_read(row(3, 4));
+  fence_.sent(102s);
+  fence_.committed(false);
+  ASSERT_EQ(fence_.step(), Step::done);
+
+  fence_.begin(true);
+  fence_.sent(103s);
+  fence_.lost();
+  fence_.row_read(row(3, 6));
+
+  EXPECT_EQ(fence_.step(), Step::send);
+  EXPECT_FALSE(fence_.sends_changes());
+}
+
 TEST_F(CommitFenceTest, finds_that_commits_are_lost_which_were_told) {
   fence_.lost();
   fence_.row_read(row(3, 5));
