@@ -29,16 +29,28 @@ constexpr auto kStandstill = std::chrono::milliseconds(500);
 constexpr auto kCatchUpMin = std::chrono::milliseconds(50);
 constexpr auto kCatchUpMax = std::chrono::milliseconds(1000);
 constexpr auto kCatchUpPause = std::chrono::milliseconds(5);
+/// A store that has to be connected to first answers late, and perhaps not at once.
+constexpr int kEpochTries = 10;
 /// From a handover that was asked for to the end: the answer leaves meanwhile, by HTTP's thread as well.
 constexpr auto kAnswerLeaves = std::chrono::milliseconds(100);
 /// How long the last answers may take to leave.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
 
+/// Of this owner of the shard, for banks: by the store's clock, where it has one. So a later owner, on
+/// whatever machine, has a greater epoch. By a machine's clock that is ahead banks would refuse all who come
+/// after.
+std::uint64_t epoch_of(Store& store, std::int64_t wall_ms) {
+  auto store_us = store.unix_us();
+  for (int i = 1; i < kEpochTries && store.shared() && !store_us; ++i)
+    store_us = store.unix_us();
+  if (store_us || !store.shared())
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(store_us ? *store_us / 1000 : wall_ms, 1));
+  if (is_for_next_start(store.condition())) throw StoreDeposed(store.trouble());
+  throw StoreError("the store's clock cannot be read, by which banks know later owners from earlier ones");
+}
+
 core::Options with_adapters(core::Options options, Store& store, bool traces) {
-  // By the store's clock, where it has one: a later owner, on whatever machine, has a greater epoch.
-  const auto store_us = store.unix_us();
-  options.shard_epoch =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(store_us ? *store_us / 1000 : options.wall_ms, 1));
+  options.shard_epoch = epoch_of(store, options.wall_ms);
   options.store_durable = store.durable();
   options.store_shared = store.shared();
   options.tells_waits = traces;
