@@ -114,6 +114,8 @@ void ClusterWitness::calls(std::uint64_t job, std::int64_t attempt, core::TimePo
   if (of.durable && of.answer && offer->second.left_at > of.answered_at)
     violated(named(offer->second.id) + " was handed over at " + shown(offer->second.left_at) +
              ", but was answered at " + shown(of.answered_at));
+  // Of what a bank grants the time counts at which it leaves.
+  if (options_.budgets.front().shared) return calls_.push_back(now);
   const core::Duration period = options_.budgets.front().rates.front().period;
   calls_.push_back(std::min(now, offer->second.decided_at + period / kForeseen - kClocksApart));
 }

@@ -28,6 +28,8 @@ class ClusterWitness final : public Watcher {
   void cancels(const std::string& id) { jobs_[id].cancelled = true; }
   /// A worker calls the upstream.
   void calls(std::uint64_t job, std::int64_t attempt, core::TimePoint now);
+  /// Another shard's worker calls it.
+  void calls_of_another(core::TimePoint now) { calls_.push_back(now); }
 
   // ---- brokers ----
 

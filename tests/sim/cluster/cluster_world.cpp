@@ -17,13 +17,20 @@ constexpr Duration kTroubleMax = minutes(6);
 /// In its peace everybody is answered within so long.
 constexpr Duration kAnsweredMax = minutes(20);
 constexpr std::size_t kPeaceEventsMax = 1'000'000;
+/// The bank's servers' clocks are so far apart at most.
+constexpr Duration kBankClocksApart = milliseconds(950);
 
 /// What each seed draws from. Those of one name come equally often.
 const std::vector<std::string> kTroubles = {
     "kill",  "machine", "stop",    "sleep",     "overtake",  "cut",   "cut_up", "cut_down", "snap",  "wall",
     "leave", "slow",    "restart", "fail_over", "old_lives", "doubt", "hold",   "full",     "worker"};
 
-ClusterPlan draw_plan(Random& random) {
+/// Of seeds in which a bank shares the budget with another shard.
+const std::vector<std::string> kBankTroubles = {"bank_cut",   "bank_late", "bank_snap",  "rival_kill",
+                                                "rival_stop", "rival_cut", "rival_snap", "overtake"};
+
+/// `added`: what came later is drawn from it, so that the rest of each seed is as before.
+ClusterPlan draw_plan(Random& random, Random& added) {
   ClusterPlan plan;
   Swarm& swarm = plan.swarm;
   swarm.services = {"ask"};
@@ -61,6 +68,16 @@ ClusterPlan draw_plan(Random& random) {
   for (const std::string& trouble : kTroubles)
     if (random.percent(40)) plan.troubles.push_back(trouble);
   if (plan.troubles.empty()) plan.troubles.emplace_back("kill");
+  if (added.percent(40)) plan.troubles.emplace_back("lose_last");
+  core::BudgetOptions& strict = options.budgets.front();
+  strict.shared = added.percent(40);
+  if (!strict.shared) return plan;
+  if (added.percent(40)) {
+    strict.rates.front() = {.name = "requests_per_minute", .limit = added.between(10, 40)};
+    strict.rates.front().period = seconds(10);
+  }
+  for (const std::string& trouble : kBankTroubles)
+    if (added.percent(50)) plan.troubles.push_back(trouble);
   return plan;
 }
 
@@ -68,7 +85,8 @@ ClusterPlan draw_plan(Random& random) {
 
 ClusterWorld::ClusterWorld(std::uint64_t seed, std::size_t events_max, Trace* trace)
     : random_(seed),
-      plan_(draw_plan(random_)),
+      added_(seed ^ 0xBA4CULL),
+      plan_(draw_plan(random_, added_)),
       events_max_(events_max),
       trace_(trace),
       witness_(plan_.swarm.options),
@@ -81,6 +99,13 @@ ClusterWorld::ClusterWorld(std::uint64_t seed, std::size_t events_max, Trace* tr
   for (std::size_t i = 0; i < count; ++i)
     members_.push_back(
         std::make_unique<Member>(plan_, i + 1, scheduler_, random_, trace, database_, witness_, batches_));
+  const core::BudgetOptions& budget = plan_.swarm.options.budgets.front();
+  if (!budget.shared) return;
+  rival_ = std::make_unique<RivalShard>(scheduler_, random_, trace, database_, witness_, budget);
+  std::array<Duration, Database::kServers> ahead;
+  for (Duration& of_server : ahead)
+    of_server = added_.between(Duration(0), kBankClocksApart);
+  database_.set_bank_clocks(ahead);
 }
 
 ClusterWorld::~ClusterWorld() = default;
@@ -88,8 +113,9 @@ ClusterWorld::~ClusterWorld() = default;
 std::string ClusterWorld::describe() const {
   std::string text = std::to_string(members_.size()) + " brokers, lease " +
                      std::to_string(core::to_ms(plan_.lease)) + "ms, " +
-                     std::to_string(plan_.swarm.options.budgets.front().rates.front().limit) +
-                     " calls a minute; trouble:";
+                     std::to_string(plan_.swarm.options.budgets.front().rates.front().limit) + " calls in " +
+                     std::to_string(core::to_ms(plan_.swarm.options.budgets.front().rates.front().period)) +
+                     "ms" + (rival_ ? ", shared" : "") + "; trouble:";
   for (const std::string& trouble : plan_.troubles)
     text += " " + trouble;
   return text;
@@ -102,6 +128,7 @@ RunReport ClusterWorld::run() {
     workers_.push_back(std::make_unique<ClusterWorker>(stage_, static_cast<std::size_t>(i)));
   for (int i = 0; i < plan_.swarm.clients; ++i)
     clients_.push_back(std::make_unique<ClusterClient>(stage_));
+  if (rival_) rival_->start();
   start_trouble();
   while (scheduler_.events() < events_max_ && scheduler_.step(core::TimePoint(kTroubleMax))) {
   }
@@ -158,9 +185,29 @@ void ClusterWorld::make_trouble(const std::string& kind) {
   if (kind == "worker") return workers_[random_.below(workers_.size())]->crash();
   if (kind == "overtake") return overtake();
   if (kind == "doubt") return doubt();
+  if (kind == "lose_last") return lose_last();
   if (kind == "fail_over" || kind == "old_lives") return fail_over(kind == "old_lives");
+  if (rival_ && (kind.starts_with("bank") || kind.starts_with("rival"))) return trouble_the_bank(kind);
   trouble_a_member(kind, some_member());
   trouble_the_database(kind);
+}
+
+void ClusterWorld::trouble_the_bank(const std::string& kind) {
+  // A slice lasts half a second, an answer is given up after two.
+  const core::TimePoint until =
+      scheduler_.now() +
+      random_.between(milliseconds(100),
+                      random_.one_of<Duration>({milliseconds(700), seconds(3), seconds(20)}));
+  const bool up = random_.percent(60);
+  Member& member = some_member();
+  if (kind == "bank_cut") return member.cut_bank(until, up, !up || random_.percent(30));
+  if (kind == "bank_snap") return member.snap_bank();
+  if (kind == "rival_kill") return rival_->kill(random_.percent(50));
+  if (kind == "rival_stop") return rival_->stop(until - scheduler_.now());
+  if (kind == "rival_cut") return rival_->cut(until, up, !up || random_.percent(30));
+  if (kind == "rival_snap") return rival_->snap();
+  // What is drawn is granted, and heard of when most of its time is over.
+  member.cut_bank(scheduler_.now() + random_.between(milliseconds(300), milliseconds(700)), false, true);
 }
 
 void ClusterWorld::trouble_a_member(const std::string& kind, Member& member) {
@@ -256,6 +303,23 @@ void ClusterWorld::overtake() {
   serves->stop(plan_.lease + random_.between(Duration(0), seconds(4)), false);
 }
 
+/// Standbys fall behind, and the owner dies with the primary: what waits for its commit is gone for good.
+void ClusterWorld::lose_last() {
+  database_.hold_replication(true);
+  later(random_.between(milliseconds(20), milliseconds(1500)), [this] {
+    if (Member* const serves = owner(); serves != nullptr) serves->kill(random_.percent(50));
+    if (database_.may_lose_primary()) {
+      database_.crash(database_.primary(), true);
+      database_.promote();
+    }
+    database_.hold_replication(false);
+  });
+  later(seconds(2) + random_.between(Duration(0), seconds(5)), [this] {
+    for (std::size_t i = 0; i < Database::kServers; ++i)
+      database_.rejoin(i);
+  });
+}
+
 // ---- the end ------------------------------------------------------------------------------------------
 
 std::size_t ClusterWorld::pending() const {
@@ -265,12 +329,22 @@ std::size_t ClusterWorld::pending() const {
   return pending;
 }
 
+/// The other shard, too, gets on.
+void ClusterWorld::check_rival(core::TimePoint healed_at) {
+  const core::TimePoint from =
+      healed_at + seconds(10) + plan_.swarm.options.budgets.front().rates.front().period;
+  run_until(std::max(scheduler_.now(), from) + seconds(20));
+  if (rival_->last_sent() < from) violated("the other shard has handed nothing over since the trouble");
+}
+
 void ClusterWorld::settle() {
   stage_.healing = true;
   if (trace_ != nullptr) trace_->add(scheduler_.now(), "all is well");
   database_.heal();
   for (const auto& member : members_)
     member->heal();
+  if (rival_) rival_->heal();
+  const core::TimePoint healed_at = scheduler_.now();
   // Clocks may go slower by a tenth, a load follows, and a candidate may just have asked a server that is no
   // more.
   const Duration within = (3 * plan_.lease + kStatementMax) * 10 / 9 + plan_.load_max + plan_.restart_max;
@@ -288,6 +362,7 @@ void ClusterWorld::settle() {
     clients_.front()->fetch(id);
   run_until(scheduler_.now() + seconds(20));
   if (pending() > 0) violated(std::to_string(pending()) + " answers are not kept");
+  if (rival_) check_rival(healed_at);
   witness_.check_log(database_.log());
   witness_.check_windows();
 }

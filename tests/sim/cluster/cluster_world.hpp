@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/sim/cluster/cluster_peers.hpp"
+#include "tests/sim/cluster/rival_shard.hpp"
 #include "tests/sim/world.hpp"
 
 namespace lanemq::sim {
@@ -29,16 +30,19 @@ class ClusterWorld {
   void make_trouble(const std::string& kind);
   void trouble_a_member(const std::string& kind, Member& member);
   void trouble_the_database(const std::string& kind);
+  void trouble_the_bank(const std::string& kind);
   void fail_over(bool old_lives);
   void doubt();
   void overtake();
+  void lose_last();
   void run_until(core::TimePoint end);
   Member& some_member();
   Member* owner();
   void settle();
+  void check_rival(core::TimePoint healed_at);
   std::size_t pending() const;
 
-  Random random_;
+  Random random_, added_;
   ClusterPlan plan_;
   const std::size_t events_max_;
   Trace* trace_;
@@ -47,6 +51,7 @@ class ClusterWorld {
   Database database_;
   std::uint64_t batches_ = 0;
   std::vector<std::unique_ptr<Member>> members_;
+  std::unique_ptr<RivalShard> rival_;  ///< null: the budget is not shared
   ClusterStage stage_;
   std::vector<std::unique_ptr<ClusterClient>> clients_;
   std::vector<std::unique_ptr<ClusterWorker>> workers_;

@@ -16,6 +16,8 @@ using std::chrono::seconds;
 /// libpq gives up a host that does not answer.
 constexpr Duration kConnectMax = seconds(2);
 constexpr Duration kLockMax = seconds(1);
+/// As the bank's table sets them for its sessions.
+constexpr Duration kBankLockMax = seconds(2), kBankHeldMax = seconds(1);
 
 }  // namespace
 
@@ -36,7 +38,7 @@ Database::Session* Database::session_of(std::uint64_t id) {
 }
 
 io::OwnerRow Database::row_of(const Server& server) const {
-  return server.visible == 0 ? io::OwnerRow{} : server.log[server.visible - 1]->row;
+  return server.last == nullptr ? io::OwnerRow{} : server.last->row;
 }
 
 /// The WHERE of its statement.
@@ -49,6 +51,7 @@ bool Database::matches(const Session& session, const io::OwnerRow& row) {
       return of_epoch && of_ticket;
     case Session::Kind::give_back:
       return of_epoch;
+    case Session::Kind::bank:
     case Session::Kind::none:
       break;
   }
@@ -135,9 +138,9 @@ void Database::client_gone(std::uint64_t id) {
   session->client_there = false;
   if (session->phase == Session::Phase::commits || session->phase == Session::Phase::waits_for_standby)
     return;
-  const std::size_t server = session->link->server;
+  const std::size_t server = session->link->server, row = place_of(*session);
   sessions_.erase(id);
-  release_row(server, id);
+  release_row(server, row, id);
 }
 
 // ---- statements ---------------------------------------------------------------------------------------
@@ -179,7 +182,7 @@ void Database::take(const DatabaseLink& link, const io::OwnerRow& seen, const st
       if (waiting == nullptr || waiting->statement != statement ||
           waiting->phase != Session::Phase::waits_for_row)
         return;
-      std::erase(servers_[link->server].waiters, link->session);
+      std::erase(servers_[link->server].locked[kOwnerRow].waiters, link->session);
       answer(*waiting, Committed::locked);
     });
   });
@@ -204,14 +207,16 @@ void Database::execute(std::uint64_t id, Session::Kind kind, const io::OwnerRow&
   ++session.statement;
   // A row that is not wanted is not waited for.
   if (!matches(session, row_of(server))) return answer(session, Committed::no_row);
-  if (server.holder == 0) return got_row(id);
+  LockedRow& locked = server.locked[kOwnerRow];
+  if (locked.holder == 0) return got_row(id);
   session.phase = Session::Phase::waits_for_row;
-  server.waiters.push_back(id);
+  locked.waiters.push_back(id);
 }
 
 /// Its statement sees the row as it is now.
 void Database::got_row(std::uint64_t id) {
   Session& session = *session_of(id);
+  if (session.kind == Session::Kind::bank) return got_bank(id);
   Server& server = servers_[session.link->server];
   const io::OwnerRow row = row_of(server);
   if (!matches(session, row)) return answer(session, Committed::no_row);
@@ -221,7 +226,7 @@ void Database::got_row(std::uint64_t id) {
     session.entry.row.instance = row.instance;
   }
   if (session.kind == Session::Kind::give_back) session.entry.row.ticket = row.ticket;
-  server.holder = id;
+  server.locked[kOwnerRow].holder = id;
   session.phase = Session::Phase::waits_for_client;
   if (session.kind != Session::Kind::batch || session.commit_asked) write(id);
 }
@@ -231,28 +236,36 @@ void Database::write(std::uint64_t id) {
   scheduler_.after(work(), [this, id] {
     Session* const session = session_of(id);
     if (session == nullptr) return;
-    const std::size_t at = session->link->server;
-    if (full_ && session->entry.batch != 0) {
+    const std::size_t at = session->link->server, row = place_of(*session);
+    if (full_ && (session->entry.batch != 0 || row == kBankRow)) {
       answer(*session, Committed::no_room);
-      return release_row(at, id);
+      return release_row(at, row, id);
     }
     session->phase = Session::Phase::waits_for_standby;
     append(at, std::make_shared<const LogEntry>(session->entry));
+    session->log_end = servers_[at].log.size();
     for (std::size_t standby = 0; standby < kServers; ++standby)
       feed(standby);
   });
 }
 
 void Database::append(std::size_t server, std::shared_ptr<const LogEntry> entry) {
-  auto& log = servers_[server].log;
-  watch_(server, log.empty() ? nullptr : log.back().get(), *entry);
-  log.push_back(std::move(entry));
+  // Whoever had the row before has let go of it: what it left is visible.
+  if (!entry->bank) watch_(server, servers_[server].last.get(), *entry);
+  servers_[server].log.push_back(std::move(entry));
 }
 
-/// All that is in the log is seen by others.
-void Database::make_visible(Server& server) {
-  for (; server.visible < server.log.size(); ++server.visible) {
-    const LogEntry& entry = *server.log[server.visible];
+/// What changed the row up to that end of the log is seen by others.
+void Database::make_visible(Server& server, std::size_t row, std::size_t log_end) {
+  std::size_t& visible = server.locked[row].visible;
+  for (; visible < log_end; ++visible) {
+    const LogEntry& entry = *server.log[visible];
+    if ((row == kBankRow) != (entry.bank != nullptr)) continue;
+    if (entry.bank) {
+      server.bank = entry.bank;
+      continue;
+    }
+    server.last = server.log[visible];
     if (!entry.turns) continue;
     for (const core::Writes& turn : *entry.turns) {
       try {
@@ -265,6 +278,12 @@ void Database::make_visible(Server& server) {
   }
 }
 
+/// All that is in the log is seen by others.
+void Database::make_all_visible(Server& server) {
+  for (std::size_t row = 0; row < kRows; ++row)
+    make_visible(server, row, server.log.size());
+}
+
 void Database::answer(Session& session, Committed answer) {
   session.phase = Session::Phase::idle;
   session.kind = Session::Kind::none;
@@ -272,26 +291,31 @@ void Database::answer(Session& session, Committed answer) {
 }
 
 /// Whoever waits for the row gets it, unless it is not what was wanted any more.
-void Database::release_row(std::size_t at, std::uint64_t id) {
-  Server& server = servers_[at];
-  std::erase(server.waiters, id);
-  if (server.holder == id) server.holder = 0;
-  while (server.holder == 0 && !server.waiters.empty()) {
-    const std::uint64_t next = server.waiters.front();
-    server.waiters.pop_front();
+void Database::release_row(std::size_t at, std::size_t row, std::uint64_t id) {
+  LockedRow& locked = servers_[at].locked[row];
+  std::erase(locked.waiters, id);
+  if (locked.holder == id) locked.holder = 0;
+  while (locked.holder == 0 && !locked.waiters.empty()) {
+    const std::uint64_t next = locked.waiters.front();
+    locked.waiters.pop_front();
     if (session_of(next) != nullptr) got_row(next);
   }
 }
 
+/// The server ends a session that waits for its client's next word.
+void Database::end_session(std::uint64_t id) {
+  const DatabaseLink ended = session_of(id)->link;
+  client_gone(id);
+  lose(ended, latency());
+}
+
 void Database::end_idle_holder(const DatabaseLink& link, std::function<void()> done) {
   up(link, [this, link, done = std::move(done)] {
-    const std::uint64_t holder = servers_[link->server].holder;
+    const std::uint64_t holder = servers_[link->server].locked[kOwnerRow].holder;
     Session* const session = session_of(holder);
     if (session != nullptr && session->phase == Session::Phase::waits_for_client) {
       say("the session that holds the row is ended");
-      const DatabaseLink ended = session->link;
-      client_gone(holder);
-      lose(ended, latency());
+      end_session(holder);
     }
     down(link, done);
   });
@@ -327,6 +351,61 @@ void Database::read_body(const DatabaseLink& link, std::uint64_t number,
   });
 }
 
+// ---- the bank -----------------------------------------------------------------------------------------
+
+void Database::lock_bank(const DatabaseLink& link, std::function<void(const std::optional<BankSeen>&)> done) {
+  up(link, [this, link, done = std::move(done)] {
+    const std::uint64_t id = link->session;
+    Session& session = *session_of(id);
+    LockedRow& locked = servers_[link->server].locked[kBankRow];
+    session.kind = Session::Kind::bank;
+    session.locked = done;
+    ++session.statement;
+    if (locked.holder == 0) return got_bank(id);
+    session.phase = Session::Phase::waits_for_row;
+    locked.waiters.push_back(id);
+    scheduler_.after(kBankLockMax, [this, link, id, statement = session.statement] {
+      Session* const waiting = session_of(id);
+      if (waiting == nullptr || waiting->statement != statement ||
+          waiting->phase != Session::Phase::waits_for_row)
+        return;
+      std::erase(servers_[link->server].locked[kBankRow].waiters, id);
+      waiting->phase = Session::Phase::idle;
+      down(link, [refused = std::exchange(waiting->locked, nullptr)] { refused(std::nullopt); });
+    });
+  });
+}
+
+void Database::got_bank(std::uint64_t id) {
+  Session& session = *session_of(id);
+  Server& server = servers_[session.link->server];
+  server.locked[kBankRow].holder = id;
+  session.phase = Session::Phase::waits_for_client;
+  const BankSeen seen{
+      .row = server.bank == nullptr ? std::string() : *server.bank,
+      .clock = scheduler_.now() + std::chrono::microseconds(kUnixUs) + bank_ahead_[session.link->server]};
+  down(session.link, [done = std::exchange(session.locked, nullptr), seen] { done(seen); });
+  scheduler_.after(kBankHeldMax, [this, id, statement = session.statement] {
+    const Session* const holder = session_of(id);
+    if (holder == nullptr || holder->statement != statement ||
+        holder->phase != Session::Phase::waits_for_client)
+      return;
+    say("a session that stands still with the bank's row is ended");
+    end_session(id);
+  });
+}
+
+void Database::commit_bank(const DatabaseLink& link, std::string row, std::function<void(Committed)> done) {
+  up(link, [this, id = link->session, row = std::make_shared<const std::string>(std::move(row)),
+            done = std::move(done)] {
+    Session& session = *session_of(id);
+    session.entry = {};
+    session.entry.bank = row;
+    session.done = done;
+    write(id);
+  });
+}
+
 // ---- replication --------------------------------------------------------------------------------------
 
 /// Something goes to a standby, one after the other.
@@ -346,7 +425,7 @@ void Database::feed(std::size_t at) {
     if (!can()) return;
     const std::size_t from = to.follows;
     to.log.push_back(servers_[from].log[to.log.size()]);
-    make_visible(to);
+    make_all_visible(to);
     scheduler_.after(latency(), [this, from] { check_acknowledged(from); });
     feed(at);
   });
@@ -356,22 +435,31 @@ void Database::feed(std::size_t at) {
 void Database::check_acknowledged(std::size_t at) {
   const Server& server = servers_[at];
   if (!server.up || !server.is_primary || holds_replication_) return;
-  const bool has_all = std::any_of(servers_.begin(), servers_.end(), [&](const Server& one) {
-    return !one.is_primary && one.up && one.follows == at && one.log.size() >= server.log.size();
-  });
-  if (has_all) finish_wait(at, Committed::yes);
+  std::size_t most = 0;
+  for (const Server& one : servers_)
+    if (!one.is_primary && one.up && one.follows == at) most = std::max(most, one.log.size());
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const Session* const session = waiting_for_standby(at, row);
+    if (session != nullptr && session->log_end <= most) finish_wait(at, row, Committed::yes);
+  }
 }
 
-void Database::finish_wait(std::size_t at, Committed how) {
+/// Whose transaction has changed the row, and waits; null: none does.
+Database::Session* Database::waiting_for_standby(std::size_t at, std::size_t row) {
+  Session* const session = session_of(servers_[at].locked[row].holder);
+  return session != nullptr && session->phase == Session::Phase::waits_for_standby ? session : nullptr;
+}
+
+void Database::finish_wait(std::size_t at, std::size_t row, Committed how) {
   Server& server = servers_[at];
-  const std::uint64_t id = server.holder;
-  Session* const session = session_of(id);
-  if (session == nullptr || session->phase != Session::Phase::waits_for_standby) return;
-  make_visible(server);
-  if (how == Committed::yes) answered_ = server.log.size();
+  const std::uint64_t id = server.locked[row].holder;
+  Session* const session = waiting_for_standby(at, row);
+  if (session == nullptr) return;
+  make_visible(server, row, session->log_end);
+  if (how == Committed::yes) answered_ = std::max(answered_, session->log_end);
   answer(*session, how);
   if (!session->client_there) sessions_.erase(id);
-  release_row(at, id);
+  release_row(at, row, id);
 }
 
 // ---- trouble ------------------------------------------------------------------------------------------
@@ -381,8 +469,10 @@ void Database::crash(std::size_t at, bool heard) {
   if (!server.up) return;
   say("server " + std::to_string(at) + " dies" + (heard ? "" : " without a word"));
   server.up = false;
-  server.holder = 0;
-  server.waiters.clear();
+  for (LockedRow& locked : server.locked) {
+    locked.holder = 0;
+    locked.waiters.clear();
+  }
   std::erase_if(sessions_, [&](const auto& session) {
     if (session.second.link->server != at) return false;
     session.second.link->up_open = false;
@@ -398,7 +488,7 @@ void Database::start(std::size_t at) {
   server.up = true;
   ++server.start;
   // What is in the log counts, whoever else has it.
-  make_visible(server);
+  make_all_visible(server);
   for (std::size_t standby = 0; standby < kServers; ++standby)
     feed(standby);
 }
@@ -443,9 +533,16 @@ void Database::rejoin(std::size_t at) {
   ++server.start;
   server.is_primary = false;
   server.follows = primary_;
-  server.log.assign(primary.log.begin(), primary.log.begin() + static_cast<std::ptrdiff_t>(primary.visible));
-  server.visible = primary.visible;
+  std::size_t log_end = 0;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    server.locked[row].visible = primary.locked[row].visible;
+    log_end = std::max(log_end, primary.locked[row].visible);
+  }
+  server.log.assign(primary.log.begin(), primary.log.begin() + static_cast<std::ptrdiff_t>(log_end));
+  server.last = primary.last;
+  server.bank = primary.bank;
   server.rows = primary.rows;
+  make_all_visible(server);
   feed(at);
 }
 
@@ -459,10 +556,11 @@ void Database::hold_replication(bool holds) {
 }
 
 void Database::cancel_wait(std::size_t at) {
-  const Session* const session = session_of(servers_[at].holder);
-  if (session == nullptr || session->phase != Session::Phase::waits_for_standby) return;
-  say("an operator cancels a wait for a standby");
-  finish_wait(at, Committed::warned);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    if (waiting_for_standby(at, row) == nullptr) continue;
+    say("an operator cancels a wait for a standby");
+    finish_wait(at, row, Committed::warned);
+  }
 }
 
 void Database::heal() {

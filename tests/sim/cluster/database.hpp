@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -18,14 +19,21 @@
 
 namespace lanemq::sim {
 
-/// A transaction as the servers' logs have it. Each changes the owner's row, whose lock it holds to its end:
-/// so they follow each other.
+/// A transaction as the servers' logs have it. Each changes the owner's row or the bank's, whose lock it
+/// holds to its end: so those of one row follow each other.
 struct LogEntry {
   io::OwnerRow row;         ///< as it leaves it
   std::int64_t by = 0;      ///< the epoch of which its maker takes itself for the owner
   std::uint64_t batch = 0;  ///< which changes are in it; 0: none
   std::shared_ptr<const std::vector<core::Writes>> turns;
-  bool takes = false;  ///< a candidate has made itself the owner
+  bool takes = false;                       ///< a candidate has made itself the owner
+  std::shared_ptr<const std::string> bank;  ///< the bank's row as it leaves it; null: it is not of the bank
+};
+
+/// The bank's row, locked, and the clock of its server.
+struct BankSeen {
+  std::string row;
+  core::TimePoint clock{};
 };
 
 /// The network between one process and each of the servers: nothing arrives before these times.
@@ -101,8 +109,16 @@ class Database {
   void read_body(const DatabaseLink& link, std::uint64_t number,
                  std::function<void(const io::OwnerRow&, std::optional<Blob>)> done);
 
+  /// Locks the bank's row and reads it. None: another session holds it for too long. A client that says
+  /// nothing more for a second is ended.
+  void lock_bank(const DatabaseLink& link, std::function<void(const std::optional<BankSeen>&)> done);
+  /// Writes the bank's row and commits. Requires: the session has locked it.
+  void commit_bank(const DatabaseLink& link, std::string row, std::function<void(Committed)> done);
+
   // ---- trouble ----
 
+  /// The clock that the bank reads is ahead by so much, of each server.
+  void set_bank_clocks(const std::array<core::Duration, kServers>& ahead) { bank_ahead_ = ahead; }
   std::size_t primary() const { return primary_; }
   bool is_up(std::size_t server) const { return servers_[server].up; }
   /// It dies with all its sessions. `heard`: their clients are told.
@@ -129,7 +145,7 @@ class Database {
 
  private:
   struct Session {
-    enum class Kind : std::uint8_t { none, batch, take, give_back };
+    enum class Kind : std::uint8_t { none, batch, take, give_back, bank };
     enum class Phase : std::uint8_t { idle, waits_for_row, waits_for_client, commits, waits_for_standby };
 
     DatabaseLink link;
@@ -139,18 +155,27 @@ class Database {
     std::uint64_t statement = 0;  ///< counts them
     io::OwnerRow wanted;          ///< the row must be so
     LogEntry entry;
+    std::size_t log_end = 0;  ///< of the server's log, behind the entry
     std::function<void(Committed)> done;
+    std::function<void(const std::optional<BankSeen>&)> locked;
   };
+  /// A row that transactions lock, with those that wait for it in turn.
+  struct LockedRow {
+    std::uint64_t holder = 0;
+    std::deque<std::uint64_t> waiters;
+    std::size_t visible = 0;  ///< of the log: what changed the row up to there is seen by others
+  };
+  static constexpr std::size_t kOwnerRow = 0, kBankRow = 1, kRows = 2;
   struct Server {
     bool up = true, is_primary = false;
     std::uint64_t start = 1;
     std::size_t follows = kServers;  ///< the primary of a standby
     bool receives = false;           ///< something is under way to it
     std::vector<std::shared_ptr<const LogEntry>> log;
-    std::size_t visible = 0;  ///< of the log
-    StoreModel rows;          ///< as visible
-    std::uint64_t holder = 0;
-    std::deque<std::uint64_t> waiters;
+    std::array<LockedRow, kRows> locked;
+    std::shared_ptr<const LogEntry> last;     ///< of the owner's row, that is visible
+    std::shared_ptr<const std::string> bank;  ///< the bank's row, as visible
+    StoreModel rows;                          ///< likewise
   };
 
   void say(const std::string& what) const;
@@ -159,6 +184,9 @@ class Database {
   core::Duration work() { return random_.between(core::Duration(50), std::max(slow_, core::Duration(500))); }
   Session* session_of(std::uint64_t id);
   io::OwnerRow row_of(const Server& server) const;
+  static std::size_t place_of(const Session& session) {
+    return session.kind == Session::Kind::bank ? kBankRow : kOwnerRow;
+  }
   static bool matches(const Session& session, const io::OwnerRow& row);
   void try_next(std::size_t server, std::shared_ptr<DatabaseWay> way, std::function<void(DatabaseLink)> done);
   void up(const DatabaseLink& link, std::function<void()> what);
@@ -167,15 +195,19 @@ class Database {
   void execute(std::uint64_t id, Session::Kind kind, const io::OwnerRow& wanted, LogEntry entry,
                std::function<void(Committed)> done);
   void got_row(std::uint64_t id);
+  void got_bank(std::uint64_t id);
   void write(std::uint64_t id);
   void append(std::size_t server, std::shared_ptr<const LogEntry> entry);
-  void make_visible(Server& server);
+  void make_visible(Server& server, std::size_t row, std::size_t log_end);
+  void make_all_visible(Server& server);
   void answer(Session& session, Committed answer);
-  void release_row(std::size_t server, std::uint64_t id);
+  void release_row(std::size_t server, std::size_t row, std::uint64_t id);
+  void end_session(std::uint64_t id);
   void client_gone(std::uint64_t id);
   void feed(std::size_t standby);
   void check_acknowledged(std::size_t server);
-  void finish_wait(std::size_t server, Committed how);
+  Session* waiting_for_standby(std::size_t server, std::size_t row);
+  void finish_wait(std::size_t server, std::size_t row, Committed how);
 
   Scheduler& scheduler_;
   Random& random_;
@@ -188,6 +220,7 @@ class Database {
   std::uint64_t last_session_ = 0;
   bool holds_replication_ = false, full_ = false;
   core::Duration slow_{};
+  std::array<core::Duration, kServers> bank_ahead_{};
 };
 
 }  // namespace lanemq::sim

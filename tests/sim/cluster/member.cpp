@@ -81,7 +81,8 @@ Member::Member(const ClusterPlan& plan, std::size_t number, Scheduler& scheduler
       batches_(batches),
       process_(scheduler, random.between(900, 1100)),
       instance_("broker-" + std::to_string(number)),
-      way_(std::make_shared<DatabaseWay>(Database::kServers)) {}
+      way_(std::make_shared<DatabaseWay>(Database::kServers)),
+      bank_way_(std::make_shared<DatabaseWay>(Database::kServers)) {}
 
 void Member::say(const std::string& what) {
   if (trace_ != nullptr) trace_->add(scheduler_.now(), instance_ + " " + what);
@@ -100,10 +101,14 @@ void Member::start() {
 void Member::end(const std::string& why) {
   say("ends: " + why);
   if (commits_ && commits_->link()) database_.hang_up(commits_->link(), true);
+  if (draws_ && draws_->link()) database_.hang_up(draws_->link(), true);
   for (DatabaseLink* link : {&looks_, &reads_})
     if (*link) database_.hang_up(std::exchange(*link, nullptr), true);
   if (broker_) lose_broker();
   process_.end();
+  gate_.reset();
+  draws_.reset();
+  bank_answers_.clear();
   loading_.reset();
   commits_.reset();
   waiting_.clear();
@@ -123,7 +128,7 @@ void Member::kill(bool machine) {
   if (is_down_) return;
   // Nobody at the database hears of a machine that is gone.
   if (machine)
-    for (const DatabaseLink& link : {looks_, reads_, commits_ ? commits_->link() : nullptr})
+    for (const DatabaseLink& link : links())
       if (link) link->up_open = false;
   end(machine ? "its machine dies" : "killed");
   restart_later();
@@ -155,16 +160,36 @@ void Member::cut(core::TimePoint until, bool up, bool down) {
     if (up) way_->up_until[server] = until;
     if (down) way_->down_until[server] = until;
   }
+  cut_bank(until, up, down);
+}
+
+void Member::cut_bank(core::TimePoint until, bool up, bool down) {
+  say("is cut off from the bank");
+  for (std::size_t server = 0; server < Database::kServers; ++server) {
+    if (up) bank_way_->up_until[server] = until;
+    if (down) bank_way_->down_until[server] = until;
+  }
+}
+
+void Member::snap_bank() {
+  if (draws_ && draws_->link()) database_.snap(draws_->link());
 }
 
 void Member::mend() {
-  std::fill(way_->up_until.begin(), way_->up_until.end(), core::TimePoint{});
-  way_->down_until = way_->up_until;
+  for (DatabaseWay* const way : {way_.get(), bank_way_.get()}) {
+    std::fill(way->up_until.begin(), way->up_until.end(), core::TimePoint{});
+    way->down_until = way->up_until;
+  }
+}
+
+/// Its connections to the database; null: it has none of that kind.
+std::array<DatabaseLink, 4> Member::links() const {
+  return {looks_, reads_, commits_ ? commits_->link() : nullptr, draws_ ? draws_->link() : nullptr};
 }
 
 void Member::snap() {
   say("loses its connections to the database");
-  for (const DatabaseLink& link : {looks_, reads_, commits_ ? commits_->link() : nullptr})
+  for (const DatabaseLink& link : links())
     if (link) database_.snap(link);
 }
 
@@ -248,7 +273,37 @@ void Member::own(io::OwnerRow row) {
       OwnerCommits::Calls{
           .committed = [this](std::size_t turns, std::uint64_t batch) { committed(turns, batch); },
           .over = [this](OwnerCommits::End why) { commits_over(why); }});
-  load(0);
+  if (!plan_.swarm.options.budgets.front().shared) return load(0);
+  find_epoch(0);
+}
+
+/// Of this owner of the shard, for banks, as Server has it: by the store's clock.
+void Member::find_epoch(int tries) {
+  connect_reads([this, tries](bool there) {
+    const auto none = [this, tries] {
+      if (tries + 1 < kClockTries) return find_epoch(tries + 1);
+      end("the store's clock cannot be read");
+      restart_later();
+    };
+    if (!there) return none();
+    const std::uint64_t asked = ++look_;
+    const auto lost = [this, asked, none] {
+      if (asked != look_) return;
+      ++look_;
+      database_.hang_up(std::exchange(reads_, nullptr), true);
+      none();
+    };
+    reads_->on_lost = process_.called<>(lost);
+    process_.after(kStatementMax, lost);
+    // A connection that has just been made may break.
+    if (random_.percent(10)) database_.snap(reads_);
+    database_.read_clock(reads_, process_.called<std::int64_t>([this, asked](std::int64_t us) {
+      if (asked != look_) return;
+      ++look_;
+      shard_epoch_us_ = us;
+      load(0);
+    }));
+  });
 }
 
 void Member::connect_reads(std::function<void(bool)> done) {
@@ -338,6 +393,8 @@ void Member::restore(const io::ClockReading& machine, std::optional<std::int64_t
   options_.store_durable = store.durable();
   options_.store_shared = store.shared();
   options_.wall_ms = Database::kUnixUs / 1000 + core::to_ms(wall_at_start_);
+  options_.shard = "own";
+  options_.shard_epoch = static_cast<std::uint64_t>(shard_epoch_us_ / 1000);
   loading_ = std::make_unique<core::Broker>(options_, random_.next());
   const auto restored = io::restore(
       *loading_, store,
@@ -350,6 +407,14 @@ void Member::restore(const io::ClockReading& machine, std::optional<std::int64_t
 void Member::serve() {
   say("serves");
   broker_ = std::move(loading_);
+  gate_ = std::make_unique<io::HandoverGate>(*broker_, [this] { return scheduler_.now(); });
+  draws_ = std::make_unique<BankDraws>(
+      process_, database_, bank_way_,
+      [this](std::size_t budget, const std::optional<core::Drawn>& drawn) {
+        bank_answers_.push_back({budget, drawn});
+        if (broker_) schedule_turn(scheduler_.now());
+      },
+      [this](const std::string& what) { say(what); });
   noted_at_ = {};
   away_ = stalled_ = false;
   change_addresses();
@@ -396,6 +461,16 @@ void Member::begin_turn() {
   for (const Body& read : std::exchange(read_, {}))
     broker_->handle(core::BodyRead{read.number, read.body}, scheduler_.now());
   tell_store(scheduler_.now());
+  take_bank();
+}
+
+/// What became of draws, and of hand-overs that came too late for what was drawn.
+void Member::take_bank() {
+  const core::TimePoint now = scheduler_.now();
+  for (const core::HandoverVoid& unsent : gate_->take_void())
+    broker_->handle(unsent, now);
+  for (const BankAnswer& answer : std::exchange(bank_answers_, {}))
+    broker_->handle(core::BankAnswered{answer.budget, answer.drawn ? &*answer.drawn : nullptr}, now);
 }
 
 /// As StoreWatch does.
@@ -416,6 +491,7 @@ void Member::tell_store(core::TimePoint now) {
 void Member::send_all() {
   const core::TimePoint now = scheduler_.now();
   core::Outbox& outbox = broker_->outbox();
+  draws_->draw(broker_->budgets().shared.begin_draws(now));
   read_bodies();
   if (broker_->has_notes() &&
       (!outbox.writes.empty() || broker_->needs_notes() || now - noted_at_ >= kNotesEvery)) {
@@ -439,11 +515,12 @@ void Member::send_all() {
 void Member::release(const core::Outbox& outbox, bool waiting, core::TimePoint decided_at) {
   witness_.releasing(decided_at, scheduler_.now());
   for (const core::Send& send : outbox.sends) {
-    if (send.waits != waiting) continue;
+    if (send.waits != waiting || !gate_->may_leave(send)) continue;
     for (std::size_t item = 0; item < outbox.items(send); ++item)
       report_item(outbox, send, item);
     post(outbox, send);
   }
+  if (gate_->any_void()) schedule_turn(scheduler_.now());
 }
 
 void Member::read_bodies() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -8,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "broker/io/bank/handover_gate.hpp"
 #include "broker/io/restore.hpp"
 #include "tests/sim/broker_host.hpp"
+#include "tests/sim/cluster/bank_draws.hpp"
 #include "tests/sim/cluster/cluster_witness.hpp"
 #include "tests/sim/cluster/database.hpp"
 #include "tests/sim/cluster/owner_commits.hpp"
@@ -49,6 +52,9 @@ class Member final : public BrokerHost {
   void leave();
   /// Nothing passes between it and the database until then.
   void cut(core::TimePoint until, bool up, bool down);
+  /// Nor between it and the bank; all else goes on.
+  void cut_bank(core::TimePoint until, bool up, bool down);
+  void snap_bank();
   void mend();
   /// The network breaks its connections to the database.
   void snap();
@@ -61,6 +67,8 @@ class Member final : public BrokerHost {
   void restart_later();
   void end(const std::string& why);
 
+  std::array<DatabaseLink, 4> links() const;
+
   // The candidate.
   void look();
   void look_again();
@@ -70,6 +78,7 @@ class Member final : public BrokerHost {
 
   // The owner, before it serves.
   void own(io::OwnerRow row);
+  void find_epoch(int tries);
   void load(int tries);
   void load_rows(io::ClockReading machine, std::optional<std::int64_t> unix_us);
   void restore(const io::ClockReading& machine, std::optional<std::int64_t> unix_us, const StoreModel& rows);
@@ -80,6 +89,7 @@ class Member final : public BrokerHost {
 
   // The owner that serves.
   void begin_turn() override;
+  void take_bank();
   void tell_store(core::TimePoint now);
   void report() override {}
   void send_all() override;
@@ -97,12 +107,13 @@ class Member final : public BrokerHost {
   std::uint64_t& batches_;
   Process process_;
   const std::string instance_;
-  const std::shared_ptr<DatabaseWay> way_;
+  const std::shared_ptr<DatabaseWay> way_, bank_way_;
   core::Duration wall_{}, wall_at_start_{};
   bool is_down_ = true;
 
   std::optional<io::OwnerWatch> watch_;
   io::OwnerRow owned_;
+  std::int64_t shard_epoch_us_ = 0;
   DatabaseLink looks_, reads_;
   std::uint64_t look_ = 0;  // what an earlier one hears is void
 
@@ -130,6 +141,14 @@ class Member final : public BrokerHost {
     std::optional<Blob> body;
   };
   std::vector<Body> read_;
+
+  std::unique_ptr<BankDraws> draws_;
+  struct BankAnswer {
+    std::size_t budget;
+    std::optional<core::Drawn> drawn;
+  };
+  std::vector<BankAnswer> bank_answers_;
+  std::unique_ptr<io::HandoverGate> gate_;
 };
 
 }  // namespace lanemq::sim

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/cluster/rival_shard.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lanemq::sim {
+namespace {
+
+using core::Duration;
+using core::TimePoint;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// So many jobs wait at most; where there are always some, so many do.
+constexpr std::int64_t kWaitingMax = 30;
+constexpr Duration kArrivalsApart = milliseconds(1500);
+constexpr std::int64_t kPpmMax = 950;
+
+}  // namespace
+
+RivalShard::RivalShard(Scheduler& scheduler, Random& random, Trace* trace, Database& database,
+                       ClusterWitness& witness, const core::BudgetOptions& budget)
+    : scheduler_(scheduler),
+      random_(random),
+      trace_(trace),
+      database_(database),
+      witness_(witness),
+      budget_(budget),
+      always_waits_(random.percent(50)),
+      dies_late_(random.percent(50)),
+      clock_ppm_(random.between(-kPpmMax, kPpmMax)),
+      process_(scheduler, 1000),
+      way_(std::make_shared<DatabaseWay>(Database::kServers)) {}
+
+void RivalShard::say(const std::string& what) {
+  if (trace_ != nullptr) trace_->add(scheduler_.now(), "rival " + what);
+}
+
+/// By its own clock, which began long ago.
+TimePoint RivalShard::here() const {
+  const Duration real = scheduler_.now().time_since_epoch();
+  return TimePoint(std::chrono::hours(1000) + real + real * clock_ppm_ / 1'000'000);
+}
+
+void RivalShard::start() {
+  say("has an owner of epoch " + std::to_string(++epoch_));
+  wakes_at_ = core::kNever;
+  slices_ = std::make_unique<core::Slices>("rival", epoch_, budget_);
+  draws_ = std::make_unique<BankDraws>(
+      process_, database_, way_,
+      [this](std::size_t, const std::optional<core::Drawn>& drawn) {
+        drawn ? slices_->drawn(*drawn, here()) : slices_->lost();
+        if (slices_->superseded()) violated("the bank takes the owner of a shard for an earlier one");
+        turn();
+      },
+      [this](const std::string& what) { say(what); });
+  process_.after({}, [this] { arrive(); });
+}
+
+void RivalShard::kill(bool heard) {
+  if (!slices_) return;
+  say("is killed");
+  if (const DatabaseLink& link = draws_->link(); link) {
+    if (!heard) link->up_open = false;
+    database_.hang_up(link, heard);
+  }
+  process_.end();
+  draws_.reset();
+  slices_.reset();
+  scheduler_.after(random_.between(milliseconds(50), seconds(5)), [this] { start(); });
+}
+
+void RivalShard::stop(Duration time) {
+  say("is stopped for " + std::to_string(core::to_ms(time)) + "ms");
+  process_.stop(time, false);
+}
+
+void RivalShard::cut(TimePoint until, bool up, bool down) {
+  say("is cut off from the bank");
+  for (std::size_t server = 0; server < Database::kServers; ++server) {
+    if (up) way_->up_until[server] = until;
+    if (down) way_->down_until[server] = until;
+  }
+}
+
+void RivalShard::snap() {
+  if (draws_ && draws_->link()) database_.snap(draws_->link());
+}
+
+void RivalShard::heal() {
+  std::fill(way_->up_until.begin(), way_->up_until.end(), TimePoint{});
+  way_->down_until = way_->up_until;
+  process_.go_on();
+  healed_ = true;
+}
+
+/// Jobs come now and then, or as many as are missing. Of the top lane they want a fifth of the limit, so that
+/// other lanes get on.
+void RivalShard::arrive() {
+  const core::RateOptions& rate = budget_.rates.front();
+  const Duration between = 5 * rate.period / rate.limit;
+  if (random_.between(Duration(0), between) < kArrivalsApart / 2)
+    waiting_[0] = std::min(waiting_[0] + 1, kWaitingMax);
+  waiting_[1] = always_waits_ ? kWaitingMax : std::min(waiting_[1] + 1, kWaitingMax);
+  process_.after(random_.between(Duration(0), kArrivalsApart), [this] { arrive(); });
+  turn();
+}
+
+void RivalShard::turn() {
+  // One for all that go in a turn. Who is killed behind a slow one has used slices late, and reports nothing.
+  const bool slow = random_.percent(15);
+  const Duration commit = random_.between(milliseconds(1), milliseconds(slow ? 600 : 10));
+  bool any = false;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    while (waiting_[lane] > 0) {
+      const auto taken = slices_->take(lane, {}, here());
+      if (!taken) break;
+      --waiting_[lane];
+      process_.after(commit, [this, lane, use = taken->use] { send(lane, use); });
+      any = true;
+    }
+    slices_->want({.lane = lane, .jobs = waiting_[lane], .all = {.requests = waiting_[lane]}});
+  }
+  if (any && slow && dies_late_ && !healed_ && random_.percent(30))
+    process_.after(commit + milliseconds(1), [this] { kill(random_.percent(50)); });
+  wake();
+}
+
+void RivalShard::send(std::size_t lane, core::Slices::UseId use) {
+  if (!slices_->send(use, here())) {
+    say("is too late to hand over");
+    ++waiting_[lane];
+    return turn();
+  }
+  last_sent_ = scheduler_.now();
+  scheduler_.after(random_.between(Duration(100), milliseconds(20)),
+                   [this] { witness_.calls_of_another(scheduler_.now()); });
+  const auto ends = [this, use] {
+    const core::Amounts one;
+    slices_->settle(use, &one);
+  };
+  process_.after(random_.between(milliseconds(100), seconds(4)), ends);
+}
+
+/// Draws now, or when that is due.
+void RivalShard::wake() {
+  const TimePoint now = here(), due = slices_->draw_due(now);
+  if (due == core::kNever) return;
+  if (due <= now) return draws_->draw({{.budget = 0, .options = budget_, .draw = slices_->begin_draw(now)}});
+  if (due >= wakes_at_) return;
+  wakes_at_ = due;
+  process_.after((due - now) * 1001 / 1000 + Duration(1), [this, due] {
+    if (wakes_at_ != due) return;
+    wakes_at_ = core::kNever;
+    turn();
+  });
+}
+
+}  // namespace lanemq::sim
