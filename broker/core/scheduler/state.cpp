@@ -26,7 +26,7 @@ State::State(Options all, std::uint64_t seed)
     if (lane.is_default) default_lane = lanes.back().get();
   }
   LANEMQ_CHECK(default_lane != nullptr);
-  budgets.shared.begin(options.shard, options.shard_epoch);
+  budgets.shared.begin(options.shard, options.shard_epoch, !options.store_shared);
 }
 
 template <class Note>

@@ -302,20 +302,21 @@ bool Bank::make_room_for_shard() {
   return true;
 }
 
-/// The shard that draws; null: it may not, and `outcome` says why.
-Bank::Shard* Bank::find_shard(const Draw& draw, Drawn::Outcome& outcome) {
+/// The shard that draws; null: it may not, and `drawn` says why.
+Bank::Shard* Bank::find_shard(const Draw& draw, Drawn& drawn) {
   auto at = shards_.find(draw.shard);
   if (at == shards_.end()) {
     LANEMQ_CHECK(draw.shard.size() <= kShardNameMax);
     if (!make_room_for_shard()) {
-      outcome = Drawn::Outcome::full;
+      drawn.outcome = Drawn::Outcome::full;
       return nullptr;
     }
     at = shards_.emplace(draw.shard, Shard{.epoch = draw.epoch}).first;
   }
   Shard& shard = at->second;
   if (draw.epoch < shard.epoch) {
-    outcome = Drawn::Outcome::superseded;
+    drawn.outcome = Drawn::Outcome::superseded;
+    drawn.epoch = shard.epoch;
     return nullptr;
   }
   if (draw.epoch > shard.epoch) {
@@ -327,7 +328,7 @@ Bank::Shard* Bank::find_shard(const Draw& draw, Drawn::Outcome& outcome) {
       if (entry.shard == draw.shard) entry.draw = kOfEarlierOwner;
   }
   if (draw.number <= shard.draw) {
-    outcome = Drawn::Outcome::stale;
+    drawn.outcome = Drawn::Outcome::stale;
     return nullptr;
   }
   return &shard;
@@ -553,7 +554,7 @@ Drawn Bank::draw(const Draw& draw, TimePoint database_now) {
   tell_time(database_now, draw.saw);
   drawn.at = time_.at;
   end_slices();
-  Shard* const shard = find_shard(draw, drawn.outcome);
+  Shard* const shard = find_shard(draw, drawn);
   if (shard == nullptr) return drawn;
   shard->draw = draw.number;
   shard->drawn_at = time_.at;

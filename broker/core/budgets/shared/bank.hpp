@@ -134,7 +134,7 @@ class Bank {
 
   static std::unique_ptr<Budgets> budgets_of(const BudgetOptions& options, int offline_share);
   void tell_time(TimePoint database_now, const std::optional<TimePoint>& saw);
-  Shard* find_shard(const Draw& draw, Drawn::Outcome& outcome);
+  Shard* find_shard(const Draw& draw, Drawn& drawn);
   bool make_room_for_shard();
   void end_slices();
   void take_report(const Report& report, const std::string& shard);

@@ -84,10 +84,10 @@ std::string cannot_set_aside(const BudgetOptions& options) {
   return {};
 }
 
-void SharedBudgets::begin(const std::string& shard, std::uint64_t epoch) {
+void SharedBudgets::begin(const std::string& shard, std::uint64_t epoch, bool only_owner) {
   for (Budget& budget : budgets_) {
     if (!budget.options.shared) continue;
-    budget.slices = std::make_unique<Slices>(shard, epoch, budget.options);
+    budget.slices = std::make_unique<Slices>(shard, epoch, budget.options, only_owner);
     if (budget.options.offline_share > 0) {
       const BudgetOptions part = offline_part(budget.options);
       budget.offline = std::make_unique<Quota>(part.rates, part.concurrency, part.window);

@@ -37,8 +37,8 @@ class SharedBudgets {
   /// `budgets` outlives it.
   explicit SharedBudgets(std::vector<Budget>& budgets) : budgets_(budgets) {}
 
-  /// Begins to share those that say so. `epoch`: of this owner of the shard.
-  void begin(const std::string& shard, std::uint64_t epoch);
+  /// Begins to share those that say so. `epoch`: of this owner of the shard; `only_owner`: as of Slices.
+  void begin(const std::string& shard, std::uint64_t epoch, bool only_owner);
   bool any() const { return any_; }
   /// The budgets have other limits or keys.
   void configure(TimePoint now);

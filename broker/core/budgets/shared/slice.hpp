@@ -195,6 +195,7 @@ struct Drawn {
   };
   Outcome outcome = Outcome::taken;
   std::uint64_t number = 0;
+  std::uint64_t epoch = 0;  ///< superseded: that of the other owner
   TimePoint at{};           ///< the bank's time
   TimePoint reported_at{};  ///< the bank's time at which it took the draw's report
   std::vector<Slice> slices;

@@ -23,8 +23,8 @@ Duration at_least(Duration passed) {
 
 }  // namespace
 
-Slices::Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget)
-    : owner_{.shard = std::move(shard), .epoch = epoch} {
+Slices::Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget, bool only_owner)
+    : owner_{.shard = std::move(shard), .epoch = epoch, .only = only_owner} {
   configure(budget);
 }
 
@@ -400,7 +400,10 @@ Draw Slices::begin_draw(TimePoint now) {
 void Slices::drawn(const Drawn& drawn, TimePoint now) {
   if (!flight_.drawing || drawn.number != flight_.number) return;
   flight_.drawing = false;
-  owner_.superseded = owner_.superseded || drawn.outcome == Drawn::Outcome::superseded;
+  if (drawn.outcome == Drawn::Outcome::superseded) {
+    owner_.superseded = !owner_.only;
+    owner_.epoch = std::max(owner_.epoch, drawn.epoch + 1);
+  }
   // The last one, though an earlier one may say more: what the bank's time lags behind may have grown since,
   // and must not shrink.
   reference_ = Reference{.bank = drawn.at, .here = now};

@@ -39,7 +39,9 @@ class Slices {
  public:
   using UseId = std::uint64_t;
 
-  Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget);
+  /// `only_owner`: nobody else can own the shard while this one does, whatever the epochs say. Where the bank
+  /// knows a later one, since these came of a clock that was set back, it begins a later one still.
+  Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget, bool only_owner = false);
   /// Applies other limits and keys; these stand in their places as before, new ones behind them.
   void configure(const BudgetOptions& budget);
 
@@ -148,7 +150,7 @@ class Slices {
   struct Owner {
     std::string shard;
     std::uint64_t epoch = 0;
-    bool superseded = false;
+    bool only = false, superseded = false;
   };
   /// The bank's time at one of the shard's: what passed since is added to it.
   struct Reference {

@@ -154,7 +154,7 @@ TEST(Bank, an_owner_disclaims_nothing_of_what_an_earlier_one_drew_under_the_same
             .number = 2,
             .report = {.number = 2, .slices = {}, .corrections = {}, .words = {}, .disclaimed = {1}}});
 
-  EXPECT_EQ(row.get("b", 60), 30);
+  EXPECT_EQ(row.get("b", 60), 0);
 }
 
 TEST(Bank, an_earlier_draw_that_comes_late_gets_nothing) {

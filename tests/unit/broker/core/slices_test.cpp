@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "broker/core/budgets/shared/bank.hpp"
+
 namespace lanemq::core {
 namespace {
 
@@ -29,14 +31,14 @@ class SlicesTest : public testing::Test {
   /// A draw that takes no time, and is granted so many requests.
   Draw grant(std::int64_t amount, std::size_t lane = 0) {
     const Draw draw = slices.begin_draw(now);
-    Drawn drawn{.number = draw.number, .at = bank(), .reported_at = bank()};
+    Drawn drawn{.number = draw.number, .at = bank_time(), .reported_at = bank_time()};
     if (amount > 0)
       drawn.slices.push_back(
           {.number = ++number, .lane = lane, .amounts = Counts(Amounts{.requests = amount})});
     slices.drawn(drawn, now);
     return draw;
   }
-  TimePoint bank() const { return kBank + now.time_since_epoch(); }
+  TimePoint bank_time() const { return kBank + now.time_since_epoch(); }
 
   TimePoint now{seconds(100)};
   std::uint64_t number = 0;
@@ -58,7 +60,7 @@ TEST_F(SlicesTest, a_slice_is_not_used_after_its_time_since_it_was_asked_for) {
   const Draw draw = slices.begin_draw(now);
   now += milliseconds(300);  // the answer takes its time
   slices.drawn({.number = draw.number,
-                .at = bank(),
+                .at = bank_time(),
                 .slices = {{.number = 1, .amounts = Counts(Amounts{.requests = 2})}}},
                now);
 
@@ -136,7 +138,7 @@ TEST_F(SlicesTest, the_answer_of_a_draw_that_was_given_up_is_not_used) {
   slices.lost();
 
   slices.drawn({.number = draw.number,
-                .at = bank(),
+                .at = bank_time(),
                 .slices = {{.number = 1, .amounts = Counts(Amounts{.requests = 2})}}},
                now);
 
@@ -150,16 +152,16 @@ TEST_F(SlicesTest, what_was_used_less_is_given_back_at_the_time_at_which_the_ban
   const Amounts cost{.input_tokens = 10};
   tokens.want({.head = cost, .jobs = 1, .all = cost});
   const Draw draw = tokens.begin_draw(now);
-  tokens.drawn({.number = draw.number, .at = bank(), .slices = {{.number = 1, .amounts = Counts(cost)}}},
+  tokens.drawn({.number = draw.number, .at = bank_time(), .slices = {{.number = 1, .amounts = Counts(cost)}}},
                now);
-  const TimePoint granted_at = bank();
+  const TimePoint granted_at = bank_time();
   now += milliseconds(42);
   const auto taken = tokens.take(0, cost, now);
   ASSERT_TRUE(tokens.send(taken->use, now));
   now += milliseconds(500);
   const Draw reported = tokens.begin_draw(now);
   ASSERT_THAT(reported.report.slices, SizeIs(1));
-  tokens.drawn({.number = reported.number, .at = bank(), .reported_at = bank()}, now);
+  tokens.drawn({.number = reported.number, .at = bank_time(), .reported_at = bank_time()}, now);
 
   const Amounts used{.input_tokens = 4};
   tokens.settle(taken->use, &used);
@@ -178,7 +180,7 @@ TEST_F(SlicesTest, what_ends_before_its_report_is_reported_as_it_was) {
   const Amounts cost{.input_tokens = 10}, used{.input_tokens = 4};
   tokens.want({.head = cost, .jobs = 1, .all = cost});
   const Draw draw = tokens.begin_draw(now);
-  tokens.drawn({.number = draw.number, .at = bank(), .slices = {{.number = 1, .amounts = Counts(cost)}}},
+  tokens.drawn({.number = draw.number, .at = bank_time(), .slices = {{.number = 1, .amounts = Counts(cost)}}},
                now);
   const auto taken = tokens.take(0, cost, now);
   ASSERT_TRUE(tokens.send(taken->use, now));
@@ -208,7 +210,7 @@ TEST_F(SlicesTest, the_top_lane_draws_less_often_while_the_bank_has_nothing_for_
   for (int i = 0; i < 6; ++i) {
     const Draw draw = slices.begin_draw(now);
     slices.drawn({.number = draw.number,
-                  .at = bank(),
+                  .at = bank_time(),
                   .lanes = {{.refusal = DrawRefusal::room, .retry_after = milliseconds(1)}}},
                  now);
     waits.push_back(slices.draw_due(now) - now);
@@ -231,7 +233,7 @@ TEST_F(SlicesTest, says_a_time_of_the_bank_that_is_not_ahead_of_what_passed) {
   EXPECT_FALSE(slices.begin_draw(now).saw);
   slices.lost();
   grant(0);
-  const TimePoint heard = bank();
+  const TimePoint heard = bank_time();
 
   now += seconds(10);
 
@@ -247,7 +249,7 @@ TEST_F(SlicesTest, hands_no_job_over_without_a_place_and_gives_back_what_it_does
   ASSERT_THAT(draw.places, SizeIs(1));
   EXPECT_EQ(draw.places[0].wanted, 5);
   placed.drawn({.number = draw.number,
-                .at = bank(),
+                .at = bank_time(),
                 .slices = {{.number = 1, .amounts = Counts(Amounts{.requests = 5})}},
                 .places = {{.places = 2, .allowed = 1}}},
                now);
@@ -262,10 +264,24 @@ TEST_F(SlicesTest, hands_no_job_over_without_a_place_and_gives_back_what_it_does
   EXPECT_EQ(next.places[0].held, 0);
 }
 
+TEST_F(SlicesTest, the_only_owner_draws_though_its_epoch_came_of_a_clock_that_was_set_back) {
+  Bank bank(a_budget());
+  bank.draw({.shard = "a", .epoch = 5000, .number = 1}, bank_time());
+  Slices only("a", 100, a_budget(), true);
+  only.want(want(3));
+  only.drawn(bank.draw(only.begin_draw(now), bank_time()), now);
+  EXPECT_FALSE(only.affordable(0, {}, now));
+
+  now += milliseconds(500);
+  ASSERT_LE(only.draw_due(now), now);
+  only.drawn(bank.draw(only.begin_draw(now), bank_time()), now);
+  EXPECT_TRUE(only.affordable(0, {}, now));
+}
+
 TEST_F(SlicesTest, a_former_owner_draws_no_more) {
   slices.want(want(1));
   const Draw draw = slices.begin_draw(now);
-  slices.drawn({.outcome = Drawn::Outcome::superseded, .number = draw.number, .at = bank()}, now);
+  slices.drawn({.outcome = Drawn::Outcome::superseded, .number = draw.number, .at = bank_time()}, now);
 
   EXPECT_TRUE(slices.superseded());
   EXPECT_EQ(slices.draw_due(now), kNever);
