@@ -108,7 +108,11 @@ struct BankWorld::Upstream {
 };
 
 BankWorld::BankWorld(std::uint64_t seed, const BankPlan& plan, Trace* trace)
-    : random_(seed), plan_(plan), trace_(trace), upstream_(std::make_unique<Upstream>()) {
+    : random_(seed),
+      added_(seed ^ 0x1A7EULL),
+      plan_(plan),
+      trace_(trace),
+      upstream_(std::make_unique<Upstream>()) {
   for (const core::RateOptions& rate : plan_.budget.rates)
     upstream_->limits.push_back(
         {.window = {.period = rate.period, .limit = rate.limit}, .resource = rate.resource, .counted = {}});
@@ -337,9 +341,12 @@ void BankWorld::draw(const OwnerLink& owner) {
   const bool lost = random_.per_mille(static_cast<std::uint64_t>(plan_.lost_mille));
   const bool done = !lost || random_.percent(50);
   const bool late = random_.per_mille(static_cast<std::uint64_t>(plan_.late_mille));
-  const Duration there = random_.between(Duration(200), plan_.link_most) +
-                         (late ? random_.between(Duration(0), seconds(2)) : Duration(0));
-  const Duration back = random_.between(Duration(200), plan_.link_most);
+  const Duration later = late ? random_.between(Duration(0), seconds(2)) : Duration(0);
+  const bool answers_late = late && added_.percent(50);
+  const Duration there =
+      random_.between(Duration(200), plan_.link_most) + (answers_late ? Duration(0) : later);
+  const Duration back =
+      random_.between(Duration(200), plan_.link_most) + (answers_late ? later : Duration(0));
   if (lost) ++figures_.lost;
   after(owner, kDrawTimeout, [this, owner, number = draw.number] {
     if (!owner->slices->drawing() || owner->slices->draw_number() != number) return;

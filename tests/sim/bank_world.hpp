@@ -91,7 +91,7 @@ class BankWorld {
   void find_figures();
   void check_liveness() const;
 
-  Random random_;
+  Random random_, added_;
   BankPlan plan_;
   Trace* trace_;
   Scheduler scheduler_;

@@ -34,9 +34,10 @@ void ClusterWitness::asks(std::uint64_t ref, const std::string& id, bool durable
   jobs_[id].durable = durable;
 }
 
-void ClusterWitness::releasing(core::TimePoint decided_at, core::TimePoint now) {
+void ClusterWitness::releasing(core::TimePoint decided_at, core::TimePoint now, std::int64_t epoch) {
   decided_at_ = decided_at;
   now_ = now;
+  epoch_ = epoch;
 }
 
 void ClusterWitness::sent_to_client(const std::string&, const wire::ClientReply& reply,
@@ -98,6 +99,12 @@ void ClusterWitness::sent_to_worker(const std::string&, const wire::WorkerComman
   if (!offers_.try_emplace({offer->job, offer->attempt}, Offer{.id = id, .decided_at = at, .left_at = now_})
            .second)
     violated(named(id) + " is handed over twice as attempt " + std::to_string(offer->attempt));
+  // Its successor does not count the call. What a bank grants may be used to the end of its time.
+  const auto later = owned_.upper_bound(epoch_);
+  if (!options_.budgets.front().shared && later != owned_.end() && later->second < at)
+    violated(named(id) + " is handed over by the owner of epoch " + std::to_string(epoch_) +
+             ", though there is one of epoch " + std::to_string(later->first) + " since " +
+             shown(later->second));
   if (id_of_.try_emplace(offer->job, id).first->second != id)
     violated(named(id) + " has the number of " + named(id_of_[offer->job]));
   Job& job = jobs_[id];

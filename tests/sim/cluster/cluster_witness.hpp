@@ -33,8 +33,10 @@ class ClusterWitness final : public Watcher {
 
   // ---- brokers ----
 
-  /// What is sent from here on was decided then, and leaves now.
-  void releasing(core::TimePoint decided_at, core::TimePoint now);
+  /// What is sent from here on was decided then, and leaves now, from an owner that has this epoch.
+  void releasing(core::TimePoint decided_at, core::TimePoint now, std::int64_t epoch);
+  /// A candidate has heard that the store is its own.
+  void owns(std::int64_t epoch, core::TimePoint now) { owned_.emplace(epoch, now); }
   /// A hand-over that waited for its body was decided earlier.
   void decided(std::uint64_t job, core::TimePoint at) { handed_over_at_[job] = at; }
   void sent_to_client(const std::string& address, const wire::ClientReply& reply,
@@ -86,6 +88,8 @@ class ClusterWitness final : public Watcher {
 
   const core::Options& options_;
   core::TimePoint decided_at_{}, now_{};
+  std::int64_t epoch_ = 0;
+  std::map<std::int64_t, core::TimePoint> owned_;  ///< since when, by epoch
   std::map<std::uint64_t, Asked> asked_;
   std::map<std::string, Job> jobs_;
   std::map<std::uint64_t, std::string> id_of_;

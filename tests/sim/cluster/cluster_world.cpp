@@ -73,8 +73,10 @@ ClusterPlan draw_plan(Random& random, Random& added) {
   strict.shared = added.percent(40);
   if (!strict.shared) return plan;
   if (added.percent(40)) {
-    strict.rates.front() = {.name = "requests_per_minute", .limit = added.between(10, 40)};
-    strict.rates.front().period = seconds(10);
+    core::RateOptions& of_seed = strict.rates.front();
+    of_seed = {.name = "requests_per_minute", .limit = added.between(10, 40), .period = seconds(10)};
+    // Much at once, after a while without calls: large slices, of which much is lost with their owner.
+    if (added.percent(70)) of_seed.capacity = of_seed.limit / 2;
   }
   for (const std::string& trouble : kBankTroubles)
     if (added.percent(50)) plan.troubles.push_back(trouble);
@@ -101,7 +103,8 @@ ClusterWorld::ClusterWorld(std::uint64_t seed, std::size_t events_max, Trace* tr
         std::make_unique<Member>(plan_, i + 1, scheduler_, random_, trace, database_, witness_, batches_));
   const core::BudgetOptions& budget = plan_.swarm.options.budgets.front();
   if (!budget.shared) return;
-  rival_ = std::make_unique<RivalShard>(scheduler_, random_, trace, database_, witness_, budget);
+  rival_ = std::make_unique<RivalShard>(RivalShard::Stage{scheduler_, random_, trace, database_, witness_},
+                                        budget);
   std::array<Duration, Database::kServers> ahead;
   for (Duration& of_server : ahead)
     of_server = added_.between(Duration(0), kBankClocksApart);

@@ -268,6 +268,7 @@ void Member::own(io::OwnerRow row) {
   ++look_;
   database_.hang_up(std::exchange(looks_, nullptr), true);
   owned_ = row;
+  witness_.owns(row.epoch, scheduler_.now());
   commits_ = std::make_unique<OwnerCommits>(
       process_, database_, random_, way_, batches_, row, plan_.lease, plan_.away_max,
       OwnerCommits::Calls{
@@ -513,7 +514,7 @@ void Member::send_all() {
 }
 
 void Member::release(const core::Outbox& outbox, bool waiting, core::TimePoint decided_at) {
-  witness_.releasing(decided_at, scheduler_.now());
+  witness_.releasing(decided_at, scheduler_.now(), owned_.epoch);
   for (const core::Send& send : outbox.sends) {
     if (send.waits != waiting || !gate_->may_leave(send)) continue;
     for (std::size_t item = 0; item < outbox.items(send); ++item)

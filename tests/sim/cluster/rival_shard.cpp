@@ -19,28 +19,23 @@ constexpr std::int64_t kPpmMax = 950;
 
 }  // namespace
 
-RivalShard::RivalShard(Scheduler& scheduler, Random& random, Trace* trace, Database& database,
-                       ClusterWitness& witness, const core::BudgetOptions& budget)
-    : scheduler_(scheduler),
-      random_(random),
-      trace_(trace),
-      database_(database),
-      witness_(witness),
+RivalShard::RivalShard(const Stage& stage, const core::BudgetOptions& budget)
+    : stage_(stage),
       budget_(budget),
-      always_waits_(random.percent(50)),
-      dies_late_(random.percent(50)),
-      clock_ppm_(random.between(-kPpmMax, kPpmMax)),
-      process_(scheduler, 1000),
+      kind_{.always_waits = stage.random.percent(50),
+            .dies_late = stage.random.percent(50),
+            .clock_ppm = stage.random.between(-kPpmMax, kPpmMax)},
+      process_(stage.scheduler, 1000),
       way_(std::make_shared<DatabaseWay>(Database::kServers)) {}
 
 void RivalShard::say(const std::string& what) {
-  if (trace_ != nullptr) trace_->add(scheduler_.now(), "rival " + what);
+  if (stage_.trace != nullptr) stage_.trace->add(stage_.scheduler.now(), "rival " + what);
 }
 
 /// By its own clock, which began long ago.
 TimePoint RivalShard::here() const {
-  const Duration real = scheduler_.now().time_since_epoch();
-  return TimePoint(std::chrono::hours(1000) + real + real * clock_ppm_ / 1'000'000);
+  const Duration real = stage_.scheduler.now().time_since_epoch();
+  return TimePoint(std::chrono::hours(1000) + real + real * kind_.clock_ppm / 1'000'000);
 }
 
 void RivalShard::start() {
@@ -48,7 +43,7 @@ void RivalShard::start() {
   wakes_at_ = core::kNever;
   slices_ = std::make_unique<core::Slices>("rival", epoch_, budget_);
   draws_ = std::make_unique<BankDraws>(
-      process_, database_, way_,
+      process_, stage_.database, way_,
       [this](std::size_t, const std::optional<core::Drawn>& drawn) {
         drawn ? slices_->drawn(*drawn, here()) : slices_->lost();
         if (slices_->superseded()) violated("the bank takes the owner of a shard for an earlier one");
@@ -63,12 +58,12 @@ void RivalShard::kill(bool heard) {
   say("is killed");
   if (const DatabaseLink& link = draws_->link(); link) {
     if (!heard) link->up_open = false;
-    database_.hang_up(link, heard);
+    stage_.database.hang_up(link, heard);
   }
   process_.end();
   draws_.reset();
   slices_.reset();
-  scheduler_.after(random_.between(milliseconds(50), seconds(5)), [this] { start(); });
+  stage_.scheduler.after(stage_.random.between(milliseconds(50), seconds(5)), [this] { start(); });
 }
 
 void RivalShard::stop(Duration time) {
@@ -85,14 +80,14 @@ void RivalShard::cut(TimePoint until, bool up, bool down) {
 }
 
 void RivalShard::snap() {
-  if (draws_ && draws_->link()) database_.snap(draws_->link());
+  if (draws_ && draws_->link()) stage_.database.snap(draws_->link());
 }
 
 void RivalShard::heal() {
   std::fill(way_->up_until.begin(), way_->up_until.end(), TimePoint{});
   way_->down_until = way_->up_until;
   process_.go_on();
-  healed_ = true;
+  kind_.dies_late = false;
 }
 
 /// Jobs come now and then, or as many as are missing. Of the top lane they want a fifth of the limit, so that
@@ -100,17 +95,17 @@ void RivalShard::heal() {
 void RivalShard::arrive() {
   const core::RateOptions& rate = budget_.rates.front();
   const Duration between = 5 * rate.period / rate.limit;
-  if (random_.between(Duration(0), between) < kArrivalsApart / 2)
+  if (stage_.random.between(Duration(0), between) < kArrivalsApart / 2)
     waiting_[0] = std::min(waiting_[0] + 1, kWaitingMax);
-  waiting_[1] = always_waits_ ? kWaitingMax : std::min(waiting_[1] + 1, kWaitingMax);
-  process_.after(random_.between(Duration(0), kArrivalsApart), [this] { arrive(); });
+  waiting_[1] = kind_.always_waits ? kWaitingMax : std::min(waiting_[1] + 1, kWaitingMax);
+  process_.after(stage_.random.between(Duration(0), kArrivalsApart), [this] { arrive(); });
   turn();
 }
 
 void RivalShard::turn() {
   // One for all that go in a turn. Who is killed behind a slow one has used slices late, and reports nothing.
-  const bool slow = random_.percent(15);
-  const Duration commit = random_.between(milliseconds(1), milliseconds(slow ? 600 : 10));
+  const bool slow = stage_.random.percent(15);
+  const Duration commit = stage_.random.between(milliseconds(1), milliseconds(slow ? 600 : 10));
   bool any = false;
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     while (waiting_[lane] > 0) {
@@ -122,8 +117,8 @@ void RivalShard::turn() {
     }
     slices_->want({.lane = lane, .jobs = waiting_[lane], .all = {.requests = waiting_[lane]}});
   }
-  if (any && slow && dies_late_ && !healed_ && random_.percent(30))
-    process_.after(commit + milliseconds(1), [this] { kill(random_.percent(50)); });
+  if (any && slow && kind_.dies_late && stage_.random.percent(30))
+    process_.after(commit + milliseconds(1), [this] { kill(stage_.random.percent(50)); });
   wake();
 }
 
@@ -133,14 +128,14 @@ void RivalShard::send(std::size_t lane, core::Slices::UseId use) {
     ++waiting_[lane];
     return turn();
   }
-  last_sent_ = scheduler_.now();
-  scheduler_.after(random_.between(Duration(100), milliseconds(20)),
-                   [this] { witness_.calls_of_another(scheduler_.now()); });
+  last_sent_ = stage_.scheduler.now();
+  stage_.scheduler.after(stage_.random.between(Duration(100), milliseconds(20)),
+                         [this] { stage_.witness.calls_of_another(stage_.scheduler.now()); });
   const auto ends = [this, use] {
     const core::Amounts one;
     slices_->settle(use, &one);
   };
-  process_.after(random_.between(milliseconds(100), seconds(4)), ends);
+  process_.after(stage_.random.between(milliseconds(100), seconds(4)), ends);
 }
 
 /// Draws now, or when that is due.

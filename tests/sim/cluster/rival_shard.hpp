@@ -18,8 +18,14 @@ namespace lanemq::sim {
 class RivalShard {
  public:
   /// All outlive it.
-  RivalShard(Scheduler& scheduler, Random& random, Trace* trace, Database& database, ClusterWitness& witness,
-             const core::BudgetOptions& budget);
+  struct Stage {
+    Scheduler& scheduler;
+    Random& random;
+    Trace* trace;
+    Database& database;
+    ClusterWitness& witness;
+  };
+  RivalShard(const Stage& stage, const core::BudgetOptions& budget);
 
   void start();
   /// kill -9; another owner takes over soon. `heard`: the database hears of it.
@@ -34,6 +40,12 @@ class RivalShard {
  private:
   static constexpr std::size_t kLanes = 2;
 
+  /// As the seed draws it.
+  struct Kind {
+    bool always_waits = false, dies_late = false;
+    std::int64_t clock_ppm = 0;
+  };
+
   void say(const std::string& what);
   core::TimePoint here() const;
   void arrive();
@@ -41,17 +53,11 @@ class RivalShard {
   void send(std::size_t lane, core::Slices::UseId use);
   void wake();
 
-  Scheduler& scheduler_;
-  Random& random_;
-  Trace* trace_;
-  Database& database_;
-  ClusterWitness& witness_;
+  const Stage stage_;
   const core::BudgetOptions budget_;
-  const bool always_waits_, dies_late_;
-  const std::int64_t clock_ppm_;
+  Kind kind_;
   Process process_;
   const std::shared_ptr<DatabaseWay> way_;
-  bool healed_ = false;
   std::uint64_t epoch_ = 0;
   std::unique_ptr<core::Slices> slices_;
   std::unique_ptr<BankDraws> draws_;
