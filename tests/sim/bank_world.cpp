@@ -351,7 +351,7 @@ void BankWorld::draw(const OwnerLink& owner) {
   after(owner, kDrawTimeout, [this, owner, number = draw.number] {
     if (!owner->slices->drawing() || owner->slices->draw_number() != number) return;
     note(owner->shard->name + " gives draw " + std::to_string(number) + " up");
-    owner->slices->lost();
+    owner->slices->lost(owner->here(scheduler_.now()));
     turn(owner);
   });
   // From here on it is the database's, and goes on without its owner.

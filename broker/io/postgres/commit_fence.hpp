@@ -47,13 +47,13 @@ class CommitFence {
 
   /// A transaction is to be settled; without changes it is a sign of life. Requires: no other one is.
   void begin(bool has_changes) {
-    has_changes_ = sends_changes_ = has_changes;
-    changes_ticket_ = 0;
+    changes_.pending = changes_.sent = has_changes;
+    changes_.ticket = 0;
     step_ = Step::send;
   }
 
   Step step() const { return step_; }
-  bool sends_changes() const { return sends_changes_; }
+  bool sends_changes() const { return changes_.sent; }
   std::int64_t epoch() const { return owned_.epoch; }
   /// Whether the row is that of this owner.
   bool owns(const OwnerRow& row) const {
@@ -116,7 +116,7 @@ class CommitFence {
   /// `beats`: candidates have not seen for long that the owner is alive. A sign of life takes no room. There
   /// is none while an earlier sending may still be under way: the same is sent again.
   void waited(bool beats) {
-    if (!in_doubt_) sends_changes_ = has_changes_ && !beats;
+    if (!in_doubt_) changes_.sent = changes_.pending && !beats;
     step_ = Step::send;
   }
 
@@ -126,18 +126,18 @@ class CommitFence {
     ++owned_.ticket;
     under_way_ = in_doubt_ = false;
     if (told) told_ticket_ = owned_.ticket, went_back_from_ = 0;
-    if (sends_changes_) changes_ticket_ = owned_.ticket;
-    const bool was_beat = has_changes_ && !sends_changes_;
+    if (changes_.sent) changes_.ticket = owned_.ticket;
+    const bool was_beat = changes_.pending && !changes_.sent;
     step_ = told && !was_beat ? Step::done : Step::send;
-    has_changes_ = sends_changes_ = was_beat;
+    changes_.pending = changes_.sent = was_beat;
   }
 
   /// A standby was promoted that has not received what the row of another server said.
   void go_back(std::int64_t ticket) {
     if (ticket < owned_.ticket)
       went_back_from_ = std::max(went_back_from_, in_doubt_ ? next_ticket() : owned_.ticket);
-    if (ticket < changes_ticket_) has_changes_ = true, changes_ticket_ = 0;
-    if (ticket < owned_.ticket) sends_changes_ = has_changes_;
+    if (ticket < changes_.ticket) changes_.pending = true, changes_.ticket = 0;
+    if (ticket < owned_.ticket) changes_.sent = changes_.pending;
     owned_.ticket = ticket;
     step_ = Step::send;
   }
@@ -145,16 +145,18 @@ class CommitFence {
   OwnerRow owned_;
   const Time away_after_, patience_;
   Time good_at_, sent_at_{};
-  std::int64_t told_ticket_;         ///< of the last transaction whose own commit said that it is in
-  std::int64_t changes_ticket_ = 0;  ///< with which the changes under way are in, by the row's word; 0: none
+  std::int64_t told_ticket_;  ///< of the last transaction whose own commit said that it is in
+  struct Changes {
+    bool pending = false;     ///< that are not in
+    bool sent = false;        ///< with what is sent now
+    std::int64_t ticket = 0;  ///< with which they are in, by the row's word; 0: they are not
+  } changes_;
   /// Up to this another server, which was left for one that knew less, may have had other transactions under
   /// the tickets that come again now; 0: none.
   std::int64_t went_back_from_ = 0;
   Step step_ = Step::done;
-  bool has_changes_ = false;    ///< that are not in
-  bool sends_changes_ = false;  ///< with what is sent now
-  bool under_way_ = false;      ///< it is, and nothing was heard of it
-  bool in_doubt_ = false;       ///< an earlier sending of it may be
+  bool under_way_ = false;  ///< what was sent is, and nothing was heard of it
+  bool in_doubt_ = false;   ///< an earlier sending of it may be
 };
 
 }  // namespace lanemq::io

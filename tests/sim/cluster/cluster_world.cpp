@@ -86,28 +86,27 @@ ClusterPlan draw_plan(Random& random, Random& added) {
 }  // namespace
 
 ClusterWorld::ClusterWorld(std::uint64_t seed, std::size_t events_max, Trace* trace)
-    : random_(seed),
-      added_(seed ^ 0xBA4CULL),
-      plan_(draw_plan(random_, added_)),
+    : random_{Random(seed), Random(seed ^ 0xBA4CULL)},
+      plan_(draw_plan(random_.all, random_.added)),
       events_max_(events_max),
       trace_(trace),
       witness_(plan_.swarm.options),
-      database_(scheduler_, random_, trace,
+      database_(scheduler_, random_.all, trace,
                 [this](std::size_t server, const LogEntry* before, const LogEntry& entry) {
                   witness_.logged(server, before, entry);
                 }),
-      stage_{plan_, scheduler_, random_, witness_, members_} {
-  const auto count = static_cast<std::size_t>(random_.between(2, 3));
+      stage_{plan_, scheduler_, random_.all, witness_, members_} {
+  const auto count = static_cast<std::size_t>(random_.all.between(2, 3));
   for (std::size_t i = 0; i < count; ++i)
-    members_.push_back(
-        std::make_unique<Member>(plan_, i + 1, scheduler_, random_, trace, database_, witness_, batches_));
+    members_.push_back(std::make_unique<Member>(plan_, i + 1, scheduler_, random_.all, trace, database_,
+                                                witness_, batches_));
   const core::BudgetOptions& budget = plan_.swarm.options.budgets.front();
   if (!budget.shared) return;
-  rival_ = std::make_unique<RivalShard>(RivalShard::Stage{scheduler_, random_, trace, database_, witness_},
-                                        budget);
+  rival_ = std::make_unique<RivalShard>(
+      RivalShard::Stage{scheduler_, random_.all, trace, database_, witness_}, budget);
   std::array<Duration, Database::kServers> ahead;
   for (Duration& of_server : ahead)
-    of_server = added_.between(Duration(0), kBankClocksApart);
+    of_server = random_.added.between(Duration(0), kBankClocksApart);
   database_.set_bank_clocks(ahead);
 }
 
@@ -128,9 +127,9 @@ RunReport ClusterWorld::run() {
   for (const auto& member : members_)
     member->start();
   for (int i = 0; i < plan_.swarm.workers; ++i)
-    workers_.push_back(std::make_unique<ClusterWorker>(stage_, static_cast<std::size_t>(i)));
+    peers_.workers.push_back(std::make_unique<ClusterWorker>(stage_, static_cast<std::size_t>(i)));
   for (int i = 0; i < plan_.swarm.clients; ++i)
-    clients_.push_back(std::make_unique<ClusterClient>(stage_));
+    peers_.clients.push_back(std::make_unique<ClusterClient>(stage_));
   if (rival_) rival_->start();
   start_trouble();
   while (scheduler_.events() < events_max_ && scheduler_.step(core::TimePoint(kTroubleMax))) {
@@ -166,9 +165,9 @@ void ClusterWorld::later(Duration wait, std::function<void()> what) {
 }
 
 void ClusterWorld::start_trouble() {
-  scheduler_.after(random_.between(milliseconds(100), seconds(plan_.trouble_pause)), [this] {
+  scheduler_.after(random_.all.between(milliseconds(100), seconds(plan_.trouble_pause)), [this] {
     if (stage_.healing) return;
-    make_trouble(random_.pick(plan_.troubles));
+    make_trouble(random_.all.pick(plan_.troubles));
     start_trouble();
   });
 }
@@ -180,12 +179,12 @@ Member* ClusterWorld::owner() {
 }
 
 Member& ClusterWorld::some_member() {
-  Member* const serves = random_.percent(70) ? owner() : nullptr;
-  return serves != nullptr ? *serves : *members_[random_.below(members_.size())];
+  Member* const serves = random_.all.percent(70) ? owner() : nullptr;
+  return serves != nullptr ? *serves : *members_[random_.all.below(members_.size())];
 }
 
 void ClusterWorld::make_trouble(const std::string& kind) {
-  if (kind == "worker") return workers_[random_.below(workers_.size())]->crash();
+  if (kind == "worker") return peers_.workers[random_.all.below(peers_.workers.size())]->crash();
   if (kind == "overtake") return overtake();
   if (kind == "doubt") return doubt();
   if (kind == "lose_last") return lose_last();
@@ -199,22 +198,22 @@ void ClusterWorld::trouble_the_bank(const std::string& kind) {
   // A slice lasts half a second, an answer is given up after two.
   const core::TimePoint until =
       scheduler_.now() +
-      random_.between(milliseconds(100),
-                      random_.one_of<Duration>({milliseconds(700), seconds(3), seconds(20)}));
-  const bool up = random_.percent(60);
+      random_.all.between(milliseconds(100),
+                          random_.all.one_of<Duration>({milliseconds(700), seconds(3), seconds(20)}));
+  const bool up = random_.all.percent(60);
   Member& member = some_member();
-  if (kind == "bank_cut") return member.cut_bank(until, up, !up || random_.percent(30));
+  if (kind == "bank_cut") return member.cut_bank(until, up, !up || random_.all.percent(30));
   if (kind == "bank_snap") return member.snap_bank();
-  if (kind == "rival_kill") return rival_->kill(random_.percent(50));
+  if (kind == "rival_kill") return rival_->kill(random_.all.percent(50));
   if (kind == "rival_stop") return rival_->stop(until - scheduler_.now());
-  if (kind == "rival_cut") return rival_->cut(until, up, !up || random_.percent(30));
+  if (kind == "rival_cut") return rival_->cut(until, up, !up || random_.all.percent(30));
   if (kind == "rival_snap") return rival_->snap();
   // What is drawn is granted, and heard of when most of its time is over.
-  member.cut_bank(scheduler_.now() + random_.between(milliseconds(300), milliseconds(700)), false, true);
+  member.cut_bank(scheduler_.now() + random_.all.between(milliseconds(300), milliseconds(700)), false, true);
 }
 
 void ClusterWorld::trouble_a_member(const std::string& kind, Member& member) {
-  const Duration some = random_.between(milliseconds(10), plan_.lease * 3);
+  const Duration some = random_.all.between(milliseconds(10), plan_.lease * 3);
   const core::TimePoint until = scheduler_.now() + some;
   if (kind == "kill") return member.kill(false);
   if (kind == "machine") return member.kill(true);
@@ -225,13 +224,14 @@ void ClusterWorld::trouble_a_member(const std::string& kind, Member& member) {
   if (kind == "cut_down") return member.cut(until, false, true);
   if (kind == "snap") return member.snap();
   if (kind == "leave") return member.leave();
-  if (kind == "wall") member.set_wall(random_.one_of<Duration>({hours(1), hours(-1), minutes(2), hours(24)}));
+  if (kind == "wall")
+    member.set_wall(random_.all.one_of<Duration>({hours(1), hours(-1), minutes(2), hours(24)}));
 }
 
 void ClusterWorld::trouble_the_database(const std::string& kind) {
-  const Duration some = random_.between(milliseconds(100), plan_.lease * 3);
+  const Duration some = random_.all.between(milliseconds(100), plan_.lease * 3);
   if (kind == "slow") {
-    database_.set_slow(random_.between(milliseconds(50), seconds(3)));
+    database_.set_slow(random_.all.between(milliseconds(50), seconds(3)));
     later(some, [this] { database_.set_slow({}); });
   } else if (kind == "hold") {
     database_.hold_replication(true);
@@ -241,13 +241,13 @@ void ClusterWorld::trouble_the_database(const std::string& kind) {
     later(some, [this] { database_.set_full(false); });
     // What is sent again and again meanwhile may be lost, too.
     for (int i = 0; i < 3; ++i)
-      later(random_.between(Duration(0), some), [this] {
+      later(random_.all.between(Duration(0), some), [this] {
         if (Member* const serves = owner(); serves != nullptr) serves->snap();
       });
   } else if (kind == "restart") {
     const std::size_t server = database_.primary();
-    database_.crash(server, random_.percent(50));
-    later(random_.between(milliseconds(50), seconds(3)), [this, server] { database_.start(server); });
+    database_.crash(server, random_.all.percent(50));
+    later(random_.all.between(milliseconds(50), seconds(3)), [this, server] { database_.start(server); });
   }
 }
 
@@ -255,15 +255,15 @@ void ClusterWorld::trouble_the_database(const std::string& kind) {
 void ClusterWorld::fail_over(bool old_lives) {
   const std::size_t old = database_.primary();
   if (!database_.may_lose_primary()) return;
-  if (!old_lives) database_.crash(old, random_.percent(50));
-  const Duration away = random_.between(milliseconds(100), plan_.lease);
+  if (!old_lives) database_.crash(old, random_.all.percent(50));
+  const Duration away = random_.all.between(milliseconds(100), plan_.lease);
   later(away, [this] { database_.promote(); });
   // The old one may be started again as it was.
-  if (!old_lives && random_.percent(30))
-    later(away + random_.between(milliseconds(100), seconds(5)), [this, old] { database_.start(old); });
-  if (random_.percent(50))
-    later(away + random_.between(Duration(0), seconds(4)), [this, old] { database_.cancel_wait(old); });
-  later(away + random_.between(seconds(2), seconds(15)), [this] {
+  if (!old_lives && random_.all.percent(30))
+    later(away + random_.all.between(milliseconds(100), seconds(5)), [this, old] { database_.start(old); });
+  if (random_.all.percent(50))
+    later(away + random_.all.between(Duration(0), seconds(4)), [this, old] { database_.cancel_wait(old); });
+  later(away + random_.all.between(seconds(2), seconds(15)), [this] {
     for (std::size_t i = 0; i < Database::kServers; ++i)
       database_.rejoin(i);
   });
@@ -273,8 +273,8 @@ void ClusterWorld::fail_over(bool old_lives) {
 /// which dies.
 void ClusterWorld::doubt() {
   database_.hold_replication(true);
-  const Duration first = random_.between(milliseconds(50), seconds(2));
-  const bool cancels = random_.percent(50), snaps = random_.percent(30);
+  const Duration first = random_.all.between(milliseconds(50), seconds(2));
+  const bool cancels = random_.all.percent(50), snaps = random_.all.percent(30);
   later(first, [this, cancels, snaps] {
     const std::size_t server = database_.primary();
     if (snaps)
@@ -284,8 +284,8 @@ void ClusterWorld::doubt() {
     database_.crash(server, true);
     later(milliseconds(20), [this, server] { database_.start(server); });
   });
-  const Duration second = first + random_.between(milliseconds(20), seconds(2));
-  const bool dies = random_.percent(70);
+  const Duration second = first + random_.all.between(milliseconds(20), seconds(2));
+  const bool dies = random_.all.percent(70);
   later(second, [this, dies] {
     if (dies && database_.may_lose_primary()) {
       database_.crash(database_.primary(), true);
@@ -293,7 +293,7 @@ void ClusterWorld::doubt() {
     }
     database_.hold_replication(false);
   });
-  later(second + random_.between(milliseconds(500), seconds(5)), [this] {
+  later(second + random_.all.between(milliseconds(500), seconds(5)), [this] {
     for (std::size_t i = 0; i < Database::kServers; ++i)
       database_.rejoin(i);
   });
@@ -303,21 +303,21 @@ void ClusterWorld::doubt() {
 void ClusterWorld::overtake() {
   Member* const serves = owner();
   if (serves == nullptr) return;
-  serves->stop(plan_.lease + random_.between(Duration(0), seconds(4)), false);
+  serves->stop(plan_.lease + random_.all.between(Duration(0), seconds(4)), false);
 }
 
 /// Standbys fall behind, and the owner dies with the primary: what waits for its commit is gone for good.
 void ClusterWorld::lose_last() {
   database_.hold_replication(true);
-  later(random_.between(milliseconds(20), milliseconds(1500)), [this] {
-    if (Member* const serves = owner(); serves != nullptr) serves->kill(random_.percent(50));
+  later(random_.all.between(milliseconds(20), milliseconds(1500)), [this] {
+    if (Member* const serves = owner(); serves != nullptr) serves->kill(random_.all.percent(50));
     if (database_.may_lose_primary()) {
       database_.crash(database_.primary(), true);
       database_.promote();
     }
     database_.hold_replication(false);
   });
-  later(seconds(2) + random_.between(Duration(0), seconds(5)), [this] {
+  later(seconds(2) + random_.all.between(Duration(0), seconds(5)), [this] {
     for (std::size_t i = 0; i < Database::kServers; ++i)
       database_.rejoin(i);
   });
@@ -327,7 +327,7 @@ void ClusterWorld::lose_last() {
 
 std::size_t ClusterWorld::pending() const {
   std::size_t pending = 0;
-  for (const auto& client : clients_)
+  for (const auto& client : peers_.clients)
     pending += client->pending();
   return pending;
 }
@@ -362,7 +362,7 @@ void ClusterWorld::settle() {
   if (pending() > 0) violated(std::to_string(pending()) + " jobs have no end");
   witness_.check_answered();
   for (const std::string& id : witness_.answered_ids())
-    clients_.front()->fetch(id);
+    peers_.clients.front()->fetch(id);
   run_until(scheduler_.now() + seconds(20));
   if (pending() > 0) violated(std::to_string(pending()) + " answers are not kept");
   if (rival_) check_rival(healed_at);

@@ -42,7 +42,10 @@ class ClusterWorld {
   void check_rival(core::TimePoint healed_at);
   std::size_t pending() const;
 
-  Random random_, added_;
+  /// `added`: for what came later, so that seeds stay as they are.
+  struct Draws {
+    Random all, added;
+  } random_;
   ClusterPlan plan_;
   const std::size_t events_max_;
   Trace* trace_;
@@ -53,8 +56,10 @@ class ClusterWorld {
   std::vector<std::unique_ptr<Member>> members_;
   std::unique_ptr<RivalShard> rival_;  ///< null: the budget is not shared
   ClusterStage stage_;
-  std::vector<std::unique_ptr<ClusterClient>> clients_;
-  std::vector<std::unique_ptr<ClusterWorker>> workers_;
+  struct Peers {
+    std::vector<std::unique_ptr<ClusterClient>> clients;
+    std::vector<std::unique_ptr<ClusterWorker>> workers;
+  } peers_;
 };
 
 }  // namespace lanemq::sim

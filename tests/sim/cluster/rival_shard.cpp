@@ -45,7 +45,7 @@ void RivalShard::start() {
   draws_ = std::make_unique<BankDraws>(
       process_, stage_.database, way_,
       [this](std::size_t, const std::optional<core::Drawn>& drawn) {
-        drawn ? slices_->drawn(*drawn, here()) : slices_->lost();
+        drawn ? slices_->drawn(*drawn, here()) : slices_->lost(here());
         if (slices_->superseded()) violated("the bank takes the owner of a shard for an earlier one");
         turn();
       },

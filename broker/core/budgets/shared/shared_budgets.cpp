@@ -131,7 +131,7 @@ std::vector<DrawWanted> SharedBudgets::begin_draws(TimePoint now) {
 
 void SharedBudgets::drawn(std::size_t place, const Drawn* drawn, TimePoint now) {
   Slices& slices = *budgets_[place].slices;
-  if (drawn == nullptr) return slices.lost();
+  if (drawn == nullptr) return slices.lost(now);
   slices.drawn(*drawn, now);
   for (const auto& [model, time] : drawn->models_paused)
     models_paused_.push_back({.budget = place, .model = model, .until = now + time, .length = time});

@@ -397,6 +397,12 @@ Draw Slices::begin_draw(TimePoint now) {
   return draw;
 }
 
+/// The lane got less than it wants.
+void Slices::back_off(Want& want, TimePoint now, Duration retry_after) {
+  want.pause = std::clamp(2 * want.pause, kTopPauseMin, kTopPauseMax);
+  want.retry_at = now + std::clamp(retry_after, want.pause, kSliceTime);
+}
+
 void Slices::drawn(const Drawn& drawn, TimePoint now) {
   if (!flight_.drawing || drawn.number != flight_.number) return;
   flight_.drawing = false;
@@ -420,8 +426,7 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
     if (want == wants_.end()) continue;
     want->second.answer = answer;
     if (answer.refusal == DrawRefusal::none) continue;
-    want->second.pause = std::clamp(2 * want->second.pause, kTopPauseMin, kTopPauseMax);
-    want->second.retry_at = now + std::clamp(answer.retry_after, want->second.pause, kSliceTime);
+    back_off(want->second, now, answer.retry_after);
   }
   limits_ = drawn.limits;
   for (const PlacesGranted& granted : drawn.places)
@@ -431,13 +436,15 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
     }
 }
 
-void Slices::lost() {
+void Slices::lost(TimePoint now) {
   if (!flight_.drawing) return;
   flight_.drawing = false;
   if (said_.disclaimed.size() < kDisclaimedMax) said_.disclaimed.push_back(flight_.number);
   // It may have been done without that what it says of wants is known.
-  for (auto& [lane, want] : wants_)
+  for (auto& [lane, want] : wants_) {
     want.told = true;
+    back_off(want, now, Duration(0));
+  }
 }
 
 }  // namespace lanemq::core

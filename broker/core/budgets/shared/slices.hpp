@@ -76,7 +76,7 @@ class Slices {
   /// The bank's answer; one to an earlier draw than the one under way is ignored.
   void drawn(const Drawn& drawn, TimePoint now);
   /// Nobody knows whether the draw under way was done: its slices are not used.
-  void lost();
+  void lost(TimePoint now);
   /// Whether the shard has a later owner: then nothing is drawn any more.
   bool superseded() const { return owner_.superseded; }
   /// What the bank said of a lane last; null: nothing.
@@ -173,6 +173,7 @@ class Slices {
   void freeze_report(TimePoint now);
   void report_taken(TimePoint reported_at, TimePoint now);
   void add_places(Draw& draw);
+  static void back_off(Want& want, TimePoint now, Duration retry_after);
 
   Owner owner_;
   bool counted_[Counts::kResources] = {};

@@ -107,7 +107,7 @@ TEST_F(SlicesTest, a_slice_is_not_reported_while_a_use_waits_for_its_commit) {
   const auto taken = slices.take(0, {}, now);
   now += milliseconds(450);
   EXPECT_THAT(slices.begin_draw(now).report.slices, IsEmpty());
-  slices.lost();
+  slices.lost(now);
 
   ASSERT_TRUE(slices.send(taken->use, now));
   EXPECT_THAT(slices.begin_draw(now).report.slices, SizeIs(1));
@@ -120,7 +120,7 @@ TEST_F(SlicesTest, a_report_is_said_until_the_bank_has_it) {
   now += milliseconds(500);
   const Draw first = slices.begin_draw(now);
   ASSERT_EQ(first.report.number, first.number);
-  slices.lost();
+  slices.lost(now);
 
   now += milliseconds(500);
   const Draw second = grant(0);
@@ -135,7 +135,7 @@ TEST_F(SlicesTest, a_report_is_said_until_the_bank_has_it) {
 TEST_F(SlicesTest, the_answer_of_a_draw_that_was_given_up_is_not_used) {
   slices.want(want(1));
   const Draw draw = slices.begin_draw(now);
-  slices.lost();
+  slices.lost(now);
 
   slices.drawn({.number = draw.number,
                 .at = bank_time(),
@@ -220,6 +220,19 @@ TEST_F(SlicesTest, the_top_lane_draws_less_often_while_the_bank_has_nothing_for_
                                           milliseconds(160), milliseconds(250), milliseconds(250)));
 }
 
+TEST_F(SlicesTest, the_top_lane_draws_less_often_while_the_bank_does_not_answer) {
+  slices.want(want(5));
+  std::vector<Duration> waits;
+  for (int i = 0; i < 5; ++i) {
+    slices.begin_draw(now);
+    slices.lost(now);
+    waits.push_back(slices.draw_due(now) - now);
+    now += waits.back();
+  }
+  EXPECT_THAT(waits, testing::ElementsAre(milliseconds(20), milliseconds(40), milliseconds(80),
+                                          milliseconds(160), milliseconds(250)));
+}
+
 TEST_F(SlicesTest, a_lane_uses_the_slices_of_lower_lanes_and_not_of_higher_ones) {
   slices.want(want(5, 1));
   grant(2, 1);
@@ -231,7 +244,7 @@ TEST_F(SlicesTest, a_lane_uses_the_slices_of_lower_lanes_and_not_of_higher_ones)
 TEST_F(SlicesTest, says_a_time_of_the_bank_that_is_not_ahead_of_what_passed) {
   slices.want(want(1));
   EXPECT_FALSE(slices.begin_draw(now).saw);
-  slices.lost();
+  slices.lost(now);
   grant(0);
   const TimePoint heard = bank_time();
 
