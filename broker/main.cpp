@@ -501,7 +501,8 @@ void check_start(Config config) {
   for (const std::string& doubt : lanemq::doubts(config))
     std::cerr << "lanemq-broker: " << without_secrets(doubt) << "\n";
   check_bank(config);
-  const StoreOptions store = store_options(config);
+  StoreOptions store = store_options(config);
+  store.shard = config.core.shard;
   const auto usable = lanemq::io::check_store_place(store);
   if (!usable) refuse_store(usable.error());
   if (!usable->empty()) std::cerr << "lanemq-broker: " << without_secrets(*usable) << "\n";
@@ -613,6 +614,7 @@ int serve(Config config, const std::function<Config()>& read_again) {
   for (const std::string& doubt : lanemq::doubts(config))
     lanemq::log::event(lanemq::log::Level::warning, "config.doubtful", {{"reason", without_secrets(doubt)}});
   StoreOptions options = store_options(config);
+  options.shard = config.core.shard;
   const auto lock = lanemq::io::lock_instance(options);
   if (!lock) refuse_store(lock.error());
   options.alone = lock->has_value();

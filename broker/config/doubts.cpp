@@ -83,6 +83,13 @@ void check_binds(const Config& config) {
 std::vector<std::string> doubts(const Config& config) {
   std::vector<std::string> found;
   const std::vector<ShardOptions>& shards = config.core.shards;
+  for (const ShardOptions& shard : shards)
+    if (shard.name == config.core.shard && shard.clients.size() > 1 && !config.store.starts_with("postgres:"))
+      found.push_back(place_of(config, "shard." + shard.name) + "shard \"" + shard.name + "\" has " +
+                      std::to_string(shard.clients.size()) +
+                      " endpoints for clients, and this broker's store is its own: no other broker of the "
+                      "shard has its jobs, and each has an offline_share of its own; for a broker that goes "
+                      "on with them name a store in PostgreSQL, and else one endpoint");
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const TakenBefore taken = taken_before(shards, i);
     for (const std::string& pattern : taken.patterns)
@@ -97,6 +104,12 @@ std::vector<std::string> doubts(const Config& config) {
     found.push_back(place_of(config, "bank") +
                     "the bank is used by no budget: none counts jobs of several shards, but for those that "
                     "say per_shard");
+  if (config.store == "memory")
+    for (const core::BudgetOptions& budget : budgets)
+      if (budget.offline_share > 0)
+        found.push_back(place_of(config, "budget." + budget.name) + "budget \"" + budget.name +
+                        "\" has an offline_share, and a store in memory forgets what was used of it: after "
+                        "a restart all of this shard's part counts as unused; name a file");
   for (const Bind& bind : misfits(config, true))
     found.push_back(place_of(config, std::string(bind.option) + "_endpoint") +
                     bind.problem(config.core.shard) + "; where no port is mapped, mend one of the two");

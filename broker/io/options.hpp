@@ -107,6 +107,9 @@ struct StoreOptions {
   std::string vfs{};     ///< tests: the name of SQLite's file system layer; empty: the system's
   Disk* disk = nullptr;  ///< tests: free room instead of the system's; outlives the store
 
+  std::string
+      shard{};  ///< a store that was another shard's is refused before it is loaded; empty: any will do
+
   // Of PostgreSQL, where one of several brokers owns the store.
   std::string schema = "lanemq";  ///< of the tables
   std::string instance{};         ///< this broker's name; no two that are alive have one name

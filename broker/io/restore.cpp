@@ -14,6 +14,7 @@
 
 #include "broker/core/jobs/stored.hpp"
 #include "broker/io/move_note.hpp"
+#include "broker/io/shard_note.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -64,15 +65,9 @@ class Reader final : public StoreReader {
   }
 
  private:
-  /// A broker without shards may have any store, so that they can be given up.
   Result<void> check_shard(std::string_view record) {
-    const auto of = shard_note(record);
-    if (!of) return tl::unexpected(of.error());
     was_of_shard_ = true;
-    if (shard_.empty() || *of == shard_) return {};
-    return failure(ErrorCode::internal,
-                   "the store has the jobs of shard \"" + *of + "\", and this broker owns shard \"" + shard_ +
-                       "\"; name another store with store or store_schema, or start with --shard " + *of);
+    return check_shard_note(record, shard_);
   }
 
   void count_row() {
@@ -153,13 +148,6 @@ Result<ClockNote> clock_note(std::string_view record) {
   note.at.uptime_us = numbers.next();
   note.at.boot = numbers.next();
   return note;
-}
-
-Result<std::string> shard_note(std::string_view record) {
-  core::StoredDecoder decoder;
-  auto entries = decoder.entries(record);
-  if (!entries || entries->empty()) return failure(ErrorCode::internal, "note \"shard\" cannot be read");
-  return std::move(entries->front().name);
 }
 
 Result<ClockReading> clock_of(Store& store) {

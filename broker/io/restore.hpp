@@ -36,11 +36,6 @@ std::int64_t stored_us(const ClockNote& note, const ClockReading& now);
 inline constexpr std::string_view kClockNote = "clock";
 Result<ClockNote> clock_note(std::string_view record);
 
-/// The name of the note that says whose jobs the store has, where there are shards, and the shard that its
-/// record names. An error: it cannot be read.
-inline constexpr std::string_view kShardNote = "shard";
-Result<std::string> shard_note(std::string_view record);
-
 /// What a store's clock goes by: the store's own, or this machine's. Requires: before the first submit().
 Result<ClockReading> clock_of(Store& store);
 

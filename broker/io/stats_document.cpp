@@ -112,7 +112,7 @@ core::DocumentMap key_map(core::Budget& budget, const core::Key& key, core::Time
   map.text("state", core::name_of(key.state)).integer("running", key.running);
   map.integer("jobs", signed_of(key.given));
   core::Quota& quota = budget.accounts[key.account].quota;
-  add_limits(map, quota, now);
+  if (budget.slices == nullptr) add_limits(map, quota, now);  // else the bank counts, and does not say it
   add_pause(map, quota, now);
   return map;
 }

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "broker/io/disk_reserve.hpp"
+#include "broker/io/shard_note.hpp"
 #ifdef LANEMQ_HAS_POSTGRES
 #include "broker/io/postgres/postgres_rows.hpp"
 #include "broker/io/postgres/postgres_schema.hpp"
@@ -163,17 +165,32 @@ Result<StoreSummary> check_postgres(const StoreOptions& options) {
 Result<std::string> check_postgres_place(const StoreOptions& options) {
   const auto place = PostgresStore::place_of(options);
   if (!place) return tl::unexpected(place.error());
-  const auto looked =
-      postgres::Connection::open(place->target, postgres::Server::writable)
-          .and_then([&](postgres::Connection connection) {
-            return check_usable(connection, options.schema, postgres::Clock::now() + kStatementMax);
-          });
+  const auto looked = postgres::Connection::open(place->target, postgres::Server::writable)
+                          .and_then([&](postgres::Connection connection) {
+                            const auto end = postgres::Clock::now() + kStatementMax;
+                            return check_usable(connection, options.schema, end).and_then([&] {
+                              return check_shard(connection, options.shard, end);
+                            });
+                          });
   if (looked) return std::string();
   if (!looked.error().lost()) return tl::unexpected(PostgresStore::cannot_be_used(*place, looked.error()));
   return "the store " + place->text +
          " was not reached, so that the rights of its role were not looked at: " + looked.error().message;
 }
 #endif
+
+/// A file that cannot be read now is none of another shard's: a start says what it is.
+Result<void> check_shard_of_file(const std::string& path, const StoreOptions& options) {
+  if (options.shard.empty() || !std::filesystem::exists(path)) return {};
+  auto database = open_store_file(path, OpenFor::checking, options.vfs);
+  if (!database) return {};
+  auto statement = database->prepare("SELECT record FROM note WHERE name = ?1");
+  if (!statement) return {};
+  statement->bind_text(1, kShardNote);
+  const auto row = statement->step();
+  if (!row || !*row) return {};
+  return check_shard_note(statement->bytes(0), options.shard);
+}
 
 }  // namespace
 
@@ -228,7 +245,9 @@ Result<std::string> check_store_place(const StoreOptions& options) {
 #endif
   const auto path = path_of_store(options);
   if (!path) return tl::unexpected(open_store(options).error());  // its error lists what is known
-  return check_place(*path).map([] { return std::string(); });
+  return check_place(*path).and_then([&] { return check_shard_of_file(*path, options); }).map([] {
+    return std::string();
+  });
 }
 
 std::string to_text(const StoreSummary& summary) {

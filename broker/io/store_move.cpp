@@ -19,6 +19,7 @@
 #include "broker/io/failpoint.hpp"
 #include "broker/io/move_note.hpp"
 #include "broker/io/restore.hpp"
+#include "broker/io/shard_note.hpp"
 #include "broker/io/store.hpp"
 #include "broker/io/store_alone.hpp"
 

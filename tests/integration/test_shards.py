@@ -92,12 +92,32 @@ class Placement(Case):
                                  capture_output=True, text=True, timeout=harness.PATIENCE)
         self.assertEqual(started.returncode, 4, started.stderr)
         self.assertIn('the jobs of shard "acme"', started.stderr)
+        checked = subprocess.run([binary, "--config", self.shards.config, "--shard", "rest", "--store", self.shards.store("acme"),
+                                  *self.shards.flags("rest"), "--check"], capture_output=True, text=True, timeout=harness.PATIENCE)
+        self.assertEqual(checked.returncode, 4, checked.stderr)
+        self.assertIn('the jobs of shard "acme"', checked.stderr)
         alone = harness.Broker(store=self.shards.store("acme"))  # shards are given up
         self.room.start(alone)
         self.assertEqual(alone.stop(), 0)
         other = self.room.start(harness.Broker("--config", self.shards.config, "--shard", "rest",
                                                store=self.shards.store("acme")))
         self.assertEqual(other.stop(), 0)
+
+
+    def test_a_broker_of_another_shard_is_no_candidate(self):
+        skip_without_postgres()
+        database = Postgres()
+        self.addCleanup(database.close)
+        store = ["--store", f"postgres:{database.conninfo()}", "--store-schema", "jobs_of_acme", "--set", "store_replication=none"]
+        owner = self.room.start(harness.Broker("--config", self.shards.config, "--shard", "acme", *store, "--instance", "one",
+                                               **self.shards.endpoints["acme"]))
+        for more in ([], ["--check"]):
+            other = subprocess.run([harness.program("lanemq-broker"), "--config", self.shards.config, "--shard", "rest", *store,
+                                    "--instance", "two", *self.shards.flags("rest"), *more],
+                                   capture_output=True, text=True, timeout=harness.PATIENCE)
+            self.assertEqual(other.returncode, 4, other.stderr)
+            self.assertIn('the jobs of shard "acme", and this broker owns shard "rest"', other.stderr)
+        self.assertEqual(owner.stop(), 0)
 
 
 class Spans(Case):

@@ -319,7 +319,11 @@ DocumentMap key_row(Budget& budget, const Key& key, TimePoint now) {
   if (key.state == Key::State::spent)
     row.integer("rests_ms", std::max<std::int64_t>(to_ms(key.rests_until - now), 0));
   if (account.name != key.name) row.text("quota_group", account.name);
-  add_quota(row, account.quota, account.quota, now);
+  // Of a shared budget the bank counts, and says no more than which key a call may have.
+  if (budget.slices != nullptr)
+    add_pause(row, account.quota, now);
+  else
+    add_quota(row, account.quota, account.quota, now);
   return row;
 }
 

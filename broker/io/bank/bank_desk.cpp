@@ -79,7 +79,10 @@ void BankDesk::look(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const auto looked = rows_->look();
   lock.lock();
-  figures_.trouble = looked ? "" : looked.error().message;
+  if (!looked)
+    figures_.trouble = looked.error().message;
+  else if (std::chrono::steady_clock::now() >= superseded_until_)
+    figures_.trouble.clear();
   looked_ = true;
   wake();
 }
@@ -113,7 +116,14 @@ BankAnswer BankDesk::ask(const core::DrawWanted& wanted) {
   }
   ++figures_.draws;
   figures_.time += std::chrono::duration_cast<std::chrono::microseconds>(took);
-  figures_.trouble.clear();
+  if (drawn.outcome == core::Drawn::Outcome::superseded) {
+    superseded_until_ = began + kSupersededTold;
+    figures_.trouble = "another broker draws, or drew, for shard \"" + wanted.draw.shard +
+                       "\": if one runs, stop it, or name another shard with --shard; if none does, this "
+                       "machine's clock was set back, and it passes";
+  } else if (began >= superseded_until_) {
+    figures_.trouble.clear();
+  }
   answer.drawn = std::move(drawn);
   return answer;
 }

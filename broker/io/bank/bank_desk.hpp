@@ -35,6 +35,9 @@ class BankDesk {
   /// The pauses between looks, while there are no draws.
   static constexpr std::chrono::seconds kLookEvery{10}, kLookEveryAway{1};
 
+  /// So long it is told that another broker draws for this shard, which shows now and then.
+  static constexpr std::chrono::seconds kSupersededTold{10};
+
   /// Throws std::runtime_error where no descriptors are left.
   explicit BankDesk(std::unique_ptr<BankRows> rows);
   /// Waits for the draw under way: a few seconds at most.
@@ -60,11 +63,12 @@ class BankDesk {
 
   std::unique_ptr<BankRows> rows_;
   int wake_;
-  mutable std::mutex mutex_;  // guards the six below
+  mutable std::mutex mutex_;  // guards the seven below
   std::condition_variable asked_;
   std::deque<core::DrawWanted> draws_;
   std::vector<BankAnswer> answers_;
   BankFigures figures_;
+  std::chrono::steady_clock::time_point superseded_until_{};
   bool looked_ = false;  // what is known of the bank comes from a look
   bool ends_ = false;
   std::thread thread_;  // last: it uses the others

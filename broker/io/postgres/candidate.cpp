@@ -50,7 +50,10 @@ Outcome<void> Candidate::use(Primary primary) {
   const std::string session = "SET lock_timeout = " + std::to_string(kLockMax.count()) +
                               "; SET application_name = " + connection_.quoted(name_of_waiting(place_));
   if (auto set = connection_.run_script(session, postgres::Clock::now() + kStatementMax); !set) return set;
-  return make_schema(connection_, place_.target.search_path, postgres::Clock::now() + kStatementMax);
+  const auto end = postgres::Clock::now() + kStatementMax;
+  return make_schema(connection_, place_.target.search_path, end).and_then([&] {
+    return check_shard(connection_, shard_, end);
+  });
 }
 
 Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
@@ -64,6 +67,9 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
   const auto moved = find_newer(*row);
   if (!moved) return tl::unexpected(moved.error());
   if (*moved) return wait("another server knows more of the owner");
+  // Its first owner may have said it since this connection was made.
+  if (auto own = check_shard(connection_, shard_, postgres::Clock::now() + kStatementMax); !own)
+    return tl::unexpected(std::move(own.error()));
   static_cast<void>(connection_.take_warning());  // of something else
   const auto taken = take_ownership(connection_, *row, instance_, postgres::Clock::now() + kStatementMax);
   if (!taken && taken.error().state == kLockNotAvailable) return end_holder();

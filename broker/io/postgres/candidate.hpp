@@ -17,7 +17,10 @@ namespace lanemq::io {
 class Candidate {
  public:
   Candidate(const PostgresPlace& place, const StoreOptions& options)
-      : place_(place), instance_(options.instance), watch_(options.instance, options.alone, options.lease) {}
+      : place_(place),
+        instance_(options.instance),
+        shard_(options.shard),
+        watch_(options.instance, options.alone, options.lease) {}
 
   /// Looks once. The row: this process has made itself the owner. None: not yet, waiting() says why. A Fault
   /// that is not lost() will not pass by itself.
@@ -33,7 +36,7 @@ class Candidate {
   std::optional<OwnerRow> wait(std::string why);
 
   const PostgresPlace& place_;
-  const std::string instance_;
+  const std::string instance_, shard_;
   OwnerWatch watch_;
   postgres::Connection connection_;
   std::int64_t timeline_ = 0;  ///< of the server that it has reached

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "broker/io/shard_note.hpp"
+
 namespace lanemq::io {
 namespace {
 
@@ -71,6 +73,7 @@ SELECT CASE
 FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1) AS oid) s
 )";
 constexpr const char* kInsufficientPrivilege = "42501";
+constexpr const char* kUndefinedTable = "42P01";
 
 /// The statement that makes the schema; empty where it is there: who only owns it may not say that.
 Outcome<std::string> to_make_it(Connection& connection, const std::string& schema, Clock::time_point end) {
@@ -126,6 +129,17 @@ Outcome<void> make_schema(Connection& connection, const std::string& schema, Clo
   const auto by_another = has_schema(connection, schema, end);
   if (!by_another || !*by_another) return made;
   return check_format(connection, end);
+}
+
+Outcome<void> check_shard(Connection& connection, const std::string& shard, Clock::time_point end) {
+  if (shard.empty()) return {};
+  const auto note =
+      connection.run("SELECT record FROM note WHERE name = $1", Values().bytes(kShardNote), end);
+  if (!note) return note.error().state == kUndefinedTable ? Outcome<void>() : tl::unexpected(note.error());
+  if (note->rows() == 0) return {};
+  const auto good = check_shard_note(note->bytes(0, 0), shard);
+  if (!good) return tl::unexpected(Fault{.state = kOtherShard, .message = good.error().message});
+  return {};
 }
 
 Outcome<OwnerRow> read_owner(Connection& connection, Clock::time_point end) {

@@ -49,6 +49,13 @@ Result<void> must_be_there(postgres::Connection& connection, const PostgresPlace
 postgres::Outcome<void> check_usable(postgres::Connection& connection, const std::string& schema,
                                      postgres::Clock::time_point end);
 
+/// The state of a Fault: the tables have the jobs of another shard.
+inline constexpr const char* kOtherShard = "LMQ01";
+/// Whether a broker of this shard may go on with the tables: a Fault of kOtherShard says whose they are, and
+/// what to do. Requires: the connection's search path is the schema.
+postgres::Outcome<void> check_shard(postgres::Connection& connection, const std::string& shard,
+                                    postgres::Clock::time_point end);
+
 /// Reads the row. Requires: the connection's search path is the schema.
 postgres::Outcome<OwnerRow> read_owner(postgres::Connection& connection, postgres::Clock::time_point end);
 

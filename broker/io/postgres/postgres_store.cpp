@@ -56,6 +56,7 @@ Result<PostgresPlace> PostgresStore::place_of(const StoreOptions& options) {
 }
 
 Error PostgresStore::cannot_be_used(const PostgresPlace& place, const postgres::Fault& fault) {
+  if (fault.state == kOtherShard) return {ErrorCode::internal, fault.message};
   return {ErrorCode::internal,
           "the store " + place.text + " cannot be used: " + fault.message + "; " + what_to_do(fault)};
 }

@@ -443,6 +443,7 @@ void Slices::lost(TimePoint now) {
   // It may have been done without that what it says of wants is known.
   for (auto& [lane, want] : wants_) {
     want.told = true;
+    want.answer = {.lane = lane};  // what it said before holds no more
     back_off(want, now, Duration(0));
   }
 }

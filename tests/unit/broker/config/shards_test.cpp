@@ -26,6 +26,7 @@ Config three() {
   config.core.shards[0].tenants = {"acme*", "umbrella"};
   config.core.shards[1].services = {"speech"};
   config.core.shard = "audio";
+  config.store = "postgres:dbname=lanemq";
   return config;
 }
 
@@ -147,6 +148,16 @@ TEST(Shards, two_are_not_at_one_endpoint) {
               HasSubstr("workers of shard \"audio\""));
   EXPECT_THAT(error_after([](Options& core) { core.shards[1].workers = core.shards[1].clients; }),
               AllOf(HasSubstr("clients of shard \"audio\""), HasSubstr("workers of shard \"audio\"")));
+}
+
+TEST(Shards, brokers_of_one_with_files_of_their_own_are_told) {
+  Config config = bound(three());
+  EXPECT_THAT(doubts(config), testing::IsEmpty());
+  config.store = "sqlite:a.db";
+  EXPECT_THAT(doubts(config),
+              testing::ElementsAre(HasSubstr("2 endpoints for clients, and this broker's store is its own")));
+  config.core.shards[1].clients.pop_back();
+  EXPECT_THAT(doubts(config), testing::IsEmpty());
 }
 
 TEST(Shards, a_bank_that_nothing_uses_is_told) {

@@ -233,6 +233,18 @@ TEST_F(SlicesTest, the_top_lane_draws_less_often_while_the_bank_does_not_answer)
                                           milliseconds(160), milliseconds(250)));
 }
 
+TEST_F(SlicesTest, what_the_bank_said_of_a_lane_holds_until_it_is_silent) {
+  slices.want(want(5));
+  const Draw draw = slices.begin_draw(now);
+  slices.drawn({.number = draw.number, .at = bank_time(), .lanes = {{.refusal = DrawRefusal::others_turn}}},
+               now);
+  EXPECT_EQ(slices.answer(0)->refusal, DrawRefusal::others_turn);
+  now += milliseconds(500);
+  slices.begin_draw(now);
+  slices.lost(now);
+  EXPECT_EQ(slices.answer(0)->refusal, DrawRefusal::none);
+}
+
 TEST_F(SlicesTest, a_lane_uses_the_slices_of_lower_lanes_and_not_of_higher_ones) {
   slices.want(want(5, 1));
   grant(2, 1);
