@@ -49,6 +49,8 @@ class Engine {
 
   /// Goes to these endpoints, too.
   void learn(const std::vector<std::string>& endpoints) { session_.set_endpoints(link_.learn(endpoints)); }
+  /// The broker is not to be looked for there.
+  void forget(const std::vector<std::string>& endpoints) { session_.set_endpoints(link_.forget(endpoints)); }
   /// As Session's.
   std::optional<ClusterWord> take_word() { return session_.take_word(); }
   bool has_word() const { return session_.has_word(); }

@@ -334,6 +334,9 @@ void Fleet::learn() {
   if (!word) return;
   if (!routes_.learn(*word))
     log("the shards that the broker at " + printable(options_.endpoint) + " tells of cannot be read");
+  // What waits at the home engine is its shard's: no broker of another one knows it.
+  for (const Shard& shard : routes_.shards().all())
+    if (shard.name != routes_.home()) home_.forget(shard.endpoints);
   for (const auto& one : others_) {
     const Shard* const rule = routes_.shards().find(one->name);
     one->gone = rule == nullptr || one->name == routes_.home();

@@ -128,6 +128,12 @@ std::size_t Link::learn(const std::vector<std::string>& told) {
   return endpoints_.all().size();
 }
 
+std::size_t Link::forget(const std::vector<std::string>& endpoints) {
+  for (const std::string& endpoint : endpoints)
+    endpoints_.forget(endpoint);
+  return endpoints_.all().size();
+}
+
 void Link::watch(const Ends& ends) {
   watched_.add(ends.socket.get(zmq::sockopt::fd));
   try {

@@ -77,6 +77,9 @@ class Link {
 
   /// Goes to `told`, too, where they can be connected to. Returns how many endpoints there are then.
   std::size_t learn(const std::vector<std::string>& told);
+  /// Takes these out of the endpoints, as far as they are among them, but never the present one. Returns how
+  /// many are left.
+  std::size_t forget(const std::vector<std::string>& endpoints);
   const Endpoints& endpoints() const { return endpoints_; }
 
   /// Sends a message; false: there is no room, and nothing was sent.

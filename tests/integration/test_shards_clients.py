@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import subprocess
+import time
 import unittest
 import urllib.parse
 
@@ -154,6 +155,20 @@ class CommandLine(Case):
         document = json.loads(self.lanemq("cluster", "status", "--json").stdout)
         self.assertTrue(document["good"])
         self.assertEqual({member["shard"] for member in document["members"]}, set(RULES))
+
+    def test_what_waits_at_a_shard_waits_there_though_another_one_was_named_too(self):
+        self.submit("--service", "echo", "--id", "kept", "--delay", "4s", "--no-wait", "answer")
+        waits = self.room.start(harness.Process(harness.program("lanemq"), "--broker", f"{self.clients('rest')},{self.clients('acme')}",
+                                                "fetch", "--wait", "60s", "kept"))
+        asker = self.shards.operator("rest")
+        harness.wait_until(lambda: asker.ask("stats").fields["counters"]["connections"] >= 1, "that it is there")
+        time.sleep(0.5)  # its question leaves no trace that could be waited for
+        self.lose("rest")
+        harness.wait_until(lambda: "has answered for" in waits.stderr(), "that it has noticed")
+        self.shards.start("rest")
+        self.work("rest", "echo=echo")
+        self.assertEqual(waits.wait(), 0, waits.stderr())
+        self.assertNotIn(self.clients("acme"), waits.stderr())
 
     def test_a_watch_is_at_all_shards(self):
         watch = self.room.start(harness.Process(harness.program("lanemq"), "--broker", self.clients("rest"), "watch", "--json"))

@@ -46,6 +46,16 @@ class Endpoints {
     return true;
   }
 
+  /// Takes one out, with the addresses of its name once these are looked up again. False: it is not there, or
+  /// is the present one.
+  bool forget(std::string_view endpoint) {
+    if (endpoint == current() || std::erase(named_, endpoint) == 0) return false;
+    const std::string present = current();
+    std::erase(all_, endpoint);
+    at_ = static_cast<std::size_t>(std::find(all_.begin(), all_.end(), present) - all_.begin());
+    return true;
+  }
+
   /// Names have been looked up. The present endpoint stays that, as far as it is still there; a name that was
   /// connected to counts as its first address. Of more than kEndpointsMax the last are left out.
   void set_addresses(const std::vector<NamedAddresses>& looked_up) {

@@ -74,6 +74,20 @@ TEST(Endpoints, no_name_has_more_addresses_than_are_bounded) {
   EXPECT_FALSE(endpoints.learn("tcp://c:1"));
 }
 
+TEST(Endpoints, one_that_is_forgotten_is_not_turned_to_but_the_present_one_stays) {
+  Endpoints endpoints("tcp://a:1,tcp://b:1,tcp://c:1");
+  endpoints.turn();
+
+  EXPECT_FALSE(endpoints.forget("tcp://b:1"));
+  EXPECT_FALSE(endpoints.forget("tcp://d:1"));
+  EXPECT_TRUE(endpoints.forget("tcp://a:1"));
+  EXPECT_EQ(endpoints.current(), "tcp://b:1");
+  endpoints.turn();
+  EXPECT_EQ(endpoints.current(), "tcp://c:1");
+  endpoints.turn();
+  EXPECT_EQ(endpoints.current(), "tcp://b:1");
+}
+
 TEST(EndpointRounds, pause_behind_each_round_and_longer_each_time_up_to_a_second) {
   EndpointRounds rounds;
   EndpointRounds::TimePoint now{std::chrono::hours(1)};
