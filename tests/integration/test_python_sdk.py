@@ -871,9 +871,21 @@ class SeveralBrokers(SdkCase):
 
     def test_what_is_no_endpoint_is_said_at_once(self):
         here = self.room.broker.clients
-        for broker in (f"{here},nowhere", f"{here},", [here, ""], [f"{here}{place}" for place in range(17)]):
-            with self.subTest(broker), self.assertRaises(ValueError):
-                self.connect(broker=broker)
+        ports = [f"tcp://127.0.0.1:{port}" for port in range(1000, 1017)]
+        for broker, why in ((f"{here},nowhere", "'nowhere' is no endpoint"), (f"{here},", "empty entry"), ([here, ""], "empty entry"),
+                            (ports, "with 17 endpoints"), ([], "with 0 endpoints"), ("tcp://127.0.0.1:99999", "port"),
+                            (f"{here},tcp://127.0.0.1:0", "port"), ("tcp://127.0.0.1", "port")):
+            for connects in (lambda broker=broker: Client(broker), lambda broker=broker: Worker({"s": shout}, broker=broker)):
+                with self.subTest(broker), self.assertRaisesRegex(ValueError, why):
+                    connects()
+        for broker in (5, [1], b"tcp://127.0.0.1:5570"):
+            with self.subTest(broker), self.assertRaisesRegex(TypeError, "give 1 to 16 endpoints"):
+                Client(broker)
+
+    def test_a_client_without_room_is_none(self):
+        for bound in ("pending_max", "pending_bytes_max"):
+            with self.assertRaisesRegex(ValueError, bound):
+                Client(**{bound: 0})
 
 
 class SeveralShards(SdkCase):
@@ -977,6 +989,113 @@ class SeveralShards(SdkCase):
     def cancelled(self, client, service):
         with self.assertRaises(lanemq.CancelledError):
             client.submit(service, "x", id=f"of-{service}")
+
+
+class HomeShard(SdkCase):
+    """A client that is given one endpoint of each shard stays with the shard that it found first, also while that is away."""
+
+    arguments = None
+    RULES = SeveralShards.RULES
+
+    def setUp(self):
+        super().setUp()
+        self.shards = Shards(self.room, self.RULES, arguments=("--set", "heartbeat=10s")).start()
+        self.addCleanup(self.shards.close)
+        self.home = self.shards.brokers["rest"]
+
+    def client(self):
+        return self.connect(broker=[self.shards.endpoints[name]["clients"] for name in ("rest", "acme", "chat")])
+
+    def in_background(self, act):
+        """Runs it on a thread; its outcome comes into the list that is returned."""
+        outcomes = []
+
+        def run():
+            try:
+                outcomes.append(act())
+            except Exception as error:
+                outcomes.append(error)
+        threading.Thread(target=run, daemon=True).start()
+        return outcomes
+
+    def wait_for(self, outcomes):
+        harness.wait_until(lambda: outcomes, "an outcome")
+        return outcomes[0]
+
+    def stream(self, trouble):
+        """What a stream's reader gets, whose broker has trouble in its midst."""
+        more = threading.Event()
+
+        def words(job):
+            for number in range(40):
+                job.chunk(b"%d " % number)
+            more.wait(harness.PATIENCE)
+            for number in range(40, 80):
+                job.chunk(b"%d " % number)
+        self.serve({"words": words}, broker=self.shards.endpoints["rest"]["workers"])
+        stream = self.client().stream("words")
+        read = [next(stream) for _ in range(40)]
+        rest = self.in_background(lambda: list(stream))
+        time.sleep(0.5)  # the broker knows what was taken
+        trouble()
+        more.set()
+        self.assertEqual(b"".join(read + self.wait_for(rest)), b"".join(b"%d " % number for number in range(80)))
+
+    def test_a_stream_comes_whole_through_a_kill(self):
+        def trouble():
+            self.home.kill()
+            time.sleep(1)  # others would have been found
+            self.shards.start("rest")
+            operator = self.shards.operator("rest")
+            harness.wait_until(lambda: operator.ask("stats", expect="stats").fields["workers"]["connected"] == 1, "the worker's return")
+        self.stream(trouble)
+
+    def test_a_stream_comes_whole_through_a_stop(self):
+        def trouble():
+            self.home.signal(signal.SIGSTOP)
+            time.sleep(5)  # longer than silence is borne, and others would have been found
+            self.home.signal(signal.SIGCONT)
+        self.stream(trouble)
+
+    def test_a_watch_goes_on_at_the_shard(self):
+        client = self.client()
+        events = client.watch(service="echo")
+        self.addCleanup(events.close)
+        self.assertEqual(next(events).what, "watching")
+        again = self.in_background(lambda: next(events))
+        self.home.kill()
+        time.sleep(1)
+        self.assertEqual(again, [], "no other shard is watched instead")
+        self.shards.start("rest")
+        self.assertEqual((self.wait_for(again).what, again[0].gap), ("watching", True))
+        self.at_rest().leave("echo", "x", id="seen")
+        event = self.wait_for(self.in_background(lambda: next(events)))
+        self.assertEqual((event.what, event.id), ("accepted", "seen"))
+
+    def at_rest(self):
+        return self.connect(broker=self.shards.endpoints["rest"]["clients"])
+
+    def test_who_waits_for_the_end_of_a_job_waits_for_its_shard(self):
+        self.at_rest().leave("echo", "x", id="left", durable=True)
+        self.at_rest().leave("echo", "x", id="streamed", durable=True, stream=True)
+        client = self.client()
+        client.leave("chat", "x")  # so that it knows of another shard
+        self.home.kill()
+        fetched = self.in_background(lambda: client.fetch("left").text)
+        followed = self.in_background(lambda: b"".join(client.follow("streamed")))
+        with self.assertRaisesRegex(lanemq.DeadlineError, "no answer from shard 'rest' within 5 s"):
+            client.status("left")
+        time.sleep(1)
+        self.assertEqual((fetched, followed), ([], []))
+        self.shards.start("rest")
+
+        def speak(job):
+            if job.stream:
+                job.chunk(b"streamed")
+                return None
+            return job.body
+        self.serve({"echo": speak}, broker=self.shards.endpoints["rest"]["workers"])
+        self.assertEqual((self.wait_for(fetched), self.wait_for(followed)), ("x", b"streamed"))
 
 
 class RestartCase(SdkCase):

@@ -26,11 +26,14 @@ class ClientBase:
         `file:PATH`, `env:VARIABLE`, `credential:NAME`; without them LANEMQ_BROKER_KEY and LANEMQ_CLIENT_KEY.
         `pending_max`, `pending_bytes_max`: bounds of requests without an answer, and of their bodies.
 
-        Raises ValueError for an endpoint or a key that is none, OSError where no descriptors are left. A client must not be
-        used by both sides of a fork.
+        Raises ValueError or TypeError for an endpoint, a key or a bound that is none, OSError where no descriptors are left. A
+        client must not be used by both sides of a fork.
         """
         environment = os.environ
-        peer = settings.peer(broker or environment.get("LANEMQ_BROKER") or settings.CLIENTS_ENDPOINT,
+        for what, bound in (("pending_max", pending_max), ("pending_bytes_max", pending_bytes_max)):
+            if bound < 1:
+                raise ValueError(f"{what} is {bound}; a client with no room takes nothing")
+        peer = settings.peer(broker if broker is not None and broker != "" else environment.get("LANEMQ_BROKER") or settings.CLIENTS_ENDPOINT,
                              broker_key or environment.get("LANEMQ_BROKER_KEY"),
                              secret_key or environment.get("LANEMQ_CLIENT_KEY"), environment)
         self._engine = Engine(peer, pending_max, pending_bytes_max)

@@ -9,13 +9,13 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from .settings import Peer
+from .settings import Peer, check_endpoint
 
 #: In messages: what one side may queue while the other is busy. The bounds of the sessions count requests and bytes.
 QUEUE_MESSAGES_MAX = 1000
@@ -49,16 +49,30 @@ class Link:
 
     def __init__(self, context: zmq.Context[Any], peer: Peer, body_bytes_max: int) -> None:
         self._context, self._peer, self._frame_bytes_max = context, peer, body_bytes_max + FRAME_SLACK_BYTES
-        self._at = 0
-        for endpoint in peer.endpoints[1:]:  # a slip in one would show only when it is needed
-            with context.socket(zmq.DEALER) as probe:
-                probe.linger = 0
-                self._connect(probe, endpoint)
+        self.endpoints = peer.endpoints
+        self.endpoint = self.endpoints[0]  # where it is connected to, or about to be
+        for endpoint in self.endpoints[1:]:  # a slip in one would show only when it is needed
+            self._probe(endpoint)
         self.open()
 
-    @property
-    def endpoint(self) -> str:
-        return self._peer.endpoints[self._at]
+    def go_round(self, endpoints: Iterable[str]) -> None:
+        """Later connections are to these. What is no endpoint is left out; where none is left all stays as it is."""
+        endpoints = tuple(endpoints)
+        if endpoints != self.endpoints:
+            self.endpoints = tuple(each for each in endpoints if self._is_endpoint(each)) or self.endpoints
+
+    def _is_endpoint(self, text: str) -> bool:
+        try:
+            check_endpoint(text)
+            self._probe(text)
+        except (ValueError, zmq.ZMQError):
+            return False
+        return True
+
+    def _probe(self, endpoint: str) -> None:
+        with self._context.socket(zmq.DEALER) as probe:
+            probe.linger = 0
+            self._connect(probe, endpoint)
 
     def open(self) -> None:
         """Raises ValueError for an endpoint that is none, OSError where no descriptors are left."""
@@ -95,7 +109,8 @@ class Link:
     def turn(self) -> None:
         """Opens it anew, at the next endpoint. Raises as open()."""
         self.close()
-        self._at = (self._at + 1) % len(self._peer.endpoints)
+        after = self.endpoints.index(self.endpoint) + 1 if self.endpoint in self.endpoints else 0
+        self.endpoint = self.endpoints[after % len(self.endpoints)]
         self.open()
 
     def close(self, linger_ms: int = 0) -> None:
@@ -152,15 +167,15 @@ class Line:
         else:
             count = RECEIVED_PER_TURN
         if count and self._reopened:
-            if self._reopened >= len(self._peer.endpoints):
+            if self._reopened >= len(self.link.endpoints):
                 self._log.info("the broker at %s answers again", self.link.endpoint)
             self._reopened = 0
         return count > 0
 
     def _reopen(self, now: float) -> None:
         self._reopened += 1
-        if self._reopened == len(self._peer.endpoints):  # each of them was tried
-            self._log.warning("no word from the broker at %s: connecting again", self._peer)
+        if self._reopened == len(self.link.endpoints):  # each of them was tried
+            self._log.warning("no word from the broker at %s: connecting again", ", ".join(self.link.endpoints))
         self._unsent = None
         try:
             self.link.turn()
@@ -250,11 +265,20 @@ class Driver:
         """Where the first session's link is, or is about to be."""
         return self._lines[0].link.endpoint
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Where it may be."""
+        return self._lines[0].link.endpoints
+
     # ---- on the driver's thread ---------------------------------------------------------------------------------
 
     def add(self, peer: Peer, session: Session) -> None:
         """Runs one more session. Raises as Link.open()."""
         self._lines.append(Line(self._context, peer, session, self._body_bytes_max, self._log))
+
+    def go_round(self, endpoints: Iterable[str]) -> None:
+        """The first session's later connections are to these. See Link."""
+        self._lines[0].link.go_round(endpoints)
 
     def _run(self) -> None:
         try:

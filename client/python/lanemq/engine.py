@@ -97,7 +97,6 @@ class Engine:
         self._inbox: deque[Request | tuple[Callable[[Any, float], None], Any]] = deque()
         self._peer, self._refs = peer, itertools.count(1)
         home = self._session_at(peer)
-        self._shards = Shards(home, self._connect, self._inbox)
         self._lock = threading.Lock()  # guards the four below
         self._pending, self._pending_bytes = 0, 0
         self._room_wanted: deque[Callable[[], None]] = deque()  # one for each caller that waits for room
@@ -106,6 +105,7 @@ class Engine:
         self._idle.set()
         self._driver = Driver("lanemq-client", peer, home, wire.BODY_BYTES_MAX, LOG, self._inbox,
                               self._take_inbox, self._after_turn)
+        self._shards = Shards(home, self._connect, self._inbox, self._driver)
         self._driver.start()
         _OPEN.add(self)
 

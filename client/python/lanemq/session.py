@@ -60,6 +60,7 @@ UNREAD_EVENTS_MAX = 4 * wire.WATCH_EVENTS_MAX
 
 OWN_REF = 0  # of the session's pings
 PROBE_REF = 2**53  # of its probes; refs of requests count from 1
+RULES_REF = PROBE_REF + 1  # of its questions which shards there are
 
 OPS = {"submit": "submit", "stream": "submit", "leave": "submit", "fetch": "fetch", "follow": "fetch", "status": "status",
        "cancel": "cancel", "ping": "ping", "watch": "watch"}
@@ -143,7 +144,7 @@ class Request:
     """A request of a caller's; a session has it until it ends."""
 
     __slots__ = ("ref", "kind", "op", "id", "submit", "body", "body_bytes", "sink", "token", "asked", "deadline", "sent_at",
-                 "refused_at", "refusals", "reading", "wait_until", "filter", "following", "unread", "moves", "sought")
+                 "refused_at", "refusals", "reading", "wait_until", "filter", "following", "unread", "moves", "sought", "begun")
 
     def __init__(self, kind: str, id: str = "", *, submit: Submit | None = None, body: bytes = b"", sink: Sink | None = None,
                  token: Any = None, from_seq: int | None = None, timeout: float | None = None,
@@ -164,6 +165,18 @@ class Request:
         self.following = Following(lost=False) if kind == "watch" else None
         self.unread = 0  # events that its reader has not taken
         self.moves, self.sought = 0, False  # how often its job was sent on; whether all shards were asked for it
+        self.begun = False
+
+    def begin(self, now: float) -> None:
+        """From now on its time counts. Once, whatever sessions have it."""
+        if self.begun:
+            return
+        self.begun, self.asked = True, now
+        if self.kind == "fetch":
+            self.wait_until = None if self.deadline is None else now + self.deadline
+            self.deadline = None if self.wait_until is None else self.wait_until + GRACE
+        elif self.deadline is not None:
+            self.deadline += now
 
 
 class Counters:
@@ -187,6 +200,12 @@ class Session:
         self._random, self._batch_max = random, max(1, min(batch_max, wire.BATCH_ITEMS_MAX))
         self._rounds = Rounds(endpoints)
         self._heard_here = False  # a word on this connection
+        #: Whether it asks the broker of each connection, before all else, which shards there are. It stays with the shard of the
+        #: first one that says its own, and leaves a broker of another one.
+        self.asks_rules = False
+        self.shard: str | None = None  # with which it stays
+        self.rules: Pong | None = None  # the last answer, until it is taken from here
+        self._asked_rules = self._astray = False  # on this connection; astray: its broker is of another shard
         self._pending: dict[int, Request] = {}
         self._to_send: deque[int] = deque()  # refs; those that are not pending are skipped
         self._own: deque[list[bytes]] = deque()  # messages of the session's own: at most one ping, one probe, some seens
@@ -214,12 +233,7 @@ class Session:
     # ---- what callers want ------------------------------------------------------------------------------------
 
     def begin(self, request: Request, now: float) -> None:
-        request.asked = now
-        if request.kind == "fetch":
-            request.wait_until = None if request.deadline is None else now + request.deadline
-            request.deadline = None if request.wait_until is None else request.wait_until + GRACE
-        elif request.deadline is not None:
-            request.deadline += now
+        request.begin(now)
         self._take(request, now)
 
     def adopt(self, request: Request, now: float) -> None:
@@ -309,8 +323,12 @@ class Session:
 
     @property
     def heard_here(self) -> bool:
-        """Whether a broker has spoken on this connection."""
-        return self._heard_here
+        """Whether a broker of its shard has spoken on this connection."""
+        return self._heard_here and not self._astray
+
+    def go_round(self, endpoints: int) -> None:
+        """So many endpoints there are from now on."""
+        self._rounds.endpoints = endpoints
 
     # ---- the connection ---------------------------------------------------------------------------------------
 
@@ -346,7 +364,7 @@ class Session:
         if self._reopen_at is None or self._reopen_at > now:
             return False
         self._reopen_at = None
-        self._connected = self._said_batch = self._heard_here = False
+        self._connected = self._said_batch = self._heard_here = self._asked_rules = self._astray = False
         self._quiet_since = self._pinged = now
         self._probe_at = now + PROBE_AFTER
         self._own.clear()
@@ -471,6 +489,9 @@ class Session:
         """The next message, which counts as sent; None: there is none."""
         if self._reopen_at is not None:
             return None  # the old connection is given up
+        if self.asks_rules and not self._asked_rules and (self._own or self._to_send):
+            self._asked_rules = True  # the first message: no answer about a job is believed before it is known whose it is
+            return wire.encode("ping", {"cluster": True, "ref": RULES_REF})
         if self._own:
             return self._own.popleft()
         while self._seens:
@@ -582,10 +603,16 @@ class Session:
 
     def _hear(self, op: str, fields: wire.Fields, body: bytes, now: float) -> None:
         ref = fields.get("ref")
+        if self._astray:
+            return None
         if op == "error" and fields.get("code") == "not_owner" and not fields.get("shard") and self._rounds.endpoints > 1:
             if self._reopen_at is None:  # else said of an earlier request
                 self._reopen_at = self._rounds.found_nobody(now)
             return None  # the next one is told all that is open
+        if ref == RULES_REF:
+            if op == "pong":
+                self._on_rules(_pong_of(fields, 0.0), now)
+            return
         if ref == OWN_REF or ref == PROBE_REF:
             if op == "status":
                 self._on_probed(fields, now)
@@ -613,10 +640,16 @@ class Session:
                                            fields.get("duplicate", False), fields.get("position", 0),
                                            tuple(fields.get("ignored", ()))))
         elif op == "pong" and request.kind == "ping":
-            self._answer(request, Pong(now - request.asked, fields.get("version"), fields.get("now_ms", 0) / 1000, fields.get("shard"),
-                                       {each["name"]: tuple(each.get("endpoints", ())) for each in fields.get("shards", ())}))
+            self._answer(request, _pong_of(fields, now - request.asked))
         else:
             self.counters.dropped_answers += 1
+
+    def _on_rules(self, pong: Pong, now: float) -> None:
+        self.rules = pong
+        if self.shard in pong.shards and pong.shard != self.shard:
+            self._astray, self._reopen_at = True, self._rounds.found_nobody(now)
+        else:
+            self.shard = pong.shard
 
     def _by_id(self, id: Any) -> Request | None:
         # Each request has a ref, so the peer has lost it: rare enough for a search.
@@ -797,6 +830,11 @@ class Session:
         del self._pending[request.ref]
         self.freed += 1
         self.freed_bytes += request.body_bytes
+
+
+def _pong_of(fields: wire.Fields, round_trip: float) -> Pong:
+    return Pong(round_trip, fields.get("version"), fields.get("now_ms", 0) / 1000, fields.get("shard"),
+                {each["name"]: tuple(each.get("endpoints", ())) for each in fields.get("shards", ())})
 
 
 def _is_unknown(outcome: Any) -> bool:

@@ -14,6 +14,7 @@ CLIENTS_ENDPOINT = "tcp://127.0.0.1:5570"
 WORKERS_ENDPOINT = "tcp://127.0.0.1:5571"
 KEY_CHARS = 40
 ENDPOINTS_MAX = 16
+PORT_MAX = 65535
 
 #: Where a broker is: an endpoint, or several, of which one is connected to at a time: a list, or a text with commas.
 Brokers = Union[str, Iterable[str]]
@@ -37,13 +38,29 @@ class Peer:
 
 
 def endpoints_of(brokers: Brokers) -> tuple[str, ...]:
-    """Raises ValueError where there is none, or too many."""
+    """Raises ValueError where there is none, too many, or what cannot be one; TypeError for what is no text."""
+    give = f"give 1 to {ENDPOINTS_MAX} endpoints such as tcp://127.0.0.1:5570, a list or separated by commas"
+    if isinstance(brokers, (bytes, bytearray)) or not isinstance(brokers, Iterable):
+        raise TypeError(f"broker is {brokers!r}; {give}")
     texts = [brokers] if isinstance(brokers, str) else list(brokers)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"broker is {brokers!r}; {give}")
     endpoints = tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
-    if not 1 <= len(endpoints) <= ENDPOINTS_MAX or not all(endpoints):
-        raise ValueError(f"broker is {brokers!r}; give 1 to {ENDPOINTS_MAX} endpoints such as tcp://127.0.0.1:5570, separated by "
-                         "commas")
+    if not 1 <= len(endpoints) <= ENDPOINTS_MAX:
+        raise ValueError(f"broker is {brokers!r}, with {len(endpoints)} endpoints; {give}")
+    if not all(endpoints):
+        raise ValueError(f"broker is {brokers!r}, with an empty entry; {give}")
+    for endpoint in endpoints:
+        check_endpoint(endpoint)
     return endpoints
+
+
+def check_endpoint(endpoint: str) -> None:
+    """Raises ValueError for a port that cannot be; what else can be none says the connection."""
+    port = endpoint.rpartition(":")[2]
+    if endpoint.startswith("tcp://") and not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= PORT_MAX):
+        raise ValueError(f"{endpoint!r} is no endpoint to connect to: its port is not from 1 to {PORT_MAX}; give one such as "
+                         "tcp://127.0.0.1:5570")
 
 
 def read_secret(source: str, environment: Mapping[str, str]) -> str:

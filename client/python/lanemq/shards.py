@@ -8,12 +8,13 @@ session and nothing more. Of the driver's thread. All times are seconds of one m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from .errors import DeadlineError, LaneMQError, NotOwnerError, UnavailableError
 from .session import ABOUT_JOBS, Change, Request, Session, Sink
+from .settings import ENDPOINTS_MAX
 from .types import Pong, Status
 
 HOME = ""  # the shard of the home session, where its name is not known
@@ -41,6 +42,28 @@ class Later:
         pass
 
 
+class Place(Protocol):
+    """Where a session is connected to, and may be."""
+
+    @property
+    def endpoint(self) -> str: ...
+    @property
+    def endpoints(self) -> tuple[str, ...]: ...
+    def go_round(self, endpoints: Iterable[str]) -> None: ...
+
+
+def endpoints_of_shard(shard: str | None, rules: Pong, given: Iterable[str], here: str) -> tuple[str, ...]:
+    """What was given, without what the rules name for other shards, and what they name for this one. `here`: where they were said."""
+    if not rules.shards:
+        return tuple(given)
+    own = rules.shards.get(shard or "", ())
+    foreign = {endpoint for endpoints in rules.shards.values() for endpoint in endpoints}.difference(own)
+    if rules.shard != shard:
+        foreign.add(here)
+    endpoints = tuple(dict.fromkeys([*(each for each in given if each not in foreign), *own]))[:ENDPOINTS_MAX]
+    return endpoints or (here,)
+
+
 class Search:
     """A request about a job while shards are asked for it."""
 
@@ -49,14 +72,17 @@ class Search:
         self.answer = answer  # of the first that was asked, who does not know the job; None: nobody was asked yet
         self.open = 0
         self.silent: list[str] = []
+        self.in_vain = False  # one of them cannot be asked again
 
 
 class Shards:
     """See the module. `connect`: a running session at the endpoints of another shard; raises ValueError or OSError. `later`: the
-    driver's inbox."""
+    driver's inbox. `place`: where the home session is."""
 
-    def __init__(self, home: Session, connect: Callable[[Iterable[str]], Session], later: Any) -> None:
-        self._home, self._connect, self._later = home, connect, Later(later)
+    def __init__(self, home: Session, connect: Callable[[Iterable[str]], Session], later: Any, place: Place) -> None:
+        self._home, self._connect, self._later, self._place = home, connect, Later(later), place
+        self._given = place.endpoints
+        home.asks_rules = len(self._given) > 1
         self._home_name: str | None = None  # of its shard; None: not known
         self._home_lives = 0
         self._others: dict[str, Session] = {}
@@ -79,6 +105,7 @@ class Shards:
         elif request.kind in ABOUT_JOBS:
             shard = self._young.get(request.id, self._old.get(request.id))
             if shard is None and self._others:
+                request.begin(now)
                 self._aside.add(request)
                 return self._seek(Search(request, None), {}, now)
         self._session_of(shard or HOME).begin(request, now)
@@ -115,8 +142,11 @@ class Shards:
         """Takes up what sessions have put aside. To be called at the begin of each turn."""
         if self._home.heard_here and self._home.counters.reconnected != self._home_lives:
             # Its broker may have other rules now, or be of another shard. While it is away what was learned counts.
-            self._home_lives, self._home_name = self._home.counters.reconnected, None
+            self._home_lives, self._home_name = self._home.counters.reconnected, self._home.shard
             self._sent_on.clear()
+        if (rules := self._home.rules) is not None:
+            self._home.rules = None
+            self._stay(rules)
         for session in list(self.sessions()):
             moved, session.moved = session.moved, []
             for request, shard, endpoints in moved:
@@ -128,6 +158,12 @@ class Shards:
                 self._ask_for_shards(Search(request, answer), now)
 
     # ---- sessions ---------------------------------------------------------------------------------------------
+
+    def _stay(self, rules: Pong) -> None:
+        """The home session goes on at brokers of its own shard alone: the others do not have what is open at it."""
+        self._home_name = shard = self._home.shard
+        self._place.go_round(endpoints_of_shard(shard, rules, self._given, self._place.endpoint))
+        self._home.go_round(len(self._place.endpoints))
 
     def _session_of(self, shard: str) -> Session:
         return self._others.get(shard, self._home)
@@ -154,10 +190,7 @@ class Shards:
         if request not in self._aside:
             return
         self._aside.discard(request)
-        if request.ref:
-            session.adopt(request, now)
-        else:
-            session.begin(request, now)
+        session.adopt(request, now)
 
     def _finish(self, request: Request, outcome: Any) -> None:
         if request in self._aside:
@@ -204,14 +237,21 @@ class Shards:
         if isinstance(pong, Pong):
             self._home_name, shards = pong.shard, dict(pong.shards)
         for search in searches:
-            self._seek(search, shards, now)
+            if isinstance(pong, Pong) or self._others:
+                self._seek(search, shards, now)
+            else:  # it was lost: asked anew, also for the job
+                search.request.sought = False
+                self._hand_on(search.request, self._home, now)
 
     def _seek(self, search: Search, shards: dict[str, tuple[str, ...]], now: float) -> None:
         """Asks all shards for the job's state; also those that have left the rules, which may have it still."""
         if not shards and not self._others:
             return self._finish(search.request, search.answer)
         names = dict.fromkeys([self._home_name or HOME, *shards, *self._others])
-        search.open = len(names)
+        self._question(search, names, shards, now)
+
+    def _question(self, search: Search, names: Collection[str], shards: Mapping[str, tuple[str, ...]], now: float) -> None:
+        search.open, search.silent = len(names), []
         for name in names:
             session = self._open(name, shards.get(name, ()))
             if session is None:
@@ -228,16 +268,26 @@ class Shards:
             return self._hand_on(request, self._session_of(name), now)
         if isinstance(said, LaneMQError):
             search.silent.append(name)
+            search.in_vain |= not isinstance(said, DeadlineError)
         if search.open > 0:
             return
-        if search.silent:
+        if search.silent and not search.in_vain and _waits_for_end(request, now):
+            if request in self._aside:  # else its caller has gone
+                self._question(search, search.silent, {}, now)
+        elif search.silent:
+            silent = ", ".join(f"shard {name!r}" if name else f"the broker at {self._place.endpoint}" for name in search.silent)
             self._finish(request, DeadlineError(
-                f"no answer from shard {', '.join(repr(name or 'home') for name in search.silent)} within {SEARCH_TIMEOUT:.0f} s, and no "
-                "other one knows the job; ask again later", id=request.id, local=True))
+                f"no answer from {silent} within {now - request.asked:.0f} s, and no other one knows the job; ask again later",
+                id=request.id, local=True))
         elif search.answer is None:  # none of those that are known: the home broker knows of others, or says what all would
             self._hand_on(request, self._home, now)
         else:
             self._finish(request, search.answer)
+
+
+def _waits_for_end(request: Request, now: float) -> bool:
+    """Whether its caller waits for the job's end, and so for a shard that is away; for how far it is nobody does."""
+    return request.kind in ("fetch", "follow") and (request.wait_until is None or now < request.wait_until)
 
 
 def _kind_of(request: Request) -> tuple[str, str]:

@@ -211,7 +211,7 @@ class Worker:
         if type(capacity) is not int or not 1 <= capacity <= wire.CAPACITY_MAX:
             raise ValueError(f"capacity is {capacity!r}; the limits are 1 and {wire.CAPACITY_MAX}")
         environment = os.environ
-        self._peer = settings.peer(broker or environment.get("LANEMQ_WORKER_BROKER") or settings.WORKERS_ENDPOINT,
+        self._peer = settings.peer(broker if broker is not None and broker != "" else environment.get("LANEMQ_WORKER_BROKER") or settings.WORKERS_ENDPOINT,
                                    broker_key or environment.get("LANEMQ_WORKER_BROKER_KEY"),
                                    secret_key or environment.get("LANEMQ_WORKER_SECRET_KEY"), environment)
         #: For people.

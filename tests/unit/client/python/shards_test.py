@@ -10,13 +10,26 @@ from lanemq.shards import MOVES_MAX, Shards
 from lanemq.types import Submit
 
 
+class Place:
+    """Where the home session is: moved by the test."""
+
+    def __init__(self, endpoints):
+        self.endpoints, self.endpoint = tuple(endpoints), endpoints[0]
+
+    def go_round(self, endpoints):
+        self.endpoints = tuple(endpoints)
+
+
 class Case(unittest.TestCase):
     """Sessions whose messages the test carries: `at` has them by their endpoint."""
+
+    GIVEN = ["home"]
 
     def setUp(self):
         self.refs, self.inbox, self.at = itertools.count(1), deque(), {}
         self.home = self.connect(["home"])
-        self.shards = Shards(self.home, self.connect, self.inbox)
+        self.place = Place(self.GIVEN)
+        self.shards = Shards(self.home, self.connect, self.inbox, self.place)
 
     def connect(self, endpoints):
         if not endpoints:
@@ -160,6 +173,44 @@ class Questions(Case):
         [error] = outcomes(self.home)
         self.assertEqual((type(error), "from shard 'c' within" in str(error)), (errors.DeadlineError, True))
 
+    def test_a_home_broker_whose_shard_is_not_known_is_named_by_its_endpoint(self):
+        self.submit("a")
+        self.send_on(self.home, "b", "there")
+        self.asked(self.at["there"])
+        self.status("j")
+        self.answer("there", "unknown")
+        self.home.advance(5.0)
+        self.turn(5.0)
+        [error] = outcomes(self.home)
+        self.assertIn("no answer from the broker at home within 5 s", str(error))
+
+    def fetch(self, **more):
+        self.shards.begin(Request("fetch", "j", sink=Inbox(), token="j", **more), 0.0)
+        self.answer("there", "unknown")
+        for now in (5.0, 10.0):
+            for session in (self.home, self.at["there"]):
+                session.advance(now)
+                self.turn(now)
+
+    def test_who_waits_for_the_end_of_a_job_waits_for_a_shard_that_is_away(self):
+        self.submit("a")
+        self.send_on(self.home, "b", "there")
+        self.asked(self.at["there"])
+        self.fetch()
+        self.assertEqual(outcomes(self.home), [])
+        questions = [ref for op, id, ref in self.asked(self.home, 10.0) if (op, id) == ("status", "j")]
+        tell(self.home, "status", {"ref": questions[-1], "id": "j", "state": "running"}, now=10.0)
+        self.turn(10.0)
+        self.assertIn(("fetch", "j"), [(op, id) for op, id, _ in self.asked(self.home, 10.0)])
+
+    def test_as_long_as_he_said(self):
+        self.submit("a")
+        self.send_on(self.home, "b", "there")
+        self.asked(self.at["there"])
+        self.fetch(timeout=7.0)
+        [error] = outcomes(self.home)
+        self.assertIn("within 10 s", str(error))
+
     def test_without_shards_the_first_answer_stands(self):
         self.seek()
         self.assertEqual([status.state for status in outcomes(self.home)], ["unknown"])
@@ -169,6 +220,83 @@ class Questions(Case):
         self.seek(shard="a", shards=self.SHARDS)
         self.shards.abandon_all(0.0, lambda id: errors.CancelledError("closed", id=id))
         self.assertIn(errors.CancelledError, [type(error) for error in outcomes(self.home)])
+
+
+class Home(Case):
+    """A client that is given the endpoints of brokers of three shards."""
+
+    GIVEN = ["home", "there", "far"]
+    RULES = [{"name": "a", "endpoints": ["home", "home2"]}, {"name": "b", "endpoints": ["there"]}, {"name": "c", "endpoints": ["far"]}]
+
+    def hear_rules(self, shard="a", rules=None, now=0.0):
+        """Answers the first question of a connection; returns what else is asked on it."""
+        (op, fields, _), *rest = said(self.home, now)
+        self.assertEqual((op, fields["cluster"]), ("ping", True))
+        more = {} if shard is None else {"shard": shard, "shards": self.RULES if rules is None else rules}
+        tell(self.home, "pong", {"ref": fields["ref"], **more}, now=now)
+        return [op for op, _, _ in rest]
+
+    def lose(self, now, at):
+        self.home.disconnected(now)
+        self.home.take_reopen(now)
+        self.place.endpoint = at
+
+    def test_it_stays_with_its_shard_and_learns_the_brokers_of_it(self):
+        self.submit("a")
+        self.hear_rules()
+        self.turn()
+        self.assertEqual(self.place.endpoints, ("home", "home2"))
+
+    def test_other_rules_count_from_the_next_connection_on(self):
+        self.submit("a")
+        self.hear_rules()
+        self.turn()
+        self.lose(1.0, "home2")
+        self.hear_rules(rules=[{"name": "a", "endpoints": ["home2"]}, {"name": "b", "endpoints": ["there", "home"]}], now=1.0)
+        self.turn(1.0)
+        self.assertEqual(self.place.endpoints, ("far", "home2"), "`far` is nobody's any more")
+
+    def test_without_shards_what_was_given_counts(self):
+        self.submit("a")
+        self.hear_rules(shard=None)
+        self.turn()
+        self.assertEqual(self.place.endpoints, ("home", "there", "far"))
+
+    def test_the_list_is_never_empty(self):
+        self.submit("a")
+        self.hear_rules(rules=[{"name": "b", "endpoints": self.GIVEN}])
+        self.turn()
+        self.assertEqual(self.place.endpoints, ("home",))
+
+    def test_the_list_is_bounded(self):
+        self.submit("a")
+        self.hear_rules(rules=[{"name": "a", "endpoints": [f"home{number}" for number in range(40)]}])
+        self.turn()
+        self.assertEqual(len(self.place.endpoints), 16)
+
+    def test_nothing_of_a_broker_of_another_shard_is_believed(self):
+        self.shards.begin(Request("follow", "j", sink=Inbox(), token="j"), 0.0)
+        self.hear_rules()
+        self.turn()
+        self.place.endpoints = ("home", "alias")
+        self.home.go_round(2)
+        self.lose(1.0, "alias")
+        self.hear_rules(shard="b", now=1.0)
+        tell(self.home, "error", {"ref": 1, "id": "j", "code": "not_found"}, now=1.0)
+        self.turn(1.0)
+        self.assertEqual((outcomes(self.home), self.place.endpoints), ([], ("home", "home2")))
+        self.assertTrue(self.home.take_reopen(1.0), "to the next one, at once")
+        self.assertEqual(self.hear_rules(now=1.0), ["fetch"])
+
+    def test_a_shard_that_has_another_name_now_is_the_same(self):
+        self.submit("a")
+        self.hear_rules()
+        self.turn()
+        self.lose(1.0, "home")
+        self.hear_rules("renamed", [{"name": "renamed", "endpoints": ["home"]}], now=1.0)
+        self.turn(1.0)
+        self.assertEqual(self.place.endpoints, ("home", "there", "far"))
+        self.assertFalse(self.home.take_reopen(1.0))
 
 
 if __name__ == "__main__":
