@@ -7,7 +7,7 @@ import { explain } from "./explain.js";
 import { MapRun, Progress, WINDOW } from "./mapping.js";
 import { Queue } from "./queue.js";
 import { GRACE, Piece, Request } from "./session.js";
-import { CLIENTS_ENDPOINT, peerOf } from "./settings.js";
+import { CLIENTS_ENDPOINT, optionsOf, peerOf } from "./settings.js";
 import { Submit, bodyBytes, wholeMs } from "./types.js";
 import { Change } from "./watching.js";
 import { checkName } from "./wire.js";
@@ -44,6 +44,9 @@ import { checkName } from "./wire.js";
  * @property {AbortSignal} [signal] Aborted, it ends with the signal's reason, and what is under way is cancelled.
  */
 
+/** @type {(keyof ClientOptions)[]} */
+const OPTIONS = ["broker", "brokerKey", "secretKey", "pendingMax", "pendingBytesMax", "log"];
+
 /**
  * A connection to a broker, for any number of jobs at once.
  *
@@ -57,14 +60,19 @@ export class Client {
 
   /**
    * Connects to the broker; that never fails, and requests are sent once it is there. Throws an Error for an endpoint or a key that
-   * is none.
-   * @param {ClientOptions} [options]
+   * is none, a RangeError for a bound of no room, a TypeError for an option that there is none of.
+   * @param {ClientOptions | import("./settings.js").Brokers} [given] Options, or `broker` alone.
    */
-  constructor(options = {}) {
+  constructor(given = {}) {
+    /** @type {ClientOptions} */
+    const options = optionsOf(given, OPTIONS);
     const { env } = process;
     const variables = { broker: env.LANEMQ_BROKER, brokerKey: env.LANEMQ_BROKER_KEY, secretKey: env.LANEMQ_CLIENT_KEY };
     const peer = peerOf(options, variables, CLIENTS_ENDPOINT, env);
     const { pendingMax = PENDING_MAX, pendingBytesMax = PENDING_BYTES_MAX, log = logToStderr } = options;
+    for (const [name, bound] of Object.entries({ pendingMax, pendingBytesMax })) {
+      if (!(bound >= 1)) throw new RangeError(`${name} is ${bound}; a client with no room takes nothing`);
+    }
     this.#engine = new Engine(peer, pendingMax, pendingBytesMax, log);
   }
 

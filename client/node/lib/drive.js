@@ -2,6 +2,8 @@
 // A socket that drives a session: the input and output of clients and of workers.
 import { Dealer } from "zeromq";
 
+import { checkPort } from "./settings.js";
+
 /** @typedef {import("./settings.js").Peer} Peer */
 /** @typedef {"info" | "warning" | "error"} Level */
 /** @typedef {(level: Level, message: string) => void} Log Where what is for people goes. */
@@ -95,6 +97,17 @@ function checkEndpoints(endpoints) {
   }
 }
 
+/** @param {string} text */
+function isEndpoint(text) {
+  try {
+    checkPort(text);
+    checkEndpoints([text]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * Until libzmq's input and output thread has ended what it is in the midst of. It tells the socket that a connection is over before it
  * gives back the messages that are left of it; the first event of a connection that begins later comes behind that.
@@ -115,7 +128,6 @@ export class Driver {
   #bodyBytesMax;
   #log;
   #afterTurn;
-  #at = 0; // which endpoint
   #socket;
   #sending = false;
   /** Until all that there was to say is said. @type {Promise<void>} */
@@ -142,6 +154,10 @@ export class Driver {
    */
   constructor(peer, session, bodyBytesMax, log, afterTurn) {
     this.#peer = peer;
+    /** Where its socket may be. */
+    this.endpoints = peer.endpoints;
+    /** Where it is, or is about to be. */
+    this.endpoint = peer.endpoints[0];
     this.#session = session;
     this.#bodyBytesMax = bodyBytesMax;
     this.#log = log;
@@ -151,9 +167,14 @@ export class Driver {
     this.#serve(this.#socket);
   }
 
-  /** Where its socket is, or is about to be. */
-  get endpoint() {
-    return this.#peer.endpoints[this.#at];
+  /**
+   * Later connections are to these. What is no endpoint is left out; where none is left all stays as it is.
+   * @param {string[]} endpoints
+   */
+  goRound(endpoints) {
+    if (endpoints.join() === this.endpoints.join()) return;
+    const good = endpoints.filter(isEndpoint);
+    if (good.length > 0) this.endpoints = good;
   }
 
   get ended() {
@@ -271,7 +292,7 @@ export class Driver {
       const frames = await socket.receive();
       if (socket !== this.#socket || this.#ended) return;
       this.#session.received(frames, now());
-      if (this.#reopened >= this.#peer.endpoints.length) this.#log("info", `the broker at ${this.endpoint} answers again`);
+      if (this.#reopened >= this.endpoints.length) this.#log("info", `the broker at ${this.endpoint} answers again`);
       this.#reopened = 0;
       this.wake();
       if (count % RECEIVED_PER_TURN === 0) await new Promise(setImmediate);
@@ -306,14 +327,14 @@ export class Driver {
 
   /** @param {number} at */
   #reopen(at) {
-    const { endpoints } = this.#peer;
+    const { endpoints } = this;
     this.#reopened += 1;
     if (this.#reopened === endpoints.length) {
       // Each of them was tried.
       this.#log("warning", `no word from the broker at ${endpoints.join(", ")}: connecting again`);
     }
     this.#socket.close();
-    this.#at = (this.#at + 1) % endpoints.length;
+    this.endpoint = endpoints[(endpoints.indexOf(this.endpoint) + 1) % endpoints.length];
     try {
       this.#socket = openSocket(this.#peer, this.endpoint, this.#bodyBytesMax);
       this.#serve(this.#socket);

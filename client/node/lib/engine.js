@@ -55,7 +55,8 @@ export class Engine {
     this.#log = log;
     const home = this.#connect(peer.endpoints);
     this.#driver = /** @type {Driver} */ (this.#drivers.get(home));
-    this.#shards = new Shards(home, (endpoints) => this.#connect(endpointsOf(endpoints)), (session) => this.#drivers.get(session)?.wake());
+    this.#shards = new Shards(
+      home, (endpoints) => this.#connect(endpointsOf(endpoints)), (session) => this.#drivers.get(session)?.wake(), this.#driver);
   }
 
   get counters() {

@@ -55,6 +55,7 @@ const CANCELS_MAX = 64; // ids of the largest size that fit a header
 
 const OWN_REF = 0; // of the session's pings
 const PROBE_REF = 2 ** 53 - 1; // of its probes; refs of requests count from 1
+const RULES_REF = PROBE_REF - 1; // of its questions which shards there are
 
 /** @type {Record<Kind, string>} */
 const OPS = {
@@ -168,6 +169,22 @@ export class Request {
     this.moves = 0; // how often its job was sent on to another shard
     this.sought = false; // all shards were asked for its job, or need not be
     this.following = kind === "watch" ? new Following() : undefined;
+    this.begun = false;
+  }
+
+  /**
+   * From now on its time counts. Once, whatever sessions have it.
+   * @param {number} now
+   */
+  begin(now) {
+    if (this.begun) return;
+    this.begun = true;
+    this.asked = now;
+    if (this.deadline === undefined) return;
+    this.deadline += now;
+    if (this.kind !== "fetch") return;
+    this.waitUntil = this.deadline;
+    this.deadline += GRACE;
   }
 }
 
@@ -205,6 +222,17 @@ export class Session {
   #batchMax;
   #rounds;
   #heardHere = false; // a word on this connection
+  #askedRules = false; // likewise
+  #astray = false; // likewise: its broker is of another shard
+  /**
+   * Whether it asks the broker of each connection, before all else, which shards there are. It stays with the shard of the first one
+   * that says its own, and leaves a broker of another one.
+   */
+  asksRules = false;
+  /** @type {string | undefined} With which it stays. */
+  shard = undefined;
+  /** @type {import("./types.js").Pong | undefined} The last answer, until it is taken from here. */
+  rules = undefined;
   counters = { ...COUNTERS };
   /** @type {[Tell, any][]} What came of requests, in order: the driver takes it after each turn. */
   events = [];
@@ -236,9 +264,17 @@ export class Session {
     return this.#pending.size;
   }
 
-  /** Whether a broker has spoken on this connection. */
+  /** Whether a broker of its shard has spoken on this connection. */
   get heardHere() {
-    return this.#heardHere;
+    return this.#heardHere && !this.#astray;
+  }
+
+  /**
+   * So many endpoints there are from now on.
+   * @param {number} endpoints
+   */
+  goRound(endpoints) {
+    this.#rounds.endpoints = endpoints;
   }
 
   /** How many times it keeps; bounded by what is pending. */
@@ -253,14 +289,7 @@ export class Session {
    * @param {number} now
    */
   begin(request, now) {
-    request.asked = now;
-    if (request.deadline !== undefined) {
-      request.deadline += now;
-      if (request.kind === "fetch") {
-        request.waitUntil = request.deadline;
-        request.deadline += GRACE;
-      }
-    }
+    request.begin(now);
     this.#take(request, now);
   }
 
@@ -418,7 +447,7 @@ export class Session {
   takeReopen(now) {
     if (this.#reopenAt === undefined || this.#reopenAt > now) return false;
     this.#reopenAt = undefined;
-    this.#connected = this.#saidBatch = this.#heardHere = false;
+    this.#connected = this.#saidBatch = this.#heardHere = this.#askedRules = this.#astray = false;
     this.#quietSince = this.#pinged = now;
     this.#probeAt = now + PROBE_AFTER;
     this.#own.clear();
@@ -588,6 +617,10 @@ export class Session {
    */
   nextMessage(now) {
     if (this.#reopenAt !== undefined) return undefined; // the old connection is given up
+    if (this.asksRules && !this.#askedRules && this.#own.size + this.#toSend.size > 0) {
+      this.#askedRules = true; // the first message: no answer about a job is believed before it is known whose it is
+      return wire.encode("ping", { cluster: true, ref: RULES_REF });
+    }
     const own = this.#own.shift();
     if (own) return own;
     while (this.#seens.size > 0) {
@@ -726,8 +759,13 @@ export class Session {
    */
   #hear(op, fields, body, now) {
     const ref = fields.ref;
+    if (this.#astray) return;
     if (op === "error" && fields.code === "not_owner" && !fields.shard && this.#rounds.endpoints > 1) {
       this.#reopenAt ??= this.#rounds.foundNobody(now); // the next one is told all that is open
+      return;
+    }
+    if (ref === RULES_REF) {
+      if (op === "pong") this.#onRules(pongOf(fields, 0), now);
       return;
     }
     if (ref === OWN_REF || ref === PROBE_REF) {
@@ -751,6 +789,18 @@ export class Session {
     else if (op === "accepted" && request.kind === "leave") this.#answer(request, acceptedOf(request, fields));
     else if (op === "pong" && request.kind === "ping") this.#answer(request, pongOf(fields, now - request.asked));
     else this.counters.droppedAnswers += 1;
+  }
+
+  /**
+   * @param {import("./types.js").Pong} pong
+   * @param {number} now
+   */
+  #onRules(pong, now) {
+    this.rules = pong;
+    if (this.shard !== undefined && Object.hasOwn(pong.shards, this.shard) && pong.shard !== this.shard) {
+      this.#astray = true;
+      this.#reopenAt = this.#rounds.foundNobody(now);
+    } else this.shard = pong.shard;
   }
 
   /** @param {unknown} id */

@@ -12,7 +12,8 @@ const KEY_CHARS = 40;
 const Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 const PKCS8_OF_X25519 = Buffer.from("302e020100300506032b656e04220420", "hex"); // what stands before a raw secret key
 
-const ENDPOINTS_MAX = 16;
+export const ENDPOINTS_MAX = 16;
+const PORT_MAX = 65535;
 
 /**
  * Where a broker is: an endpoint, or several, of which one is connected to at a time: a list, or a text with commas.
@@ -53,7 +54,7 @@ export function readSecret(source, environment) {
  * @returns {Peer}
  */
 export function peerOf(options, variables, endpoint, environment) {
-  const endpoints = endpointsOf(options.broker || variables.broker || endpoint);
+  const endpoints = endpointsOf(options.broker === undefined || options.broker === "" ? variables.broker || endpoint : options.broker);
   const brokerKey = options.brokerKey || variables.brokerKey;
   const secretKey = options.secretKey || variables.secretKey;
   if (!brokerKey && !secretKey) return { endpoints };
@@ -66,12 +67,47 @@ export function peerOf(options, variables, endpoint, environment) {
   return { endpoints, brokerKey: shown, publicKey: publicKeyOf(secret), secretKey: secret };
 }
 
-/** Throws a TypeError where there is none, or too many. @param {Brokers} brokers */
+/** Throws a TypeError where there is none, too many, or what cannot be one. @param {Brokers} brokers */
 export function endpointsOf(brokers) {
-  const endpoints = [...new Set([brokers].flat().join(",").split(",").map((part) => part.trim()))];
-  if (endpoints.length <= ENDPOINTS_MAX && endpoints.every(Boolean)) return endpoints;
+  const texts = [brokers].flat();
+  const endpoints = [...new Set(texts.join(",").split(",").map((part) => part.trim()))];
+  const fault =
+    texts.length === 0 ? ", with no endpoint"
+    : !texts.every((text) => typeof text === "string") ? ""
+    : endpoints.length > ENDPOINTS_MAX ? `, with ${endpoints.length} endpoints`
+    : !endpoints.every(Boolean) ? ", with an empty entry"
+    : undefined;
+  if (fault !== undefined) {
+    throw new TypeError(
+      `broker is ${JSON.stringify(brokers)}${fault}; give 1 to ${ENDPOINTS_MAX} endpoints such as tcp://127.0.0.1:5570, a list or ` +
+        "separated by commas");
+  }
+  endpoints.forEach(checkPort);
+  return endpoints;
+}
+
+/** Throws a TypeError for a port that cannot be; what else can be none says the connection. @param {string} endpoint */
+export function checkPort(endpoint) {
+  const port = endpoint.slice(endpoint.lastIndexOf(":") + 1);
+  if (!endpoint.startsWith("tcp://") || (/^[0-9]+$/.test(port) && Number(port) >= 1 && Number(port) <= PORT_MAX)) return;
   throw new TypeError(
-    `broker is ${JSON.stringify(brokers)}; give 1 to ${ENDPOINTS_MAX} endpoints such as tcp://127.0.0.1:5570, separated by commas`);
+    `${endpoint} is no endpoint to connect to: its port is not from 1 to ${PORT_MAX}; give one such as tcp://127.0.0.1:5570`);
+}
+
+/**
+ * Throws a TypeError for an option that there is none of: a slip in a name would have no effect. The options; where they are endpoints
+ * alone, these as `broker`.
+ * @template {{ broker?: Brokers }} Options
+ * @param {Options | Brokers} given
+ * @param {readonly (keyof Options)[]} names
+ * @returns {Options}
+ */
+export function optionsOf(given, names) {
+  if (typeof given === "string" || Array.isArray(given)) return /** @type {Options} */ ({ broker: given });
+  if (given === null || typeof given !== "object") throw new TypeError(`options are an object, not ${given}`);
+  const unknown = Object.keys(given).find((name) => !names.includes(/** @type {keyof Options} */ (name)));
+  if (unknown !== undefined) throw new TypeError(`there is no option ${unknown}; there are ${names.join(", ")}`);
+  return /** @type {Options} */ (given);
 }
 
 /** @param {string} what @param {string} key */

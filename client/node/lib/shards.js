@@ -6,10 +6,21 @@
 // session and nothing more. All times are milliseconds of one monotonic clock.
 import { DeadlineError, LaneMQError, NotOwnerError, UnavailableError } from "./errors.js";
 import { ABOUT_JOBS, Request } from "./session.js";
+import { ENDPOINTS_MAX } from "./settings.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./session.js").Tell} Tell */
-/** @typedef {{ request: Request, answer: any, open: number, silent: string[] }} Search A request about a job while shards are asked for it; `answer`: of the first, who does not know the job; undefined: nobody was asked yet. */
+/** @typedef {import("./types.js").Pong} Pong */
+/** @typedef {{ endpoint: string, endpoints: string[], goRound(endpoints: string[]): void }} Place Where a session is connected to, and may be. */
+/**
+ * A request about a job while shards are asked for it.
+ * @typedef {object} Search
+ * @property {Request} request
+ * @property {any} answer Of the first, who does not know the job; undefined: nobody was asked yet.
+ * @property {number} open
+ * @property {string[]} silent
+ * @property {boolean} inVain One of them cannot be asked again.
+ */
 
 const HOME = ""; // the shard of the home session, where its name is not known
 // How often brokers may send one job on. Rules that are changed broker by broker may point in a circle.
@@ -43,14 +54,20 @@ export class Shards {
   #aside = new Set();
   /** @type {Search[]} Until the home broker has said which shards there are. */
   #asking = [];
+  #place;
+  #given;
 
   /**
    * @param {Session} home
    * @param {(endpoints: readonly string[]) => Session} connect A running session at the endpoints of another shard; throws an Error.
    * @param {(session: Session) => void} wake Has a session's turn come soon.
+   * @param {Place} place Where the home session is.
    */
-  constructor(home, connect, wake) {
+  constructor(home, connect, wake, place) {
     this.#home = home;
+    this.#place = place;
+    this.#given = place.endpoints;
+    home.asksRules = this.#given.length > 1;
     this.#wake = wake;
     this.#connect = connect;
   }
@@ -75,8 +92,9 @@ export class Shards {
     } else if (ABOUT_JOBS.has(request.kind)) {
       shard = this.#young.get(request.id) ?? this.#old.get(request.id);
       if (shard === undefined && this.#others.size > 0) {
+        request.begin(now);
         this.#aside.add(request);
-        return this.#seek({ request, answer: undefined, open: 0, silent: [] }, {}, now);
+        return this.#seek(searchOf(request), {}, now);
       }
     }
     this.#sessionOf(shard ?? HOME).begin(request, now);
@@ -125,9 +143,11 @@ export class Shards {
     if (this.#home.heardHere && reconnected !== this.#homeLives) {
       // Its broker may have other rules now, or be of another shard. While it is away what was learned counts.
       this.#homeLives = reconnected;
-      this.#homeName = undefined;
+      this.#homeName = this.#home.shard;
       this.#sentOn.clear();
     }
+    if (this.#home.rules) this.#stay(this.#home.rules);
+    this.#home.rules = undefined;
     for (const session of this.sessions) {
       for (const [request, shard, endpoints] of session.moved.splice(0)) {
         this.#aside.add(request);
@@ -135,12 +155,22 @@ export class Shards {
       }
       for (const [request, answer] of session.unknown.splice(0)) {
         this.#aside.add(request);
-        this.#askForShards({ request, answer, open: 0, silent: [] }, now);
+        this.#askForShards(searchOf(request, answer), now);
       }
     }
   }
 
   // ---- sessions ------------------------------------------------------------------------------------------
+
+  /**
+   * The home session goes on at brokers of its own shard alone: the others do not have what is open at it.
+   * @param {Pong} rules
+   */
+  #stay(rules) {
+    this.#homeName = this.#home.shard;
+    this.#place.goRound(endpointsOfShard(this.#home.shard, rules, this.#given, this.#place.endpoint));
+    this.#home.goRound(this.#place.endpoints.length);
+  }
 
   /** @param {string} shard */
   #sessionOf(shard) {
@@ -173,8 +203,7 @@ export class Shards {
   /** @param {Request} request @param {Session} session @param {number} now */
   #handOn(request, session, now) {
     if (!this.#aside.delete(request)) return;
-    if (request.ref > 0) session.adopt(request, now);
-    else session.begin(request, now);
+    session.adopt(request, now);
     this.#wake(session);
   }
 
@@ -240,7 +269,14 @@ export class Shards {
   #toldOfShards(pong, now) {
     const failed = pong instanceof LaneMQError;
     if (!failed) this.#homeName = pong.shard;
-    for (const search of this.#asking.splice(0)) this.#seek(search, failed ? {} : pong.shards, now);
+    for (const search of this.#asking.splice(0)) {
+      if (!failed || this.#others.size > 0) this.#seek(search, failed ? {} : pong.shards, now);
+      else {
+        // It was lost: asked anew, also for the job.
+        search.request.sought = false;
+        this.#handOn(search.request, this.#home, now);
+      }
+    }
   }
 
   /**
@@ -250,10 +286,21 @@ export class Shards {
    * @param {number} now
    */
   #seek(search, shards, now) {
-    const { id } = search.request;
     if (Object.keys(shards).length + this.#others.size === 0) return this.#finish(search.request, search.answer);
     const names = [...new Set([this.#homeName ?? HOME, ...Object.keys(shards), ...this.#others.keys()])];
+    this.#question(search, names, shards, now);
+  }
+
+  /**
+   * @param {Search} search
+   * @param {string[]} names
+   * @param {Record<string, string[]>} shards
+   * @param {number} now
+   */
+  #question(search, names, shards, now) {
+    const { id } = search.request;
     search.open = names.length;
+    search.silent = [];
     for (const name of names) {
       const session = this.#open(name, shards[name] ?? []);
       const tell = (/** @type {any} */ said, /** @type {number} */ at) => this.#heard(search, name, said, at);
@@ -272,19 +319,51 @@ export class Shards {
   #heard(search, name, said, now) {
     const { request, answer, silent } = search;
     search.open -= 1;
-    if (said instanceof LaneMQError) silent.push(name);
-    else if (said.state !== "unknown") {
+    if (said instanceof LaneMQError) {
+      silent.push(name);
+      search.inVain ||= !(said instanceof DeadlineError);
+    } else if (said.state !== "unknown") {
       this.#remember(request.id, name);
       return this.#handOn(request, this.#sessionOf(name), now);
     }
     if (search.open > 0) return;
+    if (silent.length > 0 && !search.inVain && waitsForEnd(request, now)) {
+      if (this.#aside.has(request)) this.#question(search, silent, {}, now); // else its caller has gone
+      return;
+    }
+    const where = silent.map((one) => (one ? `shard ${JSON.stringify(one)}` : `the broker at ${this.#place.endpoint}`));
     const message =
-      `no answer from shard ${silent.map((one) => JSON.stringify(one || "home")).join(", ")} within ${SEARCH_TIMEOUT} ms, and no other one ` +
-      "knows the job; ask again later";
+      `no answer from ${where.join(", ")} within ${Math.round(now - request.asked)} ms, and no other one knows the job; ask again later`;
     if (silent.length > 0) this.#finish(request, new DeadlineError(message, { id: request.id, local: true }));
     else if (answer !== undefined) this.#finish(request, answer);
     else this.#handOn(request, this.#home, now); // the home broker knows of other shards, or says what all would
   }
+}
+
+/** @param {Request} request @param {any} [answer] @returns {Search} */
+const searchOf = (request, answer) => ({ request, answer, open: 0, silent: [], inVain: false });
+
+/**
+ * Whether its caller waits for the job's end, and so for a shard that is away; for how far it is nobody does.
+ * @param {Request} request
+ * @param {number} now
+ */
+const waitsForEnd = ({ kind, waitUntil }, now) => (kind === "fetch" || kind === "follow") && now < (waitUntil ?? Infinity);
+
+/**
+ * What was given, without what the rules name for other shards, and what they name for this one.
+ * @param {string | undefined} shard
+ * @param {Pong} rules
+ * @param {string[]} given
+ * @param {string} here Where they were said.
+ */
+function endpointsOfShard(shard, { shards, shard: said }, given, here) {
+  if (Object.keys(shards).length === 0) return given;
+  const own = shards[shard ?? ""] ?? [];
+  const foreign = new Set(Object.values(shards).flat().filter((endpoint) => !own.includes(endpoint)));
+  if (said !== shard) foreign.add(here);
+  const endpoints = [...new Set([...given.filter((endpoint) => !foreign.has(endpoint)), ...own])];
+  return endpoints.length > 0 ? endpoints.slice(0, ENDPOINTS_MAX) : [here];
 }
 
 /** What the shard of a job follows from, as far as a client knows it. @param {Request} request */

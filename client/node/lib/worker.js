@@ -7,7 +7,7 @@ import { Worker as Thread } from "node:worker_threads";
 import { logToStderr } from "./drive.js";
 import { LaneMQError } from "./errors.js";
 import { Failure, JobCancelled } from "./failures.js";
-import { WORKERS_ENDPOINT, peerOf } from "./settings.js";
+import { WORKERS_ENDPOINT, optionsOf, peerOf } from "./settings.js";
 import { bodyBytes, wholeMs } from "./types.js";
 import { MESSAGE_CHARS_MAX } from "./worker_session.js";
 import * as wire from "./wire.js";
@@ -38,6 +38,9 @@ import * as wire from "./wire.js";
  * @property {number} [drainTimeoutMs] What running jobs get when it is told to stop; without it 10 s.
  * @property {import("./drive.js").Log} [log] Where what is for people goes; without it warnings and errors go to stderr.
  */
+
+/** @type {(keyof WorkerOptions)[]} */
+const OPTIONS = ["broker", "capacity", "lanes", "name", "brokerKey", "secretKey", "drainTimeoutMs", "log"];
 
 export const VERSION = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
 const DRAIN_TIMEOUT_MS = 10_000;
@@ -361,9 +364,11 @@ export class Worker {
   /**
    * Throws an Error for what no worker can be.
    * @param {Iterable<Service> | Record<string, Handler>} services
-   * @param {WorkerOptions} [options]
+   * @param {WorkerOptions} [given]
    */
-  constructor(services, options = {}) {
+  constructor(services, given = {}) {
+    /** @type {WorkerOptions} */
+    const options = optionsOf(given, OPTIONS);
     const { capacity = 1, lanes = [], drainTimeoutMs = DRAIN_TIMEOUT_MS, log = logToStderr } = options;
     for (const service of servicesOf(services)) this.#services.set(wire.checkName("service", service.name), service);
     if (this.#services.size < 1 || this.#services.size > wire.LIST_ENTRIES_MAX) {

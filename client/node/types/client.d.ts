@@ -1,34 +1,3 @@
-/** @typedef {import("./types.js").Accepted} Accepted */
-/** @typedef {import("./types.js").Answer} Answer */
-/** @typedef {import("./types.js").Body} Body */
-/** @typedef {import("./types.js").Job} Job */
-/** @typedef {import("./types.js").JobOptions} JobOptions */
-/** @typedef {import("./types.js").Pong} Pong */
-/** @typedef {import("./types.js").Status} Status */
-/** @typedef {import("./types.js").SubmitOptions} SubmitOptions */
-/** @typedef {import("./watching.js").JobEvent} JobEvent */
-/** @typedef {{ id?: string, client?: string, lane?: string, service?: string, group?: string }} WatchOptions Whose changes; without any of these of all jobs. */
-/** @typedef {{ signal?: AbortSignal }} Signalled */
-/**
- * @typedef {object} ClientOptions
- * @property {import("./settings.js").Brokers} [broker] Its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
- *   Where other brokers go on in its place the endpoints of all, a list or separated by commas: it is connected to one at a time.
- * @property {string} [brokerKey] For a broker that asks for keys its public key: 40 characters, or `file:PATH`, `env:VARIABLE`,
- *   `credential:NAME`; without it LANEMQ_BROKER_KEY.
- * @property {string} [secretKey] A key of one's own, in the same ways; without it LANEMQ_CLIENT_KEY.
- * @property {number} [pendingMax] The most requests without an answer.
- * @property {number} [pendingBytesMax] The most bytes of their bodies.
- * @property {import("./drive.js").Log} [log] Where what is for people goes; without it warnings and errors go to stderr.
- */
-/**
- * @typedef {object} MapHow
- * @property {boolean} [ordered] In the order of the bodies (true), or as answers come.
- * @property {number} [window] The most jobs under way at once.
- * @property {boolean} [progress] A line on stderr that says how far it is; without it where stderr is a terminal.
- * @property {"throw" | "return"} [errors] `throw`: the first job that failed ends it, and the others are cancelled. `return`: errors
- *   come in the place of answers.
- * @property {AbortSignal} [signal] Aborted, it ends with the signal's reason, and what is under way is cancelled.
- */
 /**
  * A connection to a broker, for any number of jobs at once.
  *
@@ -40,10 +9,10 @@
 export class Client {
     /**
      * Connects to the broker; that never fails, and requests are sent once it is there. Throws an Error for an endpoint or a key that
-     * is none.
-     * @param {ClientOptions} [options]
+     * is none, a RangeError for a bound of no room, a TypeError for an option that there is none of.
+     * @param {ClientOptions | import("./settings.js").Brokers} [given] Options, or `broker` alone.
      */
-    constructor(options?: ClientOptions);
+    constructor(given?: ClientOptions | import("./settings.js").Brokers);
     /** Figures since the client was made: `sent`, `resent`, `answered`, `expired`, `reconnected` and others. */
     get counters(): {
         sent: number;

@@ -17,8 +17,15 @@ export class Driver {
     constructor(peer: Peer, session: DrivenSession, bodyBytesMax: number, log: Log, afterTurn: () => void);
     /** What ended it, where it was no end(): a mistake of this package. @type {unknown} */
     fault: unknown;
-    /** Where its socket is, or is about to be. */
-    get endpoint(): string;
+    /** Where its socket may be. */
+    endpoints: string[];
+    /** Where it is, or is about to be. */
+    endpoint: string;
+    /**
+     * Later connections are to these. What is no endpoint is left out; where none is left all stays as it is.
+     * @param {string[]} endpoints
+     */
+    goRound(endpoints: string[]): void;
     get ended(): boolean;
     /** Has a turn soon: behind what can be read now. What callers want meanwhile travels together. */
     wake(): void;

@@ -70,6 +70,12 @@ export class Request {
     moves: number;
     sought: boolean;
     following: Following | undefined;
+    begun: boolean;
+    /**
+     * From now on its time counts. Once, whatever sessions have it.
+     * @param {number} now
+     */
+    begin(now: number): void;
 }
 /** See the file. */
 export class Session {
@@ -86,6 +92,15 @@ export class Session {
             next: number;
         };
     });
+    /**
+     * Whether it asks the broker of each connection, before all else, which shards there are. It stays with the shard of the first one
+     * that says its own, and leaves a broker of another one.
+     */
+    asksRules: boolean;
+    /** @type {string | undefined} With which it stays. */
+    shard: string | undefined;
+    /** @type {import("./types.js").Pong | undefined} The last answer, until it is taken from here. */
+    rules: import("./types.js").Pong | undefined;
     counters: {
         sent: number;
         resent: number;
@@ -106,8 +121,13 @@ export class Session {
     /** @type {[Request, any][]} Put aside: questions about jobs that the broker does not know, and its answers. */
     unknown: [Request, any][];
     get pending(): number;
-    /** Whether a broker has spoken on this connection. */
+    /** Whether a broker of its shard has spoken on this connection. */
     get heardHere(): boolean;
+    /**
+     * So many endpoints there are from now on.
+     * @param {number} endpoints
+     */
+    goRound(endpoints: number): void;
     /** How many times it keeps; bounded by what is pending. */
     get timers(): number;
     /**

@@ -1,29 +1,3 @@
-/** @typedef {import("./types.js").Body} Body */
-/** @typedef {import("./worker_session.js").Lease} Lease */
-/** @typedef {import("./worker_session.js").Outcome} Outcome */
-/** @typedef {import("./worker_thread.js").Order} Order */
-/** @typedef {import("./worker_thread.js").Told} Told */
-/** @typedef {Body | Result | null | undefined | void} Returned */
-/**
- * What does a service's jobs: it returns the answer (bytes, text, an object or list as JSON, nothing, or a Result), or a promise of
- * it. Where it has none it throws one of the failures; any other error is a `Retry`.
- * @callback Handler
- * @param {JobCall} job
- * @returns {Returned | Promise<Returned>}
- */
-/**
- * @typedef {object} WorkerOptions
- * @property {import("./settings.js").Brokers} [broker] Its endpoint for workers; without it LANEMQ_WORKER_BROKER, else
- *   tcp://127.0.0.1:5571. Where other brokers go on in its place the endpoints of all, a list or separated by commas; they are brokers
- *   of one shard, where there are any.
- * @property {number} [capacity] Jobs that it holds at once, up to 1024; without it 1.
- * @property {string[]} [lanes] A worker for these alone, and before others.
- * @property {string} [name] For people.
- * @property {string} [brokerKey] As a Client's; without it LANEMQ_WORKER_BROKER_KEY.
- * @property {string} [secretKey] As a Client's; without it LANEMQ_WORKER_SECRET_KEY.
- * @property {number} [drainTimeoutMs] What running jobs get when it is told to stop; without it 10 s.
- * @property {import("./drive.js").Log} [log] Where what is for people goes; without it warnings and errors go to stderr.
- */
 export const VERSION: any;
 /** The broker refuses this worker, and would refuse it again: it names a lane that is not there, for example. */
 export class WorkerRefusedError extends LaneMQError {
@@ -153,9 +127,9 @@ export class Worker {
     /**
      * Throws an Error for what no worker can be.
      * @param {Iterable<Service> | Record<string, Handler>} services
-     * @param {WorkerOptions} [options]
+     * @param {WorkerOptions} [given]
      */
-    constructor(services: Iterable<Service> | Record<string, Handler>, options?: WorkerOptions);
+    constructor(services: Iterable<Service> | Record<string, Handler>, given?: WorkerOptions);
     /** For people. */
     name: string;
     capacity: number;

@@ -58,7 +58,29 @@ test("another broker goes on", async (t) => {
 
 test("what is no endpoint is said at once", async (t) => {
   const here = await room(t);
-  for (const broker of [`${here.broker.clients},nowhere`, `${here.broker.clients},`, [here.broker.clients, ""]]) {
-    assert.throws(() => new lanemq.Client({ broker }), TypeError);
+  const at = here.broker.clients;
+  const ports = Array.from({ length: 17 }, (_, n) => `tcp://127.0.0.1:${1000 + n}`);
+  for (const [broker, message] of [
+    [`${at},nowhere`, /nowhere is no endpoint/], [`${at},`, /empty entry/], [[at, ""], /empty entry/], [ports, /with 17 endpoints/],
+    [[], /with no endpoint/], [5, /give 1 to 16/], [[1], /give 1 to 16/], ["tcp://127.0.0.1:99999", /port/],
+    [`${at},tcp://127.0.0.1:0`, /port/], ["tcp://127.0.0.1", /port/],
+  ]) {
+    assert.throws(() => new lanemq.Client({ broker }), { name: "TypeError", message });
   }
+  for (const broker of [`${at},`, [], 5, "tcp://127.0.0.1:0"]) assert.throws(() => new lanemq.Worker({ shout }, { broker }), TypeError);
+});
+
+test("a client is made of endpoints alone, and of no option that there is none of", async (t) => {
+  const here = await room(t);
+  await here.serve({ shout });
+  for (const broker of [here.broker.clients, [here.broker.clients]]) {
+    const client = new lanemq.Client(broker);
+    here.after(() => client.close());
+    assert.equal((await client.submit("shout", "a")).text, "A");
+  }
+  const wrong = { brokers: here.broker.clients };
+  assert.throws(() => new lanemq.Client(wrong), { name: "TypeError", message: /no option brokers/ });
+  assert.throws(() => new lanemq.Worker({ shout }, wrong), { name: "TypeError", message: /no option brokers/ });
+  for (const options of [5, null]) assert.throws(() => new lanemq.Client(options), TypeError);
+  for (const name of ["pendingMax", "pendingBytesMax"]) assert.throws(() => new lanemq.Client({ [name]: 0 }), RangeError);
 });

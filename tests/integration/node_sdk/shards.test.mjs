@@ -4,9 +4,10 @@ import { strict as assert } from "node:assert";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import * as lanemq from "../../../client/node/lib/index.js";
-import { Room, STEADY, freeEndpoint, until } from "./support.mjs";
+import { Room, STEADY, all, freeEndpoint, texts, until } from "./support.mjs";
 
 const RULES = { acme: 'match = { tenant = "acme*" }', chat: 'match = { service = "chat" }', rest: "" };
 
@@ -113,4 +114,86 @@ test("closing cancels at all shards", async (t) => {
   await client.close();
   for (const { reason } of await ended) assert(reason instanceof lanemq.CancelledError);
   assert.deepEqual([(await rooms.chat.jobs()).length, (await rooms.rest.jobs()).length], [0, 0]);
+});
+
+// A client that is given one endpoint of each shard stays with the shard that it found first, also while that is away.
+const listOf = (rooms) => ["rest", "acme", "chat"].map((name) => rooms[name].broker.clients);
+const quiet = { log: () => {} };
+
+/** Has a stream's broker in trouble in its midst. */
+async function stream(t, trouble) {
+  const rooms = await shards(t);
+  let more;
+  const wait = new Promise((resolve) => (more = resolve));
+  const word = (number) => `${number} `;
+  const words = async (job) => {
+    for (let number = 0; number < 40; ++number) await job.chunk(word(number));
+    await wait;
+    for (let number = 40; number < 80; ++number) await job.chunk(word(number));
+  };
+  await rooms.rest.serve({ words }, quiet);
+  const pieces = rooms.rest.connect({ broker: listOf(rooms), ...quiet }).stream("words")[Symbol.asyncIterator]();
+  const read = [];
+  while (read.length < 40) read.push(`${(await pieces.next()).value}`);
+  const rest = pieces.next();
+  rest.catch(() => {});
+  await sleep(500); // the broker knows what was taken
+  await trouble(rooms.rest);
+  more();
+  read.push(`${(await rest).value}`, ...texts(await all({ [Symbol.asyncIterator]: () => pieces })));
+  assert.deepEqual(read, Array.from({ length: 80 }, (_, number) => word(number)));
+}
+
+test("a stream comes whole through a kill", (t) =>
+  stream(t, async (rest) => {
+    await rest.child.kill();
+    await sleep(1000); // others would have been found
+    await rest.start(...rest.words);
+    await until(async () => (await rest.stats()).workers.connected === 1, "the worker's return");
+  }));
+
+test("a stream comes whole through a stop", (t) =>
+  stream(t, async (rest) => {
+    rest.child.signal("SIGSTOP");
+    await sleep(5000); // longer than silence is borne, and others would have been found
+    rest.child.signal("SIGCONT");
+  }));
+
+test("a watch goes on at the shard", async (t) => {
+  const rooms = await shards(t);
+  const events = rooms.rest.connect({ broker: listOf(rooms), ...quiet }).watch({ service: "echo" })[Symbol.asyncIterator]();
+  assert.equal((await events.next()).value.what, "watching");
+  const again = events.next();
+  let heard = false;
+  again.then(() => (heard = true));
+  await rooms.rest.child.kill();
+  await sleep(1000);
+  assert(!heard, "no other shard is watched instead");
+  await rooms.rest.start(...rooms.rest.words);
+  const { value } = await again;
+  assert.deepEqual([value.what, value.gap], ["watching", true]);
+  const next = events.next();
+  await rooms.rest.connect().leave("echo", "x", { id: "seen" });
+  assert.deepEqual([(await next).value.what, (await next).value.id], ["accepted", "seen"]);
+});
+
+test("who waits for the end of a job waits for its shard", async (t) => {
+  const rooms = await shards(t);
+  for (const [id, stream] of [["left", false], ["streamed", true]]) {
+    await rooms.rest.connect(quiet).leave("echo", "x", { id, stream, durable: true });
+  }
+  const client = rooms.rest.connect({ broker: listOf(rooms), ...quiet });
+  await client.leave("chat", "x"); // so that it knows of another shard
+  await rooms.rest.child.kill();
+  let ended = 0;
+  const both = [client.fetch("left"), all(client.follow("streamed"))];
+  for (const one of both) one.then(() => (ended += 1), () => (ended += 1));
+  await assert.rejects(client.status("left"), /no answer from shard "rest" within 5/);
+  await sleep(1000);
+  assert.equal(ended, 0);
+  await rooms.rest.start(...rooms.rest.words);
+  const echo = async (job) => (job.stream ? void (await job.chunk("streamed")) : job.body);
+  await rooms.rest.serve({ echo }, quiet);
+  const [answer, pieces] = await Promise.all(both);
+  assert.deepEqual([answer.text, texts(pieces)], ["x", ["streamed"]]);
 });
