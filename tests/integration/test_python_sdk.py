@@ -664,6 +664,42 @@ class Interrupted(SdkCase):
             asyncio.run(main())
         """)
 
+    def test_sigterm_ends_it_without_a_word(self):
+        self.serve({"held": (held := Held())}, capacity=8)
+        self.addCleanup(held.go.set)
+        program = self.script(self.MAP)
+        program.line()
+        self.running(8)
+        program.signal(signal.SIGTERM)
+        self.assertEqual(program.wait(), -signal.SIGTERM)
+        self.assertGreaterEqual(len(self.jobs()), 8)
+
+    def test_sigterm_cancels_where_the_program_ends_by_it(self):
+        submit = """
+            from lanemq import Client
+            with Client() as client:
+                print("begins", flush=True)
+                client.submit("held")
+        """
+        together = """
+            import asyncio
+            from lanemq import AsyncClient
+            async def main():
+                async with AsyncClient() as client:
+                    print("begins", flush=True)
+                    await asyncio.gather(*(client.submit("held") for _ in range(8)))
+            asyncio.run(main())
+        """
+        self.serve({"held": Held()}, capacity=8)
+        for text in (self.MAP, submit, together):
+            with self.subTest(text):
+                program = self.script("import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n" + textwrap.dedent(text))
+                self.assertEqual(program.line(), "begins")
+                harness.wait_until(self.jobs, "a job")
+                program.signal(signal.SIGTERM)
+                self.assertEqual(program.wait(), 143)
+                self.no_jobs_within(CANCELLED_WITHIN)
+
     def test_a_program_that_ends_cancels_what_it_has_open(self):
         held = Held()
         self.serve({"s": lambda job: job.body if job.body == b"0" else held(job)}, capacity=8)

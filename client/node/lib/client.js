@@ -26,7 +26,8 @@ import { checkName } from "./wire.js";
 /**
  * @typedef {object} ClientOptions
  * @property {import("./settings.js").Brokers} [broker] Its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
- *   Where other brokers go on in its place the endpoints of all, a list or separated by commas: it is connected to one at a time.
+ *   Where other brokers go on in its place the endpoints of all, a list or separated by commas: it is connected to one at a time. Of
+ *   several shards it stays with the first that answers.
  * @property {string} [brokerKey] For a broker that asks for keys its public key: 40 characters, or `file:PATH`, `env:VARIABLE`,
  *   `credential:NAME`; without it LANEMQ_BROKER_KEY.
  * @property {string} [secretKey] A key of one's own, in the same ways; without it LANEMQ_CLIENT_KEY.

@@ -195,7 +195,8 @@ export type Signalled = {
 export type ClientOptions = {
     /**
      * Its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
-     * Where other brokers go on in its place the endpoints of all, a list or separated by commas: it is connected to one at a time.
+     * Where other brokers go on in its place the endpoints of all, a list or separated by commas: it is connected to one at a time. Of
+     * several shards it stays with the first that answers.
      */
     broker?: import("./settings.js").Brokers | undefined;
     /**

@@ -21,7 +21,8 @@ class ClientBase:
         """Connects to the broker; that never fails, and requests are sent once it is there.
 
         `broker`: its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570. Where other brokers go on in its
-        place the endpoints of all, a list or separated by commas: it is connected to one at a time.
+        place the endpoints of all, a list or separated by commas: it is connected to one at a time. Of several shards it stays with
+        the first that answers.
         `broker_key`, `secret_key`: for a broker that asks for keys its public key, and a key of one's own: 40 characters, or
         `file:PATH`, `env:VARIABLE`, `credential:NAME`; without them LANEMQ_BROKER_KEY and LANEMQ_CLIENT_KEY.
         `pending_max`, `pending_bytes_max`: bounds of requests without an answer, and of their bodies.
