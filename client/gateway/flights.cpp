@@ -115,7 +115,7 @@ void Flight::find_generation() {
       [weak = weak_from_this()](const Reply<JobStatus>& status) {
         if (const std::shared_ptr<Flight> self = weak.lock()) self->on_known(status);
       },
-      plan_.steps[looked_at_].service);
+      plan_.steps[looked_at_].service, plan_.caller.client);
 }
 
 void Flight::on_known(const Reply<JobStatus>& status) {
@@ -486,7 +486,8 @@ void Flights::end_waiting(const std::string& shard) {
   const std::set<std::shared_ptr<Flight>> running = running_;
   for (const std::shared_ptr<Flight>& flight : running) {
     const std::string& service = flight->plan_.steps[flight->step_].service;
-    if (!shard.empty() && gateway_.broker.shard_of(service, flight->plan_.caller.client) != shard) continue;
+    const std::string& client = flight->plan_.caller.client;
+    if (!shard.empty() && gateway_.broker.shard_of(service, client, flight->facts_.id) != shard) continue;
     if (flight->last_seq_ < 0 && !flight->watchers_.empty())
       flight->give_up("unavailable", silence_of_queue(shard) + "; try again");
   }

@@ -49,7 +49,7 @@ void KeyShares::look() {
     }
   std::erase_if(waiting_, [](const auto& line) { return line.second.empty(); });
   for (const Waiting& one : late)
-    end(one, unavailable());
+    end(one, unavailable(gateway_.broker.shard_of_spend()));
   ask(true);
   timer_->after(kLookEvery, [this] { look(); });
 }

@@ -58,6 +58,7 @@ void ShardWatch::ask(const std::string& name, Shard& shard) {
           });
         },
         name);
+  // Beside the ping, so that something waits at a silent shard at any time: the client goes by that.
   if (shard.asked_for_stats && now - *shard.asked_for_stats < kStatsEvery) return;
   shard.asked_for_stats = now;
   gateway_.broker.stats(

@@ -88,6 +88,10 @@ std::optional<BrokerSilence> Engine::silence() const {
   return silence;
 }
 
+bool Engine::is_silent() const {
+  return session_.silent_since(Clock::now()).has_value();
+}
+
 /// Sends as much as the socket accepts.
 Engine::Sent Engine::send(TimePoint now) {
   Sent sent = Sent::nothing;

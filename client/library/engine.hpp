@@ -66,6 +66,9 @@ class Engine {
   const ClientCounters& counters() const { return session_.counters(); }
   /// As ClientCounters has it; empty: there is none.
   std::optional<BrokerSilence> silence() const;
+  bool is_silent() const;
+  /// Whether a broker has answered on the present connection, and is not silent.
+  bool answers() const { return counters().answers && !is_silent(); }
 
  private:
   enum class Sent : unsigned char { nothing, something, no_room };

@@ -87,6 +87,18 @@ Fleet::Other* Fleet::other(std::string_view shard) const {
   return at == others_.end() ? nullptr : at->get();
 }
 
+/// Null: there is none yet.
+const Engine* Fleet::known_engine(std::string_view shard) const {
+  if (shard.empty() || shard == routes_.home()) return &home_;
+  const Other* const known = other(shard);
+  return known == nullptr ? nullptr : &known->engine;
+}
+
+bool Fleet::answers(std::string_view shard) const {
+  const Engine* const engine = known_engine(shard);
+  return engine != nullptr && engine->answers();
+}
+
 /// The engine of a shard, made where there is none; null: it cannot be made. `endpoints`: where a broker says
 /// that the shard is; empty: where the rules say.
 Engine* Fleet::engine_of(std::string_view shard, const std::vector<std::string>& endpoints) {
@@ -129,6 +141,29 @@ void Fleet::each_engine(Call call) {
 
 // ---- requests -----------------------------------------------------------------------------------------
 
+/// Where a new job goes. The rules lead astray where brokers alone know the client's tenant; another shard
+/// would say so, but not one that is silent. So one that answers is asked in its place: it takes the job or
+/// says whose it is, be it that of the silent one.
+std::string_view Fleet::of_new(const std::string& service, const std::string& client) const {
+  const std::string_view by_rules = routes_.of_new(service, client);
+  if (client.empty() || by_rules.empty()) return by_rules;
+  const Engine* const engine = known_engine(by_rules);
+  if (engine == nullptr || !engine->is_silent()) return by_rules;
+  const std::vector<std::string_view> others = routes_.others_of_new(service, client);
+  for (const std::string_view shard : others)
+    if (answers(shard)) return shard;
+  if (others.empty()) return by_rules;
+  for (const Shard& shard : routes_.shards().all())
+    if (answers(shard.name)) return shard.name;
+  return by_rules;
+}
+
+std::string_view Fleet::shard_of(const std::string& service, const std::string& client,
+                                 const std::string& id) const {
+  const std::string_view remembered = id.empty() ? std::string_view() : routes_.of_job(id);
+  return remembered.empty() ? of_new(service, client) : remembered;
+}
+
 void Fleet::begin(Request&& request) {
   if (home_.has_word()) learn();  // a callback asks right behind the pong
   if (request.kind == RequestKind::watch) return begin_watch(std::move(request));
@@ -138,7 +173,7 @@ void Fleet::begin(Request&& request) {
     return home_.begin(std::move(request));
   }
   if (is_submit(request)) {
-    const std::string_view shard = routes_.of_new(request.service, request.client);
+    const std::string_view shard = of_new(request.service, request.client);
     if (!shard.empty()) routes_.remember(request.id, shard);
     return begin_at(shard, std::move(request));
   }
@@ -188,7 +223,7 @@ void Fleet::begin_about_job(Request request) {
     return begin_at(shard, std::move(request));
   }
   if (request.service.empty()) return seek(std::move(request));
-  const std::string_view shard = routes_.of_new(request.service, request.client);
+  const std::string_view shard = of_new(request.service, request.client);
   begin_at(shard, std::move(request));
 }
 
@@ -360,7 +395,16 @@ void Fleet::move(Engine& engine, const std::string& shard) {
     }
     routes_.remember(request.id, moved.shard);
     routes_.sent_on(request.service, request.client, moved.shard);
-    static_cast<void>(engine_of(moved.shard, moved.endpoints));
+    const Engine* const to = engine_of(moved.shard, moved.endpoints);
+    if (request.kind == RequestKind::leave && to != nullptr && to->is_silent()) {
+      // Who leaves a job does not wait for long, and is told here that nobody has it.
+      ClientError error =
+          fleet_error(ErrorCode::unavailable,
+                      "shard \"" + printable(moved.shard) + "\" takes the job and does not answer; try again",
+                      request.id);
+      finish_later(std::move(request), std::move(error));
+      continue;
+    }
     begin_at(moved.shard, std::move(request));
   }
 }

@@ -41,10 +41,12 @@ class Fleet {
 
   /// Of all engines, those that were let go included.
   ClientCounters counters() const;
-  /// Where a new job of that service and client goes; empty: to the home broker.
-  std::string_view shard_of(const std::string& service, const std::string& client) const {
-    return routes_.of_new(service, client);
-  }
+  /// Where the job of that id went last, as far as it is remembered; else where a new job of that service and
+  /// client goes. Empty: to the home broker.
+  std::string_view shard_of(const std::string& service, const std::string& client,
+                            const std::string& id) const;
+  /// Where spend() goes; empty: to the home broker.
+  std::string_view shard_of_spend() const { return routes_.of_spend(); }
 
  private:
   static constexpr std::size_t kShardsMax = ShardMap::kShardsMax;
@@ -71,6 +73,9 @@ class Fleet {
 
   bool alone() const { return routes_.shards().empty() && others_.empty(); }
   Other* other(std::string_view shard) const;
+  const Engine* known_engine(std::string_view shard) const;
+  bool answers(std::string_view shard) const;
+  std::string_view of_new(const std::string& service, const std::string& client) const;
   Engine* engine_of(std::string_view shard, const std::vector<std::string>& endpoints = {});
   Engine* make(const std::string& shard, std::vector<std::string> endpoints);
   template <class Call>

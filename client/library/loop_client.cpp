@@ -122,8 +122,8 @@ void LoopClient::seen(const std::string& id, std::int64_t seq) {
 }
 
 void LoopClient::status(const std::string& id, std::function<void(Reply<JobStatus>)> callback,
-                        std::string service) {
-  core_->ask<JobStatus>(core_->desk().status(id, std::move(service)), std::move(callback));
+                        std::string service, std::string client) {
+  core_->ask<JobStatus>(core_->desk().status(id, std::move(service), std::move(client)), std::move(callback));
 }
 
 void LoopClient::cancel(const std::string& id, std::function<void(Reply<JobStatus>)> callback) {
@@ -152,8 +152,13 @@ void LoopClient::admin(const AdminRequest& request, std::function<void(Reply<Adm
   core_->ask<AdminDocument>(core_->desk().admin(request), std::move(callback));
 }
 
-std::string LoopClient::shard_of(const std::string& service, const std::string& client) const {
-  return std::string(core_->fleet().shard_of(service, client));
+std::string LoopClient::shard_of(const std::string& service, const std::string& client,
+                                 const std::string& id) const {
+  return std::string(core_->fleet().shard_of(service, client, id));
+}
+
+std::string LoopClient::shard_of_spend() const {
+  return std::string(core_->fleet().shard_of_spend());
 }
 
 std::size_t LoopClient::pending() const {

@@ -185,10 +185,13 @@ RequestDesk::Made RequestDesk::ask(RequestKind kind, std::string id, Message que
   return request;
 }
 
-RequestDesk::Made RequestDesk::status(const std::string& id, std::string service) {
+RequestDesk::Made RequestDesk::status(const std::string& id, std::string service, std::string client) {
   Made made = ask(RequestKind::status, id, wire::StatusQuery{.id = id, .ids = {}, .ref = {}},
                   options_.control_timeout);
-  if (made) made->service = std::move(service);
+  if (made) {
+    made->service = std::move(service);
+    made->client = std::move(client);
+  }
   return made;
 }
 

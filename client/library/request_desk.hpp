@@ -30,8 +30,8 @@ class RequestDesk {
   Made submit(RequestKind kind, JobRequest job, const Blob& body);
   Made stream(JobRequest job, const Blob& body, StreamReader& reader);
   Made follow(const std::string& id, std::int64_t from_seq, StreamReader& reader);
-  /// `service`: the job's, where it is known; empty: it is not.
-  Made status(const std::string& id, std::string service = {});
+  /// `service`, `client`: the job's, where they are known; empty: they are not.
+  Made status(const std::string& id, std::string service = {}, std::string client = {});
   Made cancel(const std::string& id);
   Made fetch(const std::string& id, std::chrono::milliseconds wait);
   /// `shard`: the one that is asked; empty: the broker at the endpoint.

@@ -43,6 +43,19 @@ std::string_view ShardRoutes::of_new(const std::string& service, const std::stri
   return shard != nullptr ? std::string_view(shard->name) : std::string_view();
 }
 
+std::vector<std::string_view> ShardRoutes::others_of_new(const std::string& service,
+                                                         const std::string& client) const {
+  std::vector<std::string_view> others;
+  if (client.empty() || sent_on_.contains(of_both(service, client))) return others;
+  const std::string_view known = of_new(service, client);
+  for (const Shard& shard : shards_.all()) {
+    if (!Shard{.name = {}, .services = shard.services}.matches(service, {})) continue;
+    if (shard.name != known) others.push_back(shard.name);
+    if (shard.tenants.empty()) break;  // it takes what is left
+  }
+  return others;
+}
+
 std::string_view ShardRoutes::of_spend() const {
   return shards_.empty() ? std::string_view() : std::string_view(shards_.all().back().name);
 }

@@ -37,6 +37,10 @@ class ShardRoutes {
 
   /// Where a new job of that service and client goes; empty: to the home broker.
   std::string_view of_new(const std::string& service, const std::string& client) const;
+  /// The other shards that may take such a job, in the order of the rules: none knows the client's tenant but
+  /// brokers. Empty: there is no such client, a broker has said where its jobs go, or no rule for the service
+  /// names a tenant.
+  std::vector<std::string_view> others_of_new(const std::string& service, const std::string& client) const;
   /// A broker has sent a job of those on to that shard, and so the next ones go there, as long as the rules
   /// stay. It knows the tenant of the client.
   void sent_on(const std::string& service, const std::string& client, std::string_view shard);

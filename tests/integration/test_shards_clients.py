@@ -2,9 +2,11 @@
 """What the command line and the gateway make of shards: they are given one broker, and reach all."""
 
 import contextlib
+import hashlib
 import http.client
 import json
 import os
+import signal
 import subprocess
 import time
 import unittest
@@ -20,10 +22,11 @@ UPSTREAM_KEY = "sk-test-upstream"
 
 class Case(harness.Case):
     arguments = None
+    rules, tenants = RULES, TENANTS
 
     def setUp(self):
         super().setUp()
-        self.shards = Shards(self.room, RULES, TENANTS).start()
+        self.shards = Shards(self.room, self.rules, self.tenants).start()
         self.addCleanup(self.shards.close)
 
     def clients(self, name):
@@ -184,35 +187,45 @@ class CommandLine(Case):
         self.assertEqual(told, {"a": "chat", "b": "rest"})
 
 
-class Gateway(Case):
-    def setUp(self):
-        super().setUp()
-        upstream = self.room.start(harness.Process(harness.program("lanemq-upstream"), "--latency-ms", "1", "--keys", UPSTREAM_KEY))
-        self.work("chat", f"openai=openai:{self.url(upstream)}/v1")
-        self.work("rest", "echo=echo")
-        self.gateway = self.begin()
-
+class GatewayCase(Case):
     def url(self, process):
         line = process.line()
         self.assertTrue(line.startswith("ready http"), line + process.stderr())
         return line.removeprefix("ready ").strip()
 
-    def begin(self, *brokers):
+    def begin(self, *brokers, config=""):
+        path = os.path.join(self.shards.folder.name, "gateway.toml")
+        with open(path, "w") as file:
+            file.write(config)
         gateway = self.room.start(harness.Process(
             harness.program("lanemq-gateway"), "--broker", ",".join(self.clients(name) for name in brokers or ["rest"]),
-            "--listen", "127.0.0.1:0", "--state", os.path.join(self.shards.folder.name, "state")))
+            "--listen", "127.0.0.1:0", "--state", os.path.join(self.shards.folder.name, "state"), "--config", path))
         self.base = self.url(gateway)
         return gateway
 
-    def ask(self, method, path, document=None):
+    def ask(self, method, path, document=None, key=None, headers=None):
         host = urllib.parse.urlsplit(self.base)
+        headers = {**(headers or {}), **({"authorization": f"Bearer {key}"} if key else {})}
         with contextlib.closing(http.client.HTTPConnection(host.hostname, host.port, timeout=harness.PATIENCE)) as connection:
-            connection.request(method, path, None if document is None else json.dumps(document))
+            connection.request(method, path, None if document is None else json.dumps(document), headers)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
 
-    def chat(self):
-        return self.ask("POST", "/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+    def chat(self, key=None, headers=None):
+        return self.ask("POST", "/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "hi"}]}, key,
+                        headers)
+
+    def upstream(self):
+        return self.url(self.room.start(harness.Process(harness.program("lanemq-upstream"), "--latency-ms", "1", "--keys",
+                                                        UPSTREAM_KEY)))
+
+
+class Gateway(GatewayCase):
+    def setUp(self):
+        super().setUp()
+        self.work("chat", f"openai=openai:{self.upstream()}/v1")
+        self.work("rest", "echo=echo")
+        self.gateway = self.begin()
 
     def leave(self, service, body="x"):
         status, text = self.ask("POST", "/v1/jobs", {"service": service, "body": body})
@@ -281,6 +294,50 @@ class Gateway(Case):
         harness.wait_until(lambda: json.loads(self.ask("GET", f"/v1/jobs/{name}")[1]).get("state") == "succeeded", name)
         self.shards.start("chat")
         harness.wait_until(lambda: self.chat()[0] == 200, "that it is back")
+
+
+def key_of(client, more=""):
+    return (f'[[key]]\nname = "{client}"\nsha256 = "{hashlib.sha256(client.encode()).hexdigest()}"\n'
+            f'client = "{client}"\n{more}\n')
+
+
+class GatewayOfTenants(GatewayCase):
+    """Brokers alone know the tenants of the gateway's clients, and the shard that the rules lead it to is away."""
+
+    rules = {"one": 'match = { tenant = "zeta" }', "two": ""}
+    tenants = '[clients."zeta-*"]\ntenant = "zeta"\n'
+
+    def setUp(self):
+        super().setUp()
+        self.work("one", f"openai=openai:{self.upstream()}/v1", "echo=echo")
+        self.shards.brokers["two"].signal(signal.SIGSTOP)
+        self.addCleanup(self.shards.brokers["two"].signal, signal.SIGCONT)
+        self.begin("one", config=key_of("zeta-2", 'services = ["openai", "echo"]') + key_of("other") + key_of("zeta-3", "requests_per_minute = 60"))
+        harness.wait_until(lambda: "no answer from shard two\n" in self.ask("GET", "/readyz")[1], "that it is noticed")
+
+    def test_a_shard_that_answers_takes_the_jobs_of_a_client_that_was_never_heard_of(self):
+        for _ in range(2):
+            status, text = self.chat("zeta-2")
+            self.assertEqual(status, 200, text)
+        status, text = self.ask("POST", "/v1/jobs", {"service": "echo", "body": "x"}, "zeta-2")
+        self.assertEqual(status, 202, text)
+        for _ in range(2):
+            status, text = self.chat("zeta-2", {"idempotency-key": "k"})
+            self.assertEqual(status, 200, text)
+        self.assertEqual(self.accepted("one"), 4)
+
+    def test_a_client_whose_shard_is_the_silent_one_is_told_so(self):
+        for _ in range(2):
+            status, text = self.chat("other")
+            self.assertEqual((status, 'shard \\"two\\"' in text), (503, True), text)
+        self.assertEqual(self.accepted("one", "sent_on"), 1)
+        self.shards.brokers["two"].signal(signal.SIGCONT)
+        self.work("two", f"openai=openai:{self.upstream()}/v1")
+        harness.wait_until(lambda: self.chat("other")[0] == 200, "that it is back")
+
+    def test_calls_of_a_key_with_limits_name_the_shard_that_has_them(self):
+        status, text = self.chat("zeta-3")
+        self.assertEqual((status, 'shard \\"two\\"' in text), (503, True), text)
 
 
 if __name__ == "__main__":

@@ -66,10 +66,10 @@ class LoopClient {
   void stream(JobRequest request, const Blob& body, StreamReader reader);
   void follow(const std::string& id, std::int64_t from_seq, StreamReader reader);
   void seen(const std::string& id, std::int64_t seq);
-  /// `service`: where it is known, the shard of such jobs is asked for one that this client does not know,
-  /// and no other one.
-  void status(const std::string& id, std::function<void(Reply<JobStatus>)> callback,
-              std::string service = {});
+  /// `service`: where it is known, the shard of such jobs (of that client) is asked for one that is not
+  /// remembered, and no other one.
+  void status(const std::string& id, std::function<void(Reply<JobStatus>)> callback, std::string service = {},
+              std::string client = {});
   void cancel(const std::string& id, std::function<void(Reply<JobStatus>)> callback);
   void fetch(const std::string& id, std::chrono::milliseconds wait,
              std::function<void(FetchAnswer)> callback);
@@ -79,9 +79,12 @@ class LoopClient {
   void stats(std::int64_t from, std::function<void(Reply<BrokerStats>)> callback, std::string shard = {});
   void admin(const AdminRequest& request, std::function<void(Reply<AdminDocument>)> callback);
 
-  /// The shard that a new job of that service and client goes to; empty: there are none, or nobody has said
-  /// so yet.
-  std::string shard_of(const std::string& service, const std::string& client = {}) const;
+  /// The shard that a new job of that service and client goes to, or where `id` is given and remembered the
+  /// one that job went to last; empty: there are none, or nobody has said so yet.
+  std::string shard_of(const std::string& service, const std::string& client = {},
+                       const std::string& id = {}) const;
+  /// The shard that spend() asks; empty: likewise.
+  std::string shard_of_spend() const;
 
   /// Requests without an answer.
   std::size_t pending() const;

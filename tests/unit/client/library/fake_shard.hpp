@@ -55,6 +55,8 @@ class FakeShard {
   }
   /// It answers pings and nothing else.
   void fall_silent() { silent_ = true; }
+  /// It reads what comes, and answers nothing.
+  void stand_still() { silent_ = still_ = true; }
 
   /// What it was asked since the last call, pings left out: `submit a`, `status a`, `spend`.
   std::vector<std::string> heard() {
@@ -86,6 +88,7 @@ class FakeShard {
   }
 
   void on(const wire::Ping& ping, std::string_view from) {
+    if (still_) return;
     wire::Pong pong{.now_ms = 1, .version = "fake", .ref = ping.ref};
     if (ping.cluster && !shards_.empty()) {
       pong.shard = name_;
@@ -188,7 +191,7 @@ class FakeShard {
   std::map<std::string, std::pair<std::string, std::string>> elsewhere_;
   std::set<std::string> known_;
   std::vector<std::string> heard_;
-  std::atomic<bool> silent_{false}, stopping_{false};
+  std::atomic<bool> silent_{false}, still_{false}, stopping_{false};
   std::thread thread_;
 };
 

@@ -283,6 +283,40 @@ TEST_F(FleetTest, counts_the_silence_of_the_shard_that_something_waits_for) {
   EXPECT_GE(std::chrono::steady_clock::now() - silence->since, seconds(1));
 }
 
+TEST_F(FleetTest, asks_a_shard_that_answers_whose_job_it_is_while_that_of_the_rules_is_silent) {
+  std::vector<Shard> shards = rules();
+  shards[0].tenants = {"zeta"};
+  shards[1].tenants = {"mu"};
+  shards[0].services = shards[1].services = {};
+  say_to_all(shards);
+  informed();
+  rest_.stand_still();
+  std::future<Answer> waits = client().submit({.service = "echo", .id = "a"});
+  const auto end = std::chrono::steady_clock::now() + seconds(30);
+  while (!client().counters().silence && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(milliseconds(10));
+  one_.send_on("2nd", "two", two_.endpoint());
+  one_.send_on("3rd", "rest", rest_.endpoint());
+  one_.send_on("4th", "rest", rest_.endpoint());
+
+  EXPECT_EQ(who_did(get(client().submit({.service = "echo", .id = "b", .client = "zeta-2"}))), "one");
+  EXPECT_EQ(who_did(get(client().submit({.service = "2nd", .id = "c", .client = "mu-1"}))), "two");
+  EXPECT_EQ(who_did(get(client().submit({.service = "2nd", .id = "d", .client = "mu-1"}))), "two");
+  for (const char* id : {"e", "f"}) {
+    std::future<Answer> of_silent = client().submit({.service = "3rd", .id = id, .client = "other"});
+    while (rest_.heard_count(std::string("submit ") + id) == 0 && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(milliseconds(1));
+  }
+  const Reply<JobAccepted> left = get(client().leave({.service = "4th", .id = "g", .client = "other"}));
+  ASSERT_FALSE(left);
+  EXPECT_EQ(left.error().code, "unavailable");
+  EXPECT_THAT(left.error().message, HasSubstr("shard \"rest\""));
+  EXPECT_THAT(one_.heard(), ElementsAre("submit b", "submit c", "submit e", "submit g"))
+      << "what a broker has said of a client is remembered";
+  EXPECT_THAT(two_.heard(), ElementsAre("submit c", "submit d"));
+  EXPECT_THAT(rest_.heard(), Not(Contains("submit b")));
+}
+
 TEST_F(FleetTest, names_the_silent_shard_where_it_has_the_job) {
   patience_ = milliseconds(500);
   informed();

@@ -10,7 +10,9 @@ namespace lanemq::client {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 ClusterWord word(std::string shard, std::vector<Shard> shards, std::string tenant = {}) {
   return {.shard = std::move(shard),
@@ -46,6 +48,21 @@ TEST(ShardRoutes, goes_by_the_first_rule_that_fits_the_service_and_the_keys_tena
 
   ASSERT_TRUE(routes.learn(word("rest", kThree, "acme-berlin")));
   EXPECT_EQ(routes.of_new("image-make", ""), "acme");
+}
+
+TEST(ShardRoutes, tells_which_other_shards_may_take_a_job_of_a_client_whose_tenant_it_cannot_know) {
+  ShardRoutes routes;
+  routes.learn(word("rest", kThree));
+
+  EXPECT_THAT(routes.others_of_new("echo", "alice"), ElementsAre("acme"));
+  EXPECT_THAT(routes.others_of_new("image-make", "alice"), ElementsAre("acme"));
+  EXPECT_THAT(routes.others_of_new("echo", ""), IsEmpty());
+  routes.sent_on("echo", "alice", "rest");
+  EXPECT_THAT(routes.others_of_new("echo", "alice"), IsEmpty()) << "a broker has said so";
+  routes.learn(word("rest", {kThree.begin() + 1, kThree.end()}));
+  EXPECT_THAT(routes.others_of_new("echo", "alice"), IsEmpty()) << "no rule names a tenant";
+  routes.learn(word("rest", kThree, "acme-berlin"));
+  EXPECT_THAT(routes.others_of_new("image-make", "alice"), ElementsAre("images"));
 }
 
 TEST(ShardRoutes, goes_where_a_broker_has_sent_jobs_of_the_same_client_as_long_as_the_rules_stay) {
