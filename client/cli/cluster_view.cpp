@@ -101,8 +101,8 @@ Member member_of_stats(const std::string& endpoint, const std::string& stats) {
 }
 
 Member member_of_http(const GatewayFacts& looked) {
-  Member member{.at = printable(looked.url), .says = {}};
   if (!looked.why_not.empty()) return silent_member(looked.url, looked.why_not);
+  Member member{.at = printable(looked.url), .says = {}, .by_http = true};
   const Lines lines(looked.body);
   member.shard = lines.value("shard");
   member.role = lines.value("role");
@@ -112,6 +112,8 @@ Member member_of_http(const GatewayFacts& looked) {
   if (const std::string since = lines.value("since_commit_ms"); !since.empty())
     member.since_commit_ms = integer_of(since);
   member.says = lines.first;
+  // Who shares a store says its role; a broker of a shard that says none has a store of its own.
+  member.shares_no_store = member.role.empty() && !member.shard.empty();
   if (member.role.empty())
     member.says = looked.status == 200 || looked.status == 503
                       ? member.says + "; it says nothing of a store that brokers share"
@@ -159,6 +161,30 @@ ClusterVerdict judge_store(const std::vector<Member>& members) {
   return verdict;
 }
 
+/// How many brokers serve from stores of their own, at least. Nothing tells which HTTP is of the broker at
+/// which endpoint, so each of both may be of one broker; two endpoints are two.
+std::size_t with_own_store(const std::vector<Member>& members) {
+  std::size_t at_endpoints = 0, by_http = 0;
+  for (const Member& member : members)
+    if (member.shares_no_store) ++(member.by_http ? by_http : at_endpoints);
+  return std::max(at_endpoints, by_http);
+}
+
+ClusterVerdict judge_shard(const std::string& shard, const std::vector<Member>& members) {
+  const std::size_t own = with_own_store(members);
+  if (own == 0) return judge_store(members);
+  if (std::any_of(members.begin(), members.end(), [](const Member& one) { return !one.role.empty(); })) {
+    ClusterVerdict verdict = judge_store(members);
+    verdict.good = false;
+    verdict.says += "; " + std::to_string(own) + " more serve" + (own == 1 ? "s" : "") + " shard " + shard +
+                    " from a store of its own";
+    return verdict;
+  }
+  if (own == 1) return {.good = true, .answered = true, .says = "one broker serves from its own store"};
+  return {.answered = true,
+          .says = std::to_string(own) + " brokers serve shard " + shard + ", each from a store of its own"};
+}
+
 }  // namespace
 
 /// Each shard has a store of its own. A broker that does not say whose it is counts for none.
@@ -169,10 +195,7 @@ ClusterVerdict judge_cluster(const std::vector<Member>& members) {
     if (!member.shard.empty()) shards[member.shard].push_back(member);
   ClusterVerdict verdict{.good = true};
   for (const auto& [shard, its] : shards) {
-    ClusterVerdict of_shard = judge_store(its);
-    const bool serves_alone = its.size() == 1 && its.front().shares_no_store;
-    if (serves_alone)
-      of_shard = {.good = true, .answered = true, .says = "one broker serves from its own store"};
+    const ClusterVerdict of_shard = judge_shard(shard, its);
     verdict.good = verdict.good && of_shard.good;
     verdict.answered = verdict.answered || of_shard.answered;
     verdict.says += (verdict.says.empty() ? "" : "\n") + ("shard \"" + shard + "\": " + of_shard.says);

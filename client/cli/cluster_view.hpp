@@ -24,6 +24,7 @@ struct Member {
   std::string says;                             ///< how it is, or why it did not answer
   bool answers = true;
   bool shares_no_store = false;  ///< it serves from a store that is its own
+  bool by_http = false;          ///< it was seen by its HTTP, and may be seen at an endpoint, too
 };
 
 // What was asked, as members. Pure.

@@ -146,6 +146,20 @@ class CommandLine(Case):
         unknown = self.lanemq("status", "nobodys", code=1)
         self.assertIn('no answer from shard "acme"', unknown.stderr)
 
+    def test_cluster_status_counts_a_broker_once_by_its_endpoint_and_its_http(self):
+        self.lose("rest")
+        self.shards.arguments = ("--http", "127.0.0.1:0")
+        self.shards.start("rest")
+        good = json.loads(self.lanemq("cluster", "status", "--json", "--http", self.shards.brokers["rest"].http).stdout)
+        self.assertIn('shard "rest": one broker serves from its own store', good["says"])
+        second = self.room.start(harness.Broker("--config", self.shards.config, "--shard", "rest", "--store", "memory",
+                                                **harness.fixed_endpoints()))
+        both = f"{self.clients('rest')},{second.clients}"
+        done = subprocess.run([harness.program("lanemq"), "--broker", both, "cluster", "status"], capture_output=True, text=True,
+                              timeout=harness.PATIENCE)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn('shard "rest": 2 brokers serve shard rest, each from a store of its own\n', done.stdout)
+
     def test_cluster_status_finds_the_brokers_of_all_shards(self):
         self.lose("chat")
         done = self.lanemq("cluster", "status", code=1)

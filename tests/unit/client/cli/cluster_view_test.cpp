@@ -184,5 +184,33 @@ TEST(Cluster, is_good_with_shards_whose_stores_are_their_own) {
   EXPECT_FALSE(judge_cluster({alone("")}).good);
 }
 
+Member of_own_store(const std::string& endpoint, const std::string& shard) {
+  return of_shard(member_of_stats(endpoint, stats_of(R"({"kind":"sqlite","state":"good"})")), shard);
+}
+
+TEST(Cluster, counts_a_broker_with_a_store_of_its_own_once_by_endpoint_and_http) {
+  const ClusterVerdict verdict =
+      judge_cluster({of_own_store("tcp://a:1", "acme"), member_of_http(looked(200, "ready\nshard: acme\n"))});
+
+  EXPECT_TRUE(verdict.good);
+  EXPECT_EQ(verdict.says, "shard \"acme\": one broker serves from its own store");
+  EXPECT_TRUE(judge_cluster({member_of_http(looked(200, "ready\nshard: acme\n"))}).good);
+}
+
+TEST(Cluster, is_not_good_with_two_brokers_of_a_shard_each_with_a_store_of_its_own) {
+  const Member by_http = member_of_http(looked(200, "ready\nshard: acme\n"));
+
+  for (const auto& members :
+       {std::vector{of_own_store("tcp://a:1", "acme"), of_own_store("tcp://b:1", "acme")},
+        std::vector{by_http, by_http, of_own_store("tcp://a:1", "acme")}}) {
+    const ClusterVerdict verdict = judge_cluster(members);
+    EXPECT_FALSE(verdict.good);
+    EXPECT_EQ(verdict.says, "shard \"acme\": 2 brokers serve shard acme, each from a store of its own");
+  }
+  EXPECT_FALSE(
+      judge_cluster({of_own_store("tcp://a:1", "acme"), of_shard(owner_at("tcp://b:1", "b", 4), "acme")})
+          .good);
+}
+
 }  // namespace
 }  // namespace lanemq::cli
