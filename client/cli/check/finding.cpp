@@ -255,6 +255,19 @@ Finding judge_webhooks(const Json& stats) {
   return found;
 }
 
+/// Nothing where the broker has no bank.
+std::vector<Finding> judge_bank(const Json& stats) {
+  const std::string state = text_of(part(stats, "bank"), "state");
+  if (state.empty()) return {};
+  Finding found{.check = name_of(Check::bank), .says = "the bank is " + printable(state), .next_step = {}};
+  if (state != "good") {
+    found.severity = Severity::warning;
+    found.says += ", and jobs of budgets that shards share wait";
+    found.next_step = "look at the database of the broker's bank; bank.away in its log says why";
+  }
+  return {found};
+}
+
 std::string in_days(std::chrono::seconds time) {
   const auto days = std::chrono::duration_cast<std::chrono::hours>(time).count() / 24;
   return days == 1 ? "1 day" : std::to_string(days) + " days";
@@ -270,6 +283,7 @@ const std::vector<CheckInfo>& check_table() {
       {Check::version, "version", "the broker's version is this program's"},
       {Check::clock, "clock", "the broker's clock goes with this machine's"},
       {Check::store, "store", "the store is good, and its disk has room"},
+      {Check::bank, "bank", "the bank answers, where shards share budgets"},
       {Check::descriptors, "descriptors", "descriptors in use, against their limit"},
       {Check::memory, "memory", "memory in use, against memory_max"},
       {Check::services, "services", "a worker for every service that has jobs"},
@@ -327,6 +341,8 @@ std::vector<Finding> judge_stats(Check check, const std::string& text, const Che
   switch (check) {
     case Check::store:
       return {judge_store(stats)};
+    case Check::bank:
+      return judge_bank(stats);
     case Check::descriptors:
       return {judge_descriptors(stats)};
     case Check::memory:

@@ -28,6 +28,7 @@ enum class Check : unsigned char {
   version,
   clock,
   store,
+  bank,
   descriptors,
   memory,
   services,

@@ -26,6 +26,13 @@ auto is(Severity severity, const std::string& says, const std::string& next_step
                Field(&Finding::next_step, HasSubstr(next_step)));
 }
 
+TEST(Finding, of_a_bank_that_does_not_answer_is_a_warning) {
+  EXPECT_THAT(judged(Check::bank, R"({"bank":{"state":"good"}})"), is(Severity::fine, "the bank is good"));
+  EXPECT_THAT(judged(Check::bank, R"({"bank":{"state":"away"}})"),
+              is(Severity::warning, "the bank is away, and jobs of budgets", "bank.away in its log"));
+  EXPECT_THAT(judge_stats(Check::bank, R"({"store":{"state":"good"}})", {}), IsEmpty());
+}
+
 TEST(Finding, of_a_store_says_its_room_and_what_to_do_where_it_has_none) {
   const auto store = [](const std::string& state, const std::string& free) {
     return judged(Check::store, R"({"store":{"kind":"sqlite","state":")" + state +
