@@ -236,6 +236,48 @@ Outcome<Connection> Connection::open_host(const Words& words, const Target& targ
   return made;
 }
 
+std::string Connection::refusal(const Target& target) {
+  std::string why;
+  const Options options = parse(target.conninfo, why);
+  if (options == nullptr) return {};
+  Words words;
+  for_each_option(options, [&](const PQconninfoOption& option) {
+    if (is_set(option)) words[option.keyword] = option.val;
+  });
+  for (const Words& host : each_host(words))
+    if (std::string state = refusal_of_host(host, target); !state.empty()) return state;
+  return {};
+}
+
+std::string Connection::refusal_of_host(const Words& words, const Target& target) {
+  std::vector<const char*> keywords{"application_name"}, values{target.application.c_str()};
+  for (const auto& [keyword, value] : words) {
+    keywords.push_back(keyword.c_str());
+    values.push_back(value.c_str());
+  }
+  keywords.push_back(nullptr);
+  values.push_back(nullptr);
+  const std::unique_ptr<PGconn, Finish> made(PQconnectStartParams(keywords.data(), values.data(), 0));
+  if (made == nullptr) return {};
+  PQsetErrorVerbosity(made.get(), PQERRORS_SQLSTATE);
+  const auto end = Clock::now() + std::chrono::seconds(kHostSeconds);
+  for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_FAILED; next = PQconnectPoll(made.get())) {
+    if (next == PGRES_POLLING_OK) return {};
+    pollfd watched{PQsocket(made.get()), short(next == PGRES_POLLING_READING ? POLLIN : POLLOUT), 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0 || ::poll(&watched, 1, static_cast<int>(left)) <= 0) return {};
+  }
+  if (PQconnectionNeedsPassword(made.get()) == 1) return "28P01";
+  // The last line is `FATAL:  3D000`.
+  const std::string text = one_line(PQerrorMessage(made.get()));
+  const std::size_t last = text.rfind(' ');
+  const std::string state = last == std::string::npos ? std::string() : text.substr(last + 1);
+  const bool is_state = state.size() == 5 && std::all_of(state.begin(), state.end(), [](char one) {
+                          return (one >= '0' && one <= '9') || (one >= 'A' && one <= 'Z');
+                        });
+  return is_state ? state : std::string();
+}
+
 std::string Connection::quoted(const std::string& name) const {
   const std::unique_ptr<char, void (*)(void*)> text(
       PQescapeIdentifier(connection_.get(), name.data(), name.size()), PQfreemem);

@@ -100,6 +100,10 @@ class Connection {
   static Outcome<void> open_each(const Target& target, Server server,
                                  const std::function<bool(Connection)>& take);
   static constexpr int kHostSeconds = 2;
+  /// The SQLSTATE with which a server refuses to connect, as for a database that is not there, which libpq
+  /// tells only where it is asked alone for that: so it connects once more, for kHostSeconds a host. Empty:
+  /// no server has refused.
+  static std::string refusal(const Target& target);
 
   bool is_open() const { return connection_ != nullptr; }
   void close() { connection_.reset(); }
@@ -148,6 +152,7 @@ class Connection {
     void operator()(PGconn* connection) const { PQfinish(connection); }
   };
 
+  static std::string refusal_of_host(const Words& words, const Target& target);
   static Outcome<Connection> open_host(const Words& words, const Target& target, Server server);
   Waited wait(Clock::time_point end);
   Fault fault_of_connection() const;

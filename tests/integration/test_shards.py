@@ -280,6 +280,11 @@ class Bank(harness.Case):
         away = self.check("host=/nowhere")
         self.assertEqual(away.returncode, 0)
         self.assertIn("was not reached", away.stderr)
+        for conninfo, words in ((self.database.conninfo(database="nowhere"), 'database "nowhere" does not exist, SQLSTATE 3D000'),
+                                (self.database.conninfo(user="nobody"), "SQLSTATE 28000")):
+            refused = self.check(conninfo)
+            self.assertEqual(refused.returncode, 2, refused)
+            self.assertIn(words, refused.stderr)
         self.database.psql("CREATE ROLE weak LOGIN")
         weak = self.check(self.database.conninfo(user="weak"))
         self.assertEqual(weak.returncode, 2)
