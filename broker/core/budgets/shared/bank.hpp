@@ -42,10 +42,11 @@ namespace lanemq::core {
 /// never shrinks: a lag that did would count a grant of before as too old. It is never set back. When another
 /// server takes over, whose clock is ahead, it advances by no more than the drawing shard saw pass since its
 /// own last draw (Slices), and half of s; a shard that saw none takes off kSkewMax. The other half of s is
-/// for calls that swap on their way. More of a jump gets through only if a draw has put the time back within
-/// the second before it. Shards' clocks need only keep a rate. For limits a second half of s is 5 ms: links
-/// to the database that are slower cost use of the limit, not strictness. A use above a job's estimate is
-/// outside of the claim, as with a budget of one broker: it is reported as a correction, and owed.
+/// for calls that swap on their way. More of a jump gets through, up to what the time fell behind, where it
+/// fell behind after the drawing shard's last draw, as by a draw that waited for the row's lock. Shards'
+/// clocks need only keep a rate. For limits a second half of s is 5 ms: links to the database that are slower
+/// cost use of the limit, not strictness. A use above a job's estimate is outside of the claim, as with a
+/// budget of one broker: it is reported as a correction, and owed.
 ///
 /// Shards may know different keys while their configuration is changed. The row names its keys, with their
 /// limits: those that the drawing shard does not know are counted, and given to nobody.
