@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "broker/io/postgres/postgres_schema.hpp"
 #include "broker/io/postgres/primary.hpp"
 
 namespace lanemq::io {
@@ -66,13 +67,6 @@ constexpr const char* kInsufficientPrivilege = "42501";
 constexpr const char* kNoDatabase = "3D000";
 constexpr const char* kNotAuthorized = "28";  // the class of what a role may not
 
-Outcome<bool> has_schema(postgres::Connection& connection, const std::string& schema, Clock::time_point end) {
-  const auto found = connection.run("SELECT 1::bigint FROM pg_catalog.pg_namespace WHERE nspname = $1",
-                                    Values().text(schema), end);
-  if (!found) return tl::unexpected(found.error());
-  return found->rows() > 0;
-}
-
 Outcome<bool> has_table(postgres::Connection& connection, const std::string& schema, Clock::time_point end) {
   const auto found = connection.run(
       "SELECT 1::bigint FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'quota'",
@@ -85,11 +79,10 @@ Outcome<void> make_table(postgres::Connection& connection, const std::string& sc
   const auto there = has_table(connection, schema, end);
   if (!there) return tl::unexpected(there.error());
   if (*there) return {};
-  // Who only owns the schema may not say CREATE SCHEMA, though it is there.
-  const auto schema_there = has_schema(connection, schema, end);
-  if (!schema_there) return tl::unexpected(schema_there.error());
+  const auto schema_made = schema_statement(connection, schema, end);
+  if (!schema_made) return tl::unexpected(schema_made.error());
   auto made = connection.run_script(
-      "BEGIN; " + (*schema_there ? "" : "CREATE SCHEMA IF NOT EXISTS " + connection.quoted(schema) + "; ") +
+      "BEGIN; " + *schema_made +
           "CREATE TABLE quota (budget text PRIMARY KEY, row bytea NOT NULL) WITH (fillfactor = 20);"
           " ALTER TABLE quota ALTER COLUMN row SET STORAGE EXTERNAL; COMMIT",
       end);

@@ -75,15 +75,15 @@ FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1) AS oid
 constexpr const char* kInsufficientPrivilege = "42501";
 constexpr const char* kUndefinedTable = "42P01";
 
-/// The statement that makes the schema; empty where it is there: who only owns it may not say that.
-Outcome<std::string> to_make_it(Connection& connection, const std::string& schema, Clock::time_point end) {
+}  // namespace
+
+Outcome<std::string> schema_statement(Connection& connection, const std::string& schema,
+                                      Clock::time_point end) {
   const auto found = connection.run("SELECT 1::bigint FROM pg_catalog.pg_namespace WHERE nspname = $1",
                                     Values().text(schema), end);
   if (!found) return tl::unexpected(found.error());
   return found->rows() > 0 ? std::string() : "CREATE SCHEMA IF NOT EXISTS " + connection.quoted(schema) + ";";
 }
-
-}  // namespace
 
 Outcome<bool> has_schema(Connection& connection, const std::string& schema, Clock::time_point end) {
   const auto found = connection.run(
@@ -121,7 +121,7 @@ Outcome<void> make_schema(Connection& connection, const std::string& schema, Clo
   if (*there) return check_format(connection, end);
   // Another candidate may do the same at this moment: one of the two is refused, and finds what the other
   // made.
-  const auto schema_made = to_make_it(connection, schema, end);
+  const auto schema_made = schema_statement(connection, schema, end);
   if (!schema_made) return tl::unexpected(schema_made.error());
   auto made = connection.run_script("BEGIN; " + *schema_made + kTables + first_row() + "COMMIT", end);
   if (made) return {};

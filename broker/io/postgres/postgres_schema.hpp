@@ -44,6 +44,11 @@ postgres::Outcome<bool> has_schema(postgres::Connection& connection, const std::
 Result<void> must_be_there(postgres::Connection& connection, const PostgresPlace& place,
                            postgres::Clock::time_point end);
 
+/// The statement that makes the schema, with its semicolon; empty where it is there: a role that only owns it
+/// may not say that.
+postgres::Outcome<std::string> schema_statement(postgres::Connection& connection, const std::string& schema,
+                                                postgres::Clock::time_point end);
+
 /// Whether make_schema() would succeed, and an owner could write the tables: a Fault says which right the
 /// role lacks. Changes nothing.
 postgres::Outcome<void> check_usable(postgres::Connection& connection, const std::string& schema,
