@@ -398,7 +398,7 @@ core::Drawn Stage::draw_from(const core::BudgetOptions& budget, const core::Draw
   if (!row.empty())
     if (const auto restored = bank.restore(row); !restored) throw TranscriptError(restored.error().message);
   const core::Drawn drawn =
-      bank.draw(draw, core::TimePoint(std::chrono::hours(24 * 365)) + now_.time_since_epoch());
+      bank.draw(draw, {.now = core::TimePoint(std::chrono::hours(24 * 365)) + now_.time_since_epoch()});
   row = bank.save();
   return drawn;
 }

@@ -149,7 +149,6 @@ BankPlan BankWorld::draw_plan(std::uint64_t seed) {
                                            ? BankPlan::kSaturated
                                            : each * static_cast<double>(random.below(40)) / 100);
   }
-  // What the window's slack is for: calls that swap on their way.
   plan.commit_most = random.one_of({Duration(milliseconds(8)), Duration(milliseconds(300))});
   plan.link_most = random.one_of({Duration(milliseconds(2)), Duration(milliseconds(100))});
   plan.lost_mille = static_cast<int>(random.below(80));
@@ -158,12 +157,9 @@ BankPlan BankWorld::draw_plan(std::uint64_t seed) {
                                                            seconds(seconds_long ? 10 : 40))
                                           : Duration(0);
   plan.clocks_differ = random.percent(70);
-  plan.database_jumps = !seconds_long && random.percent(50);
-  // What the window's slack is for: calls that swap on their way. Half of it is for a clock that jumps, of
-  // which more gets through where a draw was done late just before.
+  plan.database_jumps = random.percent(50);
+  // What the window's slack is for: calls that swap on their way.
   plan.transit_most = random.one_of({plan.period / 1000, plan.period / 105});
-  if (plan.database_jumps) plan.transit_most = plan.period / 1000;
-  if (plan.database_jumps) plan.late_mille = 0;
   if (random.percent(20)) plan.offline_share = static_cast<int>(random.below(200));
   return plan;
 }
@@ -182,8 +178,8 @@ void BankWorld::note(const std::string& line) {
   if (trace_ != nullptr) trace_->add(scheduler_.now(), line);
 }
 
-TimePoint BankWorld::database_now() const {
-  return scheduler_.now() + kDatabaseEpoch + database_ahead_;
+core::BankClock BankWorld::database_clock() const {
+  return {.now = scheduler_.now() + kDatabaseEpoch + database_ahead_, .server = database_server_};
 }
 
 void BankWorld::start_shard(std::size_t place) {
@@ -371,7 +367,7 @@ std::optional<core::Drawn> BankWorld::at_bank(const core::Draw& draw) {
   if (!row_.empty())
     if (const auto restored = bank.restore(row_); !restored)
       throw Violation("the bank does not restore what it saved: " + restored.error().message);
-  core::Drawn drawn = bank.draw(draw, database_now());
+  core::Drawn drawn = bank.draw(draw, database_clock());
   row_ = bank.save();
   figures_.row_bytes = std::max(figures_.row_bytes, row_.size());
   ++report_.messages;
@@ -410,16 +406,25 @@ void BankWorld::make_trouble() {
   });
 }
 
+/// Another server takes over: its clock is ahead of the one before by a second at most, or behind it. Or
+/// somebody sets the clock: ahead only where owners live on, since one that saw nothing believes it.
+void BankWorld::change_clock() {
+  const bool sets = random_.percent(30);
+  Duration ahead = random_.one_of(
+      {Duration(milliseconds(950)), -Duration(milliseconds(950)), -Duration(std::chrono::hours(1))});
+  if (sets && plan_.trouble_every == Duration(0)) ahead = std::chrono::hours(1);
+  if (sets && plan_.trouble_every != Duration(0)) ahead = std::min(ahead, Duration(0));
+  database_ahead_ += ahead;
+  if (!sets) ++database_server_;
+  note(std::string(sets ? "the database's clock is set" : "another database takes over") + ", by " +
+       text_of(ahead));
+}
+
 RunReport BankWorld::run() {
   if (plan_.trouble_every > Duration(0)) make_trouble();
   if (plan_.database_jumps) {
-    // Other servers take over: each clock is ahead of the one before by a second at most, or far behind it.
-    for (Duration at = seconds(20); at < plan_.length; at += seconds(random_.between(std::int64_t{100}, 150)))
-      scheduler_.at(TimePoint(at), [this] {
-        database_ahead_ +=
-            random_.percent(70) ? Duration(milliseconds(950)) : -Duration(std::chrono::hours(1));
-        note("another database takes over");
-      });
+    for (Duration at = seconds(20); at < plan_.length; at += seconds(random_.between(std::int64_t{5}, 150)))
+      scheduler_.at(TimePoint(at), [this] { change_clock(); });
   }
   while (scheduler_.step(TimePoint(plan_.length))) {
   }

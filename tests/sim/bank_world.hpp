@@ -86,8 +86,9 @@ class BankWorld {
   /// Does it after so much real time, once the owner is not stopped; never, if it has died by then.
   void after(const OwnerLink& owner, core::Duration wait, std::function<void()> what);
   void make_trouble();
+  void change_clock();
   void note(const std::string& line);
-  core::TimePoint database_now() const;
+  core::BankClock database_clock() const;
   void find_figures();
   void check_liveness() const;
 
@@ -97,6 +98,7 @@ class BankWorld {
   Scheduler scheduler_;
   std::string row_;
   core::Duration database_ahead_{};
+  std::uint64_t database_server_ = 1;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::unique_ptr<Upstream> upstream_;
   BankFigures figures_;

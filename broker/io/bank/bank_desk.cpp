@@ -97,15 +97,15 @@ BankAnswer BankDesk::ask(const core::DrawWanted& wanted) {
   BankAnswer answer{.budget = wanted.budget};
   core::Drawn drawn;
   const auto began = std::chrono::steady_clock::now();
-  const auto done = rows_->change(wanted.options.name,
-                                  [&](std::string_view row, core::TimePoint clock) -> Result<std::string> {
-                                    core::Bank bank(wanted.options, wanted.options.offline_share);
-                                    if (!row.empty())
-                                      if (const auto restored = bank.restore(row); !restored)
-                                        return tl::unexpected<Error>(restored.error());
-                                    drawn = bank.draw(wanted.draw, clock);
-                                    return bank.save();
-                                  });
+  const auto done = rows_->change(
+      wanted.options.name, [&](std::string_view row, const core::BankClock& clock) -> Result<std::string> {
+        core::Bank bank(wanted.options, wanted.options.offline_share);
+        if (!row.empty())
+          if (const auto restored = bank.restore(row); !restored)
+            return tl::unexpected<Error>(restored.error());
+        drawn = bank.draw(wanted.draw, clock);
+        return bank.save();
+      });
   const auto took = std::chrono::steady_clock::now() - began;
   const std::lock_guard lock(mutex_);
   looked_ = false;

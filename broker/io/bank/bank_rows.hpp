@@ -8,7 +8,7 @@
 
 #include <lanemq/result.hpp>
 
-#include "broker/core/base/time.hpp"
+#include "broker/core/budgets/shared/slice.hpp"
 
 namespace lanemq::io {
 
@@ -17,9 +17,9 @@ class BankRows {
  public:
   virtual ~BankRows() = default;
 
-  /// What becomes of a row. `row`: as it is, empty where there is none yet. `clock`: the place's, since 1970.
+  /// What becomes of a row. `row`: as it is, empty where there is none yet. `clock`: the place's.
   /// An error leaves the row as it is.
-  using Change = std::function<Result<std::string>(std::string_view row, core::TimePoint clock)>;
+  using Change = std::function<Result<std::string>(std::string_view row, const core::BankClock& clock)>;
 
   /// Changes the budget's row, which nobody else reads or writes meanwhile. An error says that it was not
   /// changed, or that nobody knows. The call may last as long as the place does not answer, a few seconds at

@@ -33,12 +33,15 @@ struct Statement {
   const char* name;
   const char* sql;
 };
-/// The clock is read by a statement of its own: one that locks may compute it before it has the lock.
+/// The clock is read by a statement of its own: one that locks may compute it before it has the lock. When it
+/// was started tells one server from another.
 constexpr Statement kStatements[] = {
     {kBegin, "BEGIN"},
     {kAdd, "INSERT INTO quota (budget, row) VALUES ($1, '') ON CONFLICT DO NOTHING"},
     {kLock, "SELECT row FROM quota WHERE budget = $1 FOR UPDATE"},
-    {kClock, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"},
+    {kClock,
+     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,"
+     " (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"},
     {kWrite, "UPDATE quota SET row = $2 WHERE budget = $1"},
     {kCommit, "COMMIT"},
     // What a draw needs is asked for, and no row is written.
@@ -140,7 +143,7 @@ Outcome<bool> BankTable::answered() {
   return answers;
 }
 
-Outcome<std::string> BankTable::lock_row(const std::string& budget, core::TimePoint& clock) {
+Outcome<std::string> BankTable::lock_row(const std::string& budget, core::BankClock& clock) {
   connection_.send(kBegin, Values());
   connection_.send(kAdd, Values().text(budget));
   connection_.send(kLock, Values().text(budget));
@@ -149,8 +152,9 @@ Outcome<std::string> BankTable::lock_row(const std::string& budget, core::TimePo
   const postgres::Answer& row = connection_.answers()[kLockAt];
   if (row.rows() != 1)
     return tl::unexpected(Fault{.state = "P0002", .message = "the row of the budget is gone"});
-  clock = core::TimePoint(std::chrono::duration_cast<core::Duration>(
-      std::chrono::microseconds(connection_.answers()[kClockAt].integer(0, 0))));
+  const postgres::Answer& times = connection_.answers()[kClockAt];
+  clock = {.now = core::TimePoint(std::chrono::microseconds(times.integer(0, 0))),
+           .server = static_cast<std::uint64_t>(times.integer(0, 1))};
   return std::string(row.bytes(0, 0));
 }
 
@@ -177,7 +181,7 @@ Result<void> BankTable::look() {
 }
 
 Result<void> BankTable::change(const std::string& budget, const Change& change) {
-  core::TimePoint clock{};
+  core::BankClock clock;
   auto row = connect().and_then([&] { return lock_row(budget, clock); });
   if (row) {
     auto changed = change(*row, clock);

@@ -31,7 +31,7 @@ class BankTable final : public BankRows {
 
  private:
   postgres::Outcome<void> connect();
-  postgres::Outcome<std::string> lock_row(const std::string& budget, core::TimePoint& clock);
+  postgres::Outcome<std::string> lock_row(const std::string& budget, core::BankClock& clock);
   postgres::Outcome<void> write_row(const std::string& budget, const std::string& row);
   postgres::Outcome<bool> answered();
 

@@ -381,9 +381,10 @@ void Database::got_bank(std::uint64_t id) {
   Server& server = servers_[session.link->server];
   server.locked[kBankRow].holder = id;
   session.phase = Session::Phase::waits_for_client;
-  const BankSeen seen{
-      .row = server.bank == nullptr ? std::string() : *server.bank,
-      .clock = scheduler_.now() + std::chrono::microseconds(kUnixUs) + bank_ahead_[session.link->server]};
+  const BankSeen seen{.row = server.bank == nullptr ? std::string() : *server.bank,
+                      .clock = {.now = scheduler_.now() + std::chrono::microseconds(kUnixUs) +
+                                       bank_ahead_[session.link->server],
+                                .server = 1000 * server.start + session.link->server}};
   down(session.link, [done = std::exchange(session.locked, nullptr), seen] { done(seen); });
   scheduler_.after(kBankHeldMax, [this, id, statement = session.statement] {
     const Session* const holder = session_of(id);

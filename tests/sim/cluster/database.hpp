@@ -33,7 +33,7 @@ struct LogEntry {
 /// The bank's row, locked, and the clock of its server.
 struct BankSeen {
   std::string row;
-  core::TimePoint clock{};
+  core::BankClock clock;
 };
 
 /// The network between one process and each of the servers: nothing arrives before these times.

@@ -16,8 +16,6 @@ constexpr std::int64_t kTurnParts = 1 << 20, kCostMax = std::int64_t{1} << 40;
 constexpr std::int64_t kTurnsAhead = 4;
 /// A strict window's burst is at least what refills in so many slices' time: draws come in bunches.
 constexpr std::int64_t kBurstSlices = 2;
-/// A window's slack is a hundredth of its period. Half of it is for calls that swap on their way.
-constexpr std::int64_t kClockSlack = 200;
 constexpr Duration kRetryMin = std::chrono::milliseconds(1), kRetryMax = kWantKept / 2;
 constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
 
@@ -113,7 +111,6 @@ Bank::Bank(const BudgetOptions& options, int offline_share)
       rates.insert(rates.end(), key.rates.begin(), key.rates.end());
   for (const RateOptions& rate : rates) {
     if (rate.resource != Resource::requests) cost_ = rate.resource;
-    clock_slack_ = std::min(clock_slack_, rate.period / kClockSlack);
   }
   std::int64_t least = kForEver;
   for (const RateOptions& rate : rates)
@@ -140,18 +137,22 @@ std::string Bank::cannot_share(const BudgetOptions& options) {
   return {};
 }
 
-void Bank::tell_time(TimePoint database_now, const std::optional<TimePoint>& saw) {
-  if (time_.at == TimePoint{}) {
-    time_.at = database_now;
-  } else {
-    Duration passed = database_now - time_.database;
-    if (saw)
-      passed = std::min(passed, *saw + clock_slack_ - time_.at);
-    else
-      passed -= kSkewMax;
-    time_.at += std::max(passed, Duration(0));
-  }
-  time_.database = database_now;
+void Bank::tell_time(const BankClock& clock, const Draw& draw) {
+  const Duration passed = time_.at == TimePoint{} ? clock.now - TimePoint{} : passed_by(clock, draw);
+  time_.at += passed;
+  time_.database = clock.now;
+  time_.server = clock.server;
+}
+
+/// What has passed since the draw before, at most. Counts a change where that is not known exactly.
+Duration Bank::passed_by(const BankClock& clock, const Draw& draw) {
+  const Duration by_clock = clock.now - time_.database;
+  const bool counts_on = draw.saw && draw.clock_changes == time_.clock_changes;
+  const Duration seen = draw.saw ? *draw.saw - time_.at : Duration::max();
+  const bool was_set = by_clock < Duration(0) || by_clock - kSkewMax > seen || (counts_on && by_clock < seen);
+  if (clock.server == time_.server && !was_set) return by_clock;
+  ++time_.clock_changes;
+  return std::max(std::min(counts_on ? by_clock : by_clock - kSkewMax, seen), Duration(0));
 }
 
 /// Calls `change` with each limit that counts what has the key.
@@ -549,10 +550,11 @@ void Bank::lower_turns(std::size_t lane) {
       state->second.turn = std::max<std::int64_t>(state->second.turn - least, 0);
 }
 
-Drawn Bank::draw(const Draw& draw, TimePoint database_now) {
+Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   Drawn drawn{.number = draw.number};
-  tell_time(database_now, draw.saw);
+  tell_time(clock, draw);
   drawn.at = time_.at;
+  drawn.clock_changes = time_.clock_changes;
   end_slices();
   Shard* const shard = find_shard(draw, drawn);
   if (shard == nullptr) return drawn;

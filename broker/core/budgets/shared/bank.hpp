@@ -38,15 +38,14 @@ namespace lanemq::core {
 /// counts still, since y + P > x + P >= th. So at th the limit covered all uses of the window.
 ///
 /// Of any two draws the bank's time says no more than passed between them, and of any use no less than passed
-/// since its grant. It advances as the database's clock does from draw to draw, so that what it lags behind
-/// never shrinks: a lag that did would count a grant of before as too old. It is never set back. When another
-/// server takes over, whose clock is ahead, it advances by no more than the drawing shard saw pass since its
-/// own last draw (Slices), and half of s; a shard that saw none takes off kSkewMax. The other half of s is
-/// for calls that swap on their way. More of a jump gets through, up to what the time fell behind, where it
-/// fell behind after the drawing shard's last draw, as by a draw that waited for the row's lock. Shards'
-/// clocks need only keep a rate. For limits a second half of s is 5 ms: links to the database that are slower
-/// cost use of the limit, not strictness. A use above a job's estimate is outside of the claim, as with a
-/// budget of one broker: it is reported as a correction, and owed.
+/// since its grant: what it lags behind never shrinks, since a lag that did would count a grant of before as
+/// too old. It is never set back. From draw to draw it advances as the database's clock does. Where another
+/// server answers, whose clock may be ahead by kSkewMax, or the clock was set, it advances by no more than
+/// the drawing shard saw pass since its own last draw (Slices). That counts from the bank's time of then: if
+/// the clock has changed in between, the time may have fallen behind since, and kSkewMax is taken off, as for
+/// a shard that saw nothing pass. Shards' clocks need only keep a rate, as does a server's. s is for calls
+/// that swap on their way. A use above a job's estimate is outside of the claim, as with a budget of one
+/// broker: it is reported as a correction, and owed.
 ///
 /// Shards may know different keys while their configuration is changed. The row names its keys, with their
 /// limits: those that the drawing shard does not know are counted, and given to nobody.
@@ -65,7 +64,8 @@ class Bank {
   /// Keys in the row, with those that the drawing shard does not know: those that were not drawn for longest
   /// go.
   static constexpr std::size_t kRowKeysMax = 2 * kKeysMax;
-  /// A database's clock is ahead of the one before by at most this, when another server takes over.
+  /// A database's clock is ahead of the one before by at most this, when another server takes over. More than
+  /// that above what the drawing shard saw pass: it was set.
   static constexpr Duration kSkewMax = std::chrono::seconds(1);
   /// A report of a slice counts for so long after its grant. Later its amount counts as used at its end.
   static constexpr Duration kReportTaken = std::chrono::seconds(60);
@@ -88,8 +88,8 @@ class Bank {
   /// All of the state, with a checksum: at most kRowBytesMax bytes.
   std::string save() const;
 
-  /// Takes the report, grants what there is. `database_now`: the database's clock, since 1970.
-  Drawn draw(const Draw& draw, TimePoint database_now);
+  /// Takes the report, grants what there is.
+  Drawn draw(const Draw& draw, const BankClock& clock);
 
   /// The bank's time, as of the last draw.
   TimePoint now() const { return time_.at; }
@@ -101,6 +101,7 @@ class Bank {
   /// The bank's time, and the database's clock when it was set.
   struct Time {
     TimePoint at{}, database{};
+    std::uint64_t server = 0, clock_changes = 0;
   };
   /// No draw has this number: who disclaims draws has not drawn the slice.
   static constexpr std::uint64_t kOfEarlierOwner = 0;
@@ -134,7 +135,8 @@ class Bank {
   using Shards = std::map<std::string, Shard, std::less<>>;
 
   static std::unique_ptr<Budgets> budgets_of(const BudgetOptions& options, int offline_share);
-  void tell_time(TimePoint database_now, const std::optional<TimePoint>& saw);
+  void tell_time(const BankClock& clock, const Draw& draw);
+  Duration passed_by(const BankClock& clock, const Draw& draw);
   Shard* find_shard(const Draw& draw, Drawn& drawn);
   bool make_room_for_shard();
   void end_slices();
@@ -187,7 +189,6 @@ class Bank {
   int offline_share_;
   Resource cost_ = Resource::requests;  ///< by which shards of a lane share
   std::int64_t cost_in_slice_time_ = 1;
-  Duration clock_slack_ = kSkewMax;  ///< by which the time may be ahead of what a shard saw pass
   Time time_;
   Shards shards_;
   std::map<std::uint64_t, Entry> ledger_;  ///< by their numbers

@@ -217,6 +217,8 @@ std::string Bank::save() const {
   put(own, time_.at);
   put(own, time_.database);
   own.put(static_cast<std::int64_t>(next_slice_));
+  own.put(static_cast<std::int64_t>(time_.server));
+  own.put(static_cast<std::int64_t>(time_.clock_changes));
   entries.push_back({.name = std::string(kBank), .numbers = std::move(own)});
   save_keys(entries);
   save_shards(entries);
@@ -287,6 +289,8 @@ Result<void> Bank::restore_entry(StoredEntry& entry, const RowPlaces& places) {
     time_.at = time_in(numbers);
     time_.database = time_in(numbers);
     next_slice_ = number_in(numbers);
+    time_.server = static_cast<std::uint64_t>(numbers.next());
+    time_.clock_changes = number_in(numbers);
     return {};
   }
   if (entry.name.starts_with(kShard)) {

@@ -132,6 +132,12 @@ struct PlacesWanted {
   std::uint32_t clients = 1;
 };
 
+/// The clock by which a bank goes: that of the database that keeps its row.
+struct BankClock {
+  TimePoint now{};           ///< since 1970
+  std::uint64_t server = 0;  ///< a mark of the server whose clock it is: with another one it may jump
+};
+
 /// One draw of a shard. What it does not name of its wants and places counts as before.
 struct Draw {
   std::string shard;
@@ -140,6 +146,7 @@ struct Draw {
   /// The bank's time when this was asked, by what the shard saw pass since its earlier draws; none: there
   /// were none.
   std::optional<TimePoint> saw;
+  std::uint64_t clock_changes = 0;  ///< as the answer said it from which `saw` counts
   Report report;
   std::vector<LaneWant> wants;
   std::vector<PlacesWanted> places;
@@ -195,9 +202,10 @@ struct Drawn {
   };
   Outcome outcome = Outcome::taken;
   std::uint64_t number = 0;
-  std::uint64_t epoch = 0;  ///< superseded: that of the other owner
-  TimePoint at{};           ///< the bank's time
-  TimePoint reported_at{};  ///< the bank's time at which it took the draw's report
+  std::uint64_t epoch = 0;          ///< superseded: that of the other owner
+  TimePoint at{};                   ///< the bank's time
+  std::uint64_t clock_changes = 0;  ///< how often its clock has become another one, up to there
+  TimePoint reported_at{};          ///< the bank's time at which it took the draw's report
   std::vector<Slice> slices;
   std::vector<LaneAnswer> lanes;
   std::vector<PlacesGranted> places;

@@ -382,7 +382,10 @@ Draw Slices::begin_draw(TimePoint now) {
   LANEMQ_CHECK(!flight_.drawing);
   flight_ = {.drawing = true, .any = true, .number = flight_.number + 1, .asked_at = now};
   Draw draw{.shard = owner_.shard, .epoch = owner_.epoch, .number = flight_.number};
-  if (reference_) draw.saw = saw(now);
+  if (reference_) {
+    draw.saw = saw(now);
+    draw.clock_changes = reference_->clock_changes;
+  }
   for (auto& [lane, want] : wants_) {
     if (want.want.jobs == 0 && !want.told) continue;
     LaneWant said = want.want;
@@ -412,7 +415,7 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
   }
   // The last one, though an earlier one may say more: what the bank's time lags behind may have grown since,
   // and must not shrink.
-  reference_ = Reference{.bank = drawn.at, .here = now};
+  reference_ = Reference{.bank = drawn.at, .here = now, .clock_changes = drawn.clock_changes};
   if (drawn.outcome != Drawn::Outcome::taken) return;
   if (said_.report.number != 0) report_taken(drawn.reported_at, now);
   for (const Slice& slice : drawn.slices)

@@ -155,6 +155,7 @@ class Slices {
   /// The bank's time at one of the shard's: what passed since is added to it.
   struct Reference {
     TimePoint bank{}, here{};
+    std::uint64_t clock_changes = 0;
   };
 
   static bool usable(const Held& held, TimePoint now) { return now - held.asked_at < kUsable; }

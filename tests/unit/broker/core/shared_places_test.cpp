@@ -80,7 +80,7 @@ class Shards {
     if (!row_.empty()) {
       ASSERT_TRUE(bank.restore(row_));
     }
-    shard.slices->drawn(bank.draw(shard.slices->begin_draw(now_), now_), now_);
+    shard.slices->drawn(bank.draw(shard.slices->begin_draw(now_), {.now = now_}), now_);
     row_ = bank.save();
     shard.went = 0;
   }

@@ -291,15 +291,15 @@ TEST_F(SlicesTest, hands_no_job_over_without_a_place_and_gives_back_what_it_does
 
 TEST_F(SlicesTest, the_only_owner_draws_though_its_epoch_came_of_a_clock_that_was_set_back) {
   Bank bank(a_budget());
-  bank.draw({.shard = "a", .epoch = 5000, .number = 1}, bank_time());
+  bank.draw({.shard = "a", .epoch = 5000, .number = 1}, {.now = bank_time()});
   Slices only("a", 100, a_budget(), true);
   only.want(want(3));
-  only.drawn(bank.draw(only.begin_draw(now), bank_time()), now);
+  only.drawn(bank.draw(only.begin_draw(now), {.now = bank_time()}), now);
   EXPECT_FALSE(only.affordable(0, {}, now));
 
   now += milliseconds(500);
   ASSERT_LE(only.draw_due(now), now);
-  only.drawn(bank.draw(only.begin_draw(now), bank_time()), now);
+  only.drawn(bank.draw(only.begin_draw(now), {.now = bank_time()}), now);
   EXPECT_TRUE(only.affordable(0, {}, now));
 }
 

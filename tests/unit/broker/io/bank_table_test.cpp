@@ -35,15 +35,18 @@ std::unique_ptr<io::BankRows> open_rows(const std::string& schema) {
 
 /// Appends a letter to the row.
 io::BankRows::Change append(char letter) {
-  return [letter](std::string_view row, TimePoint) { return Result<std::string>(std::string(row) + letter); };
+  return [letter](std::string_view row, const core::BankClock&) {
+    return Result<std::string>(std::string(row) + letter);
+  };
 }
 
 std::string content(io::BankRows& rows, const std::string& budget) {
   std::string seen;
-  const auto read = rows.change(budget, [&](std::string_view row, TimePoint) -> Result<std::string> {
-    seen = row;
-    return failure(ErrorCode::conflict, "only read");
-  });
+  const auto read =
+      rows.change(budget, [&](std::string_view row, const core::BankClock&) -> Result<std::string> {
+        seen = row;
+        return failure(ErrorCode::conflict, "only read");
+      });
   EXPECT_EQ(read.error().message, "only read");
   return seen;
 }
@@ -60,15 +63,17 @@ TEST(BankTable, keeps_a_row_for_each_budget_and_makes_its_table) {
 
 TEST(BankTable, says_the_databases_clock) {
   const auto rows = open_rows("bank_clock");
-  TimePoint first{}, second{};
-  for (TimePoint* const at : {&first, &second})
-    ASSERT_TRUE(rows->change("api", [at](std::string_view, TimePoint clock) {
+  core::BankClock first, second;
+  for (core::BankClock* const at : {&first, &second})
+    ASSERT_TRUE(rows->change("api", [at](std::string_view, const core::BankClock& clock) {
       *at = clock;
       return Result<std::string>("");
     }));
-  EXPECT_GT(second, first);
+  EXPECT_GT(second.now, first.now);
+  EXPECT_EQ(second.server, first.server);
+  EXPECT_NE(first.server, 0u) << "it tells this server from others";
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  EXPECT_LT(std::chrono::abs(second.time_since_epoch() - wall), 60s);
+  EXPECT_LT(std::chrono::abs(second.now.time_since_epoch() - wall), 60s);
 }
 
 TEST(BankTable, an_error_leaves_the_row_as_it_is_and_it_goes_on) {
@@ -97,7 +102,7 @@ TEST(BankTable, whoever_stands_still_with_the_row_is_ended_and_changes_nothing) 
   const auto slow = open_rows("bank_slow"), other = open_rows("bank_slow");
   ASSERT_TRUE(slow->change("api", append('a')));
   // It has the row's lock, and its process stops: the other one waits for it no longer than kHeldMax.
-  const auto late = slow->change("api", [&](std::string_view row, TimePoint) {
+  const auto late = slow->change("api", [&](std::string_view row, const core::BankClock&) {
     EXPECT_TRUE(other->change("api", append('b')));
     return Result<std::string>(std::string(row) + 'c');
   });
@@ -153,7 +158,7 @@ TEST(BankDesk, draws_one_after_the_other_and_says_which_is_lost) {
   EXPECT_EQ(desk.figures().draws, 1u);
 
   // Bytes that are no bank's: nothing is granted, and nothing is overwritten.
-  ASSERT_TRUE(open_rows("bank_desk")->change("api", [](std::string_view, TimePoint) {
+  ASSERT_TRUE(open_rows("bank_desk")->change("api", [](std::string_view, const core::BankClock&) {
     return Result<std::string>("garbage");
   }));
   desk.draw({draw_of("a", 2)});
