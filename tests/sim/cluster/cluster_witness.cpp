@@ -94,7 +94,7 @@ void ClusterWitness::sent_to_worker(const std::string&, const wire::WorkerComman
   const auto* const offer = std::get_if<wire::JobOffer>(&command);
   if (offer == nullptr) return;
   const std::string id(offer->id);
-  const auto earlier = handed_over_at_.extract(offer->job);
+  const auto earlier = handed_over_at_.extract({epoch_, offer->job});
   const core::TimePoint at = earlier.empty() ? decided_at_ : earlier.mapped();
   if (!offers_.try_emplace({offer->job, offer->attempt}, Offer{.id = id, .decided_at = at, .left_at = now_})
            .second)

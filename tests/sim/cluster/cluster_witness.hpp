@@ -38,7 +38,9 @@ class ClusterWitness final : public Watcher {
   /// A candidate has heard that the store is its own.
   void owns(std::int64_t epoch, core::TimePoint now) { owned_.emplace(epoch, now); }
   /// A hand-over that waited for its body was decided earlier.
-  void decided(std::uint64_t job, core::TimePoint at) { handed_over_at_[job] = at; }
+  void decided(std::uint64_t job, core::TimePoint at, std::int64_t epoch) {
+    handed_over_at_[{epoch, job}] = at;
+  }
   void sent_to_client(const std::string& address, const wire::ClientReply& reply,
                       std::string_view body) override;
   void sent_to_worker(const std::string& address, const wire::WorkerCommand& command,
@@ -93,7 +95,7 @@ class ClusterWitness final : public Watcher {
   std::map<std::uint64_t, Asked> asked_;
   std::map<std::string, Job> jobs_;
   std::map<std::uint64_t, std::string> id_of_;
-  std::map<std::uint64_t, core::TimePoint> handed_over_at_;
+  std::map<std::pair<std::int64_t, std::uint64_t>, core::TimePoint> handed_over_at_;  ///< by epochs and jobs
   std::map<Lease, Offer> offers_;
   std::vector<core::TimePoint> calls_;
   std::set<std::uint64_t> told_;

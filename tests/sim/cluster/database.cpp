@@ -285,9 +285,19 @@ void Database::make_all_visible(Server& server) {
 }
 
 void Database::answer(Session& session, Committed answer) {
+  if (trace_ != nullptr && session.kind != Session::Kind::bank) say_answer(session, answer);
   session.phase = Session::Phase::idle;
   session.kind = Session::Kind::none;
   down(session.link, [done = std::exchange(session.done, nullptr), answer] { done(answer); });
+}
+
+void Database::say_answer(const Session& session, Committed answer) {
+  static constexpr std::array<std::string_view, 5> kAnswers{"yes", "warned", "no row", "no room", "locked"};
+  const LogEntry& entry = session.entry;
+  say("server " + std::to_string(session.link->server) + " answers " +
+      std::string(kAnswers[static_cast<std::size_t>(answer)]) + " to ticket " +
+      std::to_string(entry.row.ticket) + " of epoch " + std::to_string(entry.row.epoch) +
+      (entry.batch == 0 ? std::string() : ", batch " + std::to_string(entry.batch)));
 }
 
 /// Whoever waits for the row gets it, unless it is not what was wanted any more.

@@ -201,6 +201,7 @@ class Database {
   void make_visible(Server& server, std::size_t row, std::size_t log_end);
   void make_all_visible(Server& server);
   void answer(Session& session, Committed answer);
+  void say_answer(const Session& session, Committed answer);
   void release_row(std::size_t server, std::size_t row, std::uint64_t id);
   void end_session(std::uint64_t id);
   void client_gone(std::uint64_t id);

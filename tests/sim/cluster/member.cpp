@@ -529,7 +529,7 @@ void Member::read_bodies() {
   for (const core::BodyWanted& wanted : std::exchange(outbox.reads, {})) {
     if (!wanted.awaited) continue;
     if (wanted.of_result) violated("a result that no bound put into the store alone");
-    witness_.decided(wanted.number, scheduler_.now());
+    witness_.decided(wanted.number, scheduler_.now(), owned_.epoch);
     reading_.push_back({wanted.number, submitted_ + (outbox.writes.empty() ? 0 : 1)});
   }
 }
