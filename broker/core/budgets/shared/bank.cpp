@@ -137,24 +137,6 @@ std::string Bank::cannot_share(const BudgetOptions& options) {
   return {};
 }
 
-void Bank::tell_time(const BankClock& clock, const Draw& draw) {
-  const Duration passed = time_.at == TimePoint{} ? clock.now - TimePoint{} : passed_by(clock, draw);
-  time_.at += passed;
-  time_.database = clock.now;
-  time_.server = clock.server;
-}
-
-/// What has passed since the draw before, at most. Counts a change where that is not known exactly.
-Duration Bank::passed_by(const BankClock& clock, const Draw& draw) {
-  const Duration by_clock = clock.now - time_.database;
-  const bool counts_on = draw.saw && draw.clock_changes == time_.clock_changes;
-  const Duration seen = draw.saw ? *draw.saw - time_.at : Duration::max();
-  const bool was_set = by_clock < Duration(0) || by_clock - kSkewMax > seen || (counts_on && by_clock < seen);
-  if (clock.server == time_.server && !was_set) return by_clock;
-  ++time_.clock_changes;
-  return std::max(std::min(counts_on ? by_clock : by_clock - kSkewMax, seen), Duration(0));
-}
-
 /// Calls `change` with each limit that counts what has the key.
 template <class Change>
 void Bank::for_rates(std::uint16_t key, Change change) {
@@ -552,7 +534,7 @@ void Bank::lower_turns(std::size_t lane) {
 
 Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   Drawn drawn{.number = draw.number};
-  tell_time(clock, draw);
+  time_.tell(clock, draw);
   drawn.at = time_.at;
   drawn.clock_changes = time_.clock_changes;
   end_slices();

@@ -15,6 +15,7 @@
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/budgets.hpp"
+#include "broker/core/budgets/shared/bank_time.hpp"
 #include "broker/core/budgets/shared/slice.hpp"
 
 namespace lanemq::core {
@@ -37,15 +38,9 @@ namespace lanemq::core {
 /// at y > x, under g. Not reported at th: a counts still, until after t + T + P >= y + P > th. Reported: y
 /// counts still, since y + P > x + P >= th. So at th the limit covered all uses of the window.
 ///
-/// Of any two draws the bank's time says no more than passed between them, and of any use no less than passed
-/// since its grant: what it lags behind never shrinks, since a lag that did would count a grant of before as
-/// too old. It is never set back. From draw to draw it advances as the database's clock does. Where another
-/// server answers, whose clock may be ahead by kSkewMax, or the clock was set, it advances by no more than
-/// the drawing shard saw pass since its own last draw (Slices). That counts from the bank's time of then: if
-/// the clock has changed in between, the time may have fallen behind since, and kSkewMax is taken off, as for
-/// a shard that saw nothing pass. Shards' clocks need only keep a rate, as does a server's. s is for calls
-/// that swap on their way. A use above a job's estimate is outside of the claim, as with a budget of one
-/// broker: it is reported as a correction, and owed.
+/// Of any two draws the bank's time says no more than passed between them (BankTime), and of any use no less
+/// than passed since its grant. s is for calls that swap on their way. A use above a job's estimate is
+/// outside of the claim, as with a budget of one broker: it is reported as a correction, and owed.
 ///
 /// Shards may know different keys while their configuration is changed. The row names its keys, with their
 /// limits: those that the drawing shard does not know are counted, and given to nobody.
@@ -64,9 +59,6 @@ class Bank {
   /// Keys in the row, with those that the drawing shard does not know: those that were not drawn for longest
   /// go.
   static constexpr std::size_t kRowKeysMax = 2 * kKeysMax;
-  /// A database's clock is ahead of the one before by at most this, when another server takes over. More than
-  /// that above what the drawing shard saw pass: it was set.
-  static constexpr Duration kSkewMax = std::chrono::seconds(1);
   /// A report of a slice counts for so long after its grant. Later its amount counts as used at its end.
   static constexpr Duration kReportTaken = std::chrono::seconds(60);
   /// Where there is no room for one more, a shard is forgotten that holds nothing and was silent for so long.
@@ -98,11 +90,6 @@ class Bank {
   std::size_t slices() const { return ledger_.size(); }
 
  private:
-  /// The bank's time, and the database's clock when it was set.
-  struct Time {
-    TimePoint at{}, database{};
-    std::uint64_t server = 0, clock_changes = 0;
-  };
   /// No draw has this number: who disclaims draws has not drawn the slice.
   static constexpr std::uint64_t kOfEarlierOwner = 0;
   /// A slice of which no report has come.
@@ -135,8 +122,6 @@ class Bank {
   using Shards = std::map<std::string, Shard, std::less<>>;
 
   static std::unique_ptr<Budgets> budgets_of(const BudgetOptions& options, int offline_share);
-  void tell_time(const BankClock& clock, const Draw& draw);
-  Duration passed_by(const BankClock& clock, const Draw& draw);
   Shard* find_shard(const Draw& draw, Drawn& drawn);
   bool make_room_for_shard();
   void end_slices();
@@ -189,7 +174,7 @@ class Bank {
   int offline_share_;
   Resource cost_ = Resource::requests;  ///< by which shards of a lane share
   std::int64_t cost_in_slice_time_ = 1;
-  Time time_;
+  BankTime time_;
   Shards shards_;
   std::map<std::uint64_t, Entry> ledger_;  ///< by their numbers
   std::uint64_t next_slice_ = 1;

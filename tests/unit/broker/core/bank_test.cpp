@@ -212,63 +212,6 @@ TEST(Bank, shards_of_one_lane_take_turns_by_the_clients_that_wait) {
   EXPECT_NEAR(static_cast<double>(got[0]) / static_cast<double>(got[1]), 3.0, 0.3);
 }
 
-/// A bank, and what two shards say to it of the time: `at` is the database's clock, since kBegin.
-class BankTime : public testing::Test {
- protected:
-  Duration draw(const std::string& shard, std::optional<Duration> saw, Duration at,
-                std::uint64_t server = 1) {
-    Draw draw{.shard = shard, .epoch = 1, .number = ++number_};
-    if (saw) draw.saw = kBegin + *saw;
-    draw.clock_changes = changes_[shard];
-    const Drawn drawn = bank_.draw(draw, {.now = kBegin + at, .server = server});
-    changes_[shard] = drawn.clock_changes;
-    return drawn.at - kBegin;
-  }
-
-  Bank bank_{a_budget()};
-  std::map<std::string, std::uint64_t> changes_;
-  std::uint64_t number_ = 0;
-};
-
-TEST_F(BankTime, advances_as_the_databases_clock_does) {
-  EXPECT_EQ(draw("a", {}, seconds(0)), seconds(0));
-  EXPECT_EQ(draw("a", milliseconds(2990), seconds(3)), seconds(3));
-  EXPECT_EQ(draw("b", {}, seconds(5)), seconds(5)) << "also for who saw nothing of it";
-  EXPECT_EQ(draw("a", milliseconds(5100), seconds(6)), seconds(6)) << "also where the link is slow";
-}
-
-TEST_F(BankTime, is_never_set_back_nor_ahead_of_what_the_drawing_shard_saw_pass) {
-  draw("a", {}, seconds(0));
-  EXPECT_EQ(draw("a", seconds(3), seconds(3600)), seconds(3)) << "the clock was set ahead";
-  EXPECT_EQ(draw("a", seconds(4), seconds(0)), seconds(3)) << "it was set back";
-  EXPECT_EQ(draw("a", milliseconds(3999), seconds(1)), seconds(4));
-}
-
-TEST_F(BankTime, is_what_the_drawing_shard_saw_pass_where_another_server_answers) {
-  draw("a", {}, seconds(0));
-  EXPECT_EQ(draw("a", milliseconds(3990), milliseconds(4900), 2), milliseconds(3990));
-  EXPECT_EQ(draw("b", {}, milliseconds(6900), 3), milliseconds(4990)) << "who saw nothing takes a second off";
-  EXPECT_EQ(draw("b", milliseconds(5900), milliseconds(6900), 4), milliseconds(4990))
-      << "its clock is behind";
-}
-
-TEST_F(BankTime, lags_behind_by_no_less_for_a_shard_that_knew_it_before) {
-  draw("a", {}, seconds(0));
-  draw("b", {}, seconds(0));
-  // Servers take over whose clocks are behind, and then ahead. In between b draws nothing.
-  EXPECT_EQ(draw("a", milliseconds(990), milliseconds(100), 2), milliseconds(100));
-  EXPECT_EQ(draw("b", seconds(10), milliseconds(10'100), 3), milliseconds(9100)) << "0.9 s behind still";
-  EXPECT_EQ(draw("a", milliseconds(10'100), milliseconds(12'100), 4), milliseconds(10'100)) << "as before";
-}
-
-TEST_F(BankTime, knows_a_clock_that_was_set_back_by_less_than_passed) {
-  draw("a", {}, seconds(0));
-  draw("b", {}, seconds(0));
-  EXPECT_EQ(draw("a", milliseconds(990), milliseconds(500)), milliseconds(500));
-  EXPECT_EQ(draw("b", seconds(2), milliseconds(2400), 2), milliseconds(1400))
-      << "less a second: it saw nothing";
-}
-
 TEST(Bank, shares_places_and_takes_them_back_as_jobs_end) {
   Row row(a_budget(60, 4));
   const auto places = [&](const std::string& shard, std::int64_t held, std::int64_t wanted) {
