@@ -2,6 +2,7 @@
 #include "broker/io/postgres/candidate.hpp"
 
 #include <chrono>
+#include <random>
 #include <string_view>
 #include <utility>
 
@@ -17,6 +18,11 @@ constexpr std::chrono::milliseconds kLockMax{1000};
 constexpr const char* kLockNotAvailable = "55P03";
 /// A session that waits for what its client says next, in the middle of a transaction.
 constexpr std::string_view kWaitsForClient = "ClientRead";
+
+std::int64_t drawn_claim() {
+  std::random_device random;
+  return static_cast<std::int64_t>(std::uint64_t{random()} << 31 | random() >> 1);
+}
 
 }  // namespace
 
@@ -71,7 +77,8 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
   if (auto own = check_shard(connection_, shard_, postgres::Clock::now() + kStatementMax); !own)
     return tl::unexpected(std::move(own.error()));
   static_cast<void>(connection_.take_warning());  // of something else
-  const auto taken = take_ownership(connection_, *row, instance_, postgres::Clock::now() + kStatementMax);
+  const OwnerRow mine{.epoch = row->epoch + 1, .ticket = 0, .instance = instance_, .claim = drawn_claim()};
+  const auto taken = take_ownership(connection_, *row, mine, postgres::Clock::now() + kStatementMax);
   if (!taken && taken.error().state == kLockNotAvailable) return end_holder();
   if (!taken) return tl::unexpected(taken.error());
   if (*taken && !connection_.take_warning().empty()) {
@@ -80,7 +87,7 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
     connection_.close();
     return wait("the database does not know whether this broker has taken the store over");
   }
-  if (*taken) return std::optional(OwnerRow{.epoch = row->epoch + 1, .ticket = 0, .instance = instance_});
+  if (*taken) return std::optional(mine);
   return wait("another candidate was faster");
 }
 

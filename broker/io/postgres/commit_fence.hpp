@@ -55,10 +55,9 @@ class CommitFence {
   Step step() const { return step_; }
   bool sends_changes() const { return changes_.sent; }
   std::int64_t epoch() const { return owned_.epoch; }
+  const OwnerRow& owner() const { return owned_; }
   /// Whether the row is that of this owner.
-  bool owns(const OwnerRow& row) const {
-    return row.epoch == owned_.epoch && row.instance == owned_.instance;
-  }
+  bool owns(const OwnerRow& row) const { return row.is_of(owned_); }
   /// Of the last transaction that is in.
   std::int64_t ticket() const { return owned_.ticket; }
   std::int64_t next_ticket() const { return owned_.ticket + 1; }

@@ -14,9 +14,14 @@ namespace lanemq::io {
 /// commit is made only where both are what its maker believes, so that one who was deposed cannot commit.
 struct OwnerRow {
   std::int64_t epoch = 0, ticket = 0;
-  std::string instance;  ///< of the owner; empty: it has given the store back
+  std::string instance;    ///< of the owner; empty: it has given the store back
+  std::int64_t claim = 0;  ///< drawn by chance with each takeover: servers that went on apart may both know
+                           ///< an owner of one epoch and name, and only one of them what it goes by
 
   bool operator==(const OwnerRow&) const = default;
+  bool is_of(const OwnerRow& owner) const {
+    return epoch == owner.epoch && instance == owner.instance && claim == owner.claim;
+  }
 };
 
 /// Decides when a candidate may take a store over: once its owner has committed nothing for a lease, by the

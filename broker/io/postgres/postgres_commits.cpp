@@ -170,7 +170,8 @@ bool PostgresCommits::lose() {
 bool PostgresCommits::send_and_wait(const NetWrites& net) {
   fence_.sent(since_boot());
   static_cast<void>(connection_.take_warning());  // of something else
-  send_batch(connection_, {.epoch = fence_.epoch(), .ticket = fence_.next_ticket()}, net);
+  send_batch(connection_,
+             {.epoch = fence_.epoch(), .ticket = fence_.next_ticket(), .claim = fence_.owner().claim}, net);
   auto look_at = Clock::now() + kHangs;
   while (true) {
     const auto answered = connection_.answers_by(Clock::now() + kSlice);
@@ -344,7 +345,7 @@ bool PostgresCommits::give_back() {
   if (exchange_.over() || (!connection_.is_open() && !connect())) return false;
   // An error leaves the row as it is: a candidate then waits for the lease.
   static_cast<void>(connection_.end_pipeline());
-  return io::give_back(connection_, fence_.epoch(), Clock::now() + 1s).has_value();
+  return io::give_back(connection_, fence_.owner(), Clock::now() + 1s).has_value();
 }
 
 std::string PostgresCommits::successor(std::chrono::milliseconds patience) {

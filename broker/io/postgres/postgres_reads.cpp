@@ -69,11 +69,12 @@ Result<void> PostgresReads::load(StoreReader& reader) {
 Outcome<void> PostgresReads::find_owned() {
   const auto row = read_owner(connection_, Clock::now() + kStatementMax);
   if (!row) return tl::unexpected(row.error());
-  if (row->epoch == owned_.epoch && row->instance == owned_.instance) return {};
-  return tl::unexpected(Fault{.state = {},
-                              .message = "its server says that \"" + row->instance + "\" owns it (epoch " +
-                                         std::to_string(row->epoch) + " and not " +
-                                         std::to_string(owned_.epoch) + ")"});
+  if (row->is_of(owned_)) return {};
+  const std::string of_epoch = row->epoch == owned_.epoch ? "of the same epoch, by another takeover"
+                                                          : "epoch " + std::to_string(row->epoch) +
+                                                                " and not " + std::to_string(owned_.epoch);
+  return tl::unexpected(Fault{
+      .state = {}, .message = "its server says that \"" + row->instance + "\" owns it (" + of_epoch + ")"});
 }
 
 void PostgresReads::run() {

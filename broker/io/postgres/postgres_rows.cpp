@@ -51,7 +51,8 @@ constexpr Prepared kPrepared[] = {
     {kBegin, "BEGIN"},
     {kFence,
      "WITH mine AS (UPDATE owner SET ticket = $2::bigint, at = clock_timestamp() "
-     "WHERE epoch = $1::bigint AND ticket = $2::bigint - 1 RETURNING 1) SELECT 1 / count(*) FROM mine"},
+     "WHERE epoch = $1::bigint AND ticket = $2::bigint - 1 AND claim = $3::bigint RETURNING 1) SELECT 1 / "
+     "count(*) FROM mine"},
     {kCommit, "COMMIT"},
     {kRollback, "ROLLBACK"},
     {kEraseJobs,
@@ -300,7 +301,7 @@ Outcome<void> prepare_writes(Connection& connection, Clock::time_point end) {
 
 void send_batch(Connection& connection, const Fence& fence, const NetWrites& net) {
   connection.send(kBegin, Values());
-  connection.send(kFence, Values().integer(fence.epoch).integer(fence.ticket));
+  connection.send(kFence, Values().integer(fence.epoch).integer(fence.ticket).integer(fence.claim));
   send_erasures(connection, net);
   send_changed_jobs(connection, net);
   send_new_jobs(connection, net);

@@ -24,7 +24,7 @@ postgres::Outcome<void> prepare_writes(postgres::Connection& connection, postgre
 
 /// Which commit this is.
 struct Fence {
-  std::int64_t epoch = 0, ticket = 0;
+  std::int64_t epoch = 0, ticket = 0, claim = 0;
 };
 
 /// The place of the fence among the answers of a batch, behind BEGIN.

@@ -19,7 +19,7 @@ using postgres::Values;
 constexpr const char* kTables = R"(
 CREATE TABLE owner (one boolean PRIMARY KEY DEFAULT true CHECK (one), format bigint NOT NULL,
                     readable_by bigint NOT NULL, epoch bigint NOT NULL, ticket bigint NOT NULL,
-                    instance text NOT NULL, at timestamptz NOT NULL) WITH (fillfactor = 20);
+                    instance text NOT NULL, claim bigint NOT NULL, at timestamptz NOT NULL) WITH (fillfactor = 20);
 CREATE TABLE job (number bigint PRIMARY KEY, state_checksum bigint NOT NULL, checksum bigint NOT NULL,
                   body_checksum bigint NOT NULL, body_bytes bigint NOT NULL, parts_of bigint,
                   state bytea NOT NULL, record bytea NOT NULL, body bytea) WITH (fillfactor = 70);
@@ -37,9 +37,9 @@ ALTER TABLE result_body ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
 /// A row that nobody owns. `at` is the transaction's time.
 std::string first_row() {
-  return "INSERT INTO owner (format, readable_by, epoch, ticket, instance, at) VALUES (" +
+  return "INSERT INTO owner (format, readable_by, epoch, ticket, instance, claim, at) VALUES (" +
          std::to_string(kPostgresFormat) + ", " + std::to_string(kPostgresFormat) +
-         ", 0, 0, '', clock_timestamp());";
+         ", 0, 0, '', 0, clock_timestamp());";
 }
 
 Outcome<void> check_format(Connection& connection, Clock::time_point end) {
@@ -143,20 +143,30 @@ Outcome<void> check_shard(Connection& connection, const std::string& shard, Cloc
 }
 
 Outcome<OwnerRow> read_owner(Connection& connection, Clock::time_point end) {
-  const auto row = connection.run("SELECT epoch, ticket, instance FROM owner", end);
+  const auto row = connection.run("SELECT epoch, ticket, instance, claim FROM owner", end);
   if (!row) return tl::unexpected(row.error());
   if (row->rows() != 1)
     return tl::unexpected(Fault{.state = "XX001", .message = "its table `owner` does not have one row"});
-  return OwnerRow{
-      .epoch = row->integer(0, 0), .ticket = row->integer(0, 1), .instance = std::string(row->bytes(0, 2))};
+  return OwnerRow{.epoch = row->integer(0, 0),
+                  .ticket = row->integer(0, 1),
+                  .instance = std::string(row->bytes(0, 2)),
+                  .claim = row->integer(0, 3)};
 }
 
-Outcome<bool> take_ownership(Connection& connection, const OwnerRow& seen, const std::string& instance,
+Outcome<bool> take_ownership(Connection& connection, const OwnerRow& seen, const OwnerRow& owner,
                              Clock::time_point end) {
   const auto taken = connection.run(
-      "UPDATE owner SET epoch = epoch + 1, ticket = 0, instance = $3::text, at = clock_timestamp() "
-      "WHERE epoch = $1 AND ticket = $2",
-      Values().integer(seen.epoch).integer(seen.ticket).text(instance), end);
+      "UPDATE owner SET epoch = $4, ticket = $5, instance = $6::text, claim = $7, at = clock_timestamp() "
+      "WHERE epoch = $1 AND ticket = $2 AND claim = $3",
+      Values()
+          .integer(seen.epoch)
+          .integer(seen.ticket)
+          .integer(seen.claim)
+          .integer(owner.epoch)
+          .integer(owner.ticket)
+          .text(owner.instance)
+          .integer(owner.claim),
+      end);
   if (!taken) return tl::unexpected(taken.error());
   return taken->changed() == 1;
 }
@@ -178,9 +188,10 @@ Outcome<RaisedEpoch> raise_epoch(Connection& connection, Clock::time_point end) 
                      .epoch = raised->integer(0, 3)};
 }
 
-Outcome<void> give_back(Connection& connection, std::int64_t epoch, Clock::time_point end) {
-  const auto given = connection.run("UPDATE owner SET instance = '', at = clock_timestamp() WHERE epoch = $1",
-                                    Values().integer(epoch), end);
+Outcome<void> give_back(Connection& connection, const OwnerRow& owner, Clock::time_point end) {
+  const auto given =
+      connection.run("UPDATE owner SET instance = '', at = clock_timestamp() WHERE epoch = $1 AND claim = $2",
+                     Values().integer(owner.epoch).integer(owner.claim), end);
   if (!given) return tl::unexpected(given.error());
   return {};
 }

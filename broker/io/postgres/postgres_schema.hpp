@@ -64,9 +64,9 @@ postgres::Outcome<void> check_shard(postgres::Connection& connection, const std:
 /// Reads the row. Requires: the connection's search path is the schema.
 postgres::Outcome<OwnerRow> read_owner(postgres::Connection& connection, postgres::Clock::time_point end);
 
-/// Makes `instance` the owner, from exactly the row `seen`; false: the row has moved.
+/// Makes `owner` the row, from exactly the row `seen`; false: it has moved.
 postgres::Outcome<bool> take_ownership(postgres::Connection& connection, const OwnerRow& seen,
-                                       const std::string& instance, postgres::Clock::time_point end);
+                                       const OwnerRow& owner, postgres::Clock::time_point end);
 
 /// The epoch as it was, and as it is.
 struct RaisedEpoch {
@@ -80,7 +80,7 @@ struct RaisedEpoch {
 postgres::Outcome<RaisedEpoch> raise_epoch(postgres::Connection& connection, postgres::Clock::time_point end);
 
 /// Gives the store back, so that a candidate need not wait for the lease. Nothing if this owner was deposed.
-postgres::Outcome<void> give_back(postgres::Connection& connection, std::int64_t epoch,
+postgres::Outcome<void> give_back(postgres::Connection& connection, const OwnerRow& owner,
                                   postgres::Clock::time_point end);
 
 }  // namespace lanemq::io

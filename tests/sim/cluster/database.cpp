@@ -43,7 +43,8 @@ io::OwnerRow Database::row_of(const Server& server) const {
 
 /// The WHERE of its statement.
 bool Database::matches(const Session& session, const io::OwnerRow& row) {
-  const bool of_epoch = row.epoch == session.wanted.epoch, of_ticket = row.ticket == session.wanted.ticket;
+  const bool of_epoch = row.epoch == session.wanted.epoch && row.claim == session.wanted.claim;
+  const bool of_ticket = row.ticket == session.wanted.ticket;
   switch (session.kind) {
     case Session::Kind::batch:
       return of_epoch && of_ticket;
@@ -168,11 +169,11 @@ void Database::commit(const DatabaseLink& link) {
   });
 }
 
-void Database::take(const DatabaseLink& link, const io::OwnerRow& seen, const std::string& instance,
+void Database::take(const DatabaseLink& link, const io::OwnerRow& seen, const io::OwnerRow& owner,
                     std::function<void(Committed)> done) {
-  up(link, [this, link, seen, instance, done = std::move(done)] {
+  up(link, [this, link, seen, owner, done = std::move(done)] {
     LogEntry entry;
-    entry.row = {.epoch = seen.epoch + 1, .ticket = 0, .instance = instance};
+    entry.row = owner;
     entry.takes = true;
     execute(link->session, Session::Kind::take, seen, entry, done);
     Session* const session = session_of(link->session);
@@ -188,11 +189,13 @@ void Database::take(const DatabaseLink& link, const io::OwnerRow& seen, const st
   });
 }
 
-void Database::give_back(const DatabaseLink& link, std::int64_t epoch, std::function<void(Committed)> done) {
-  up(link, [this, link, epoch, done = std::move(done)] {
+void Database::give_back(const DatabaseLink& link, const io::OwnerRow& owner,
+                         std::function<void(Committed)> done) {
+  up(link, [this, link, owner, done = std::move(done)] {
     LogEntry entry;
-    entry.row.epoch = epoch;
-    execute(link->session, Session::Kind::give_back, {.epoch = epoch}, entry, done);
+    entry.row = owner;
+    entry.row.instance.clear();
+    execute(link->session, Session::Kind::give_back, owner, entry, done);
   });
 }
 
@@ -224,6 +227,7 @@ void Database::got_row(std::uint64_t id) {
     session.entry.by = session.entry.row.epoch;
     session.entry.row.epoch = row.epoch;
     session.entry.row.instance = row.instance;
+    session.entry.row.claim = row.claim;
   }
   if (session.kind == Session::Kind::give_back) session.entry.row.ticket = row.ticket;
   server.locked[kOwnerRow].holder = id;

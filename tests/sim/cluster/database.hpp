@@ -94,11 +94,11 @@ class Database {
   void begin(const DatabaseLink& link, const LogEntry& entry, std::function<void(Committed)> done);
   /// The rest of it, up to COMMIT.
   void commit(const DatabaseLink& link);
-  /// Makes `entry.row.instance` the owner, from exactly the row `seen`. Waits for the row's lock for a
+  /// Makes `owner` the row, from exactly the row `seen`. Waits for the row's lock for a
   /// second.
-  void take(const DatabaseLink& link, const io::OwnerRow& seen, const std::string& instance,
+  void take(const DatabaseLink& link, const io::OwnerRow& seen, const io::OwnerRow& owner,
             std::function<void(Committed)> done);
-  void give_back(const DatabaseLink& link, std::int64_t epoch, std::function<void(Committed)> done);
+  void give_back(const DatabaseLink& link, const io::OwnerRow& owner, std::function<void(Committed)> done);
   /// Ends the session that holds the row, if it waits for its client's next word.
   void end_idle_holder(const DatabaseLink& link, std::function<void()> done);
   void read_row(const DatabaseLink& link, std::function<void(const io::OwnerRow&)> done);

@@ -248,17 +248,19 @@ void Member::take(const io::OwnerRow& seen) {
   };
   looks_->on_lost = process_.called<>(lost);
   process_.after(kStatementMax, lost);
-  database_.take(looks_, seen, instance_,
-                 process_.called<Committed>([this, now_looks, seen](Committed answer) {
-                   if (now_looks != look_) return;
-                   if (answer == Committed::warned) return lose_sight();
-                   if (answer == Committed::yes)
-                     return own({.epoch = seen.epoch + 1, .ticket = 0, .instance = instance_});
-                   if (answer != Committed::locked) return look_again();
-                   database_.end_idle_holder(looks_, process_.called<>([this, now_looks] {
-                     if (now_looks == look_) look_again();
-                   }));
-                 }));
+  const io::OwnerRow mine{.epoch = seen.epoch + 1,
+                          .ticket = 0,
+                          .instance = instance_,
+                          .claim = static_cast<std::int64_t>(random_.next() >> 1)};
+  database_.take(looks_, seen, mine, process_.called<Committed>([this, now_looks, mine](Committed answer) {
+    if (now_looks != look_) return;
+    if (answer == Committed::warned) return lose_sight();
+    if (answer == Committed::yes) return own(mine);
+    if (answer != Committed::locked) return look_again();
+    database_.end_idle_holder(looks_, process_.called<>([this, now_looks] {
+      if (now_looks == look_) look_again();
+    }));
+  }));
 }
 
 // ---- the owner begins ---------------------------------------------------------------------------------
@@ -361,17 +363,16 @@ void Member::load_rows(io::ClockReading machine, std::optional<std::int64_t> uni
     };
     reads_->on_lost = process_.called<>(lost);
     process_.after(kStatementMax, lost);
-    database_.load(reads_,
-                   process_.called<const io::OwnerRow&, std::shared_ptr<const StoreModel>>(
-                       [this, asked, machine, unix_us, again](const io::OwnerRow& row,
-                                                              std::shared_ptr<const StoreModel> rows) {
-                         if (asked != look_) return;
-                         ++look_;
-                         const bool ours = row.epoch == owned_.epoch && row.instance == owned_.instance;
-                         if (!ours) return again();
-                         process_.after(random_.between(Duration(0), plan_.load_max),
-                                        [this, machine, unix_us, rows] { restore(machine, unix_us, *rows); });
-                       }));
+    database_.load(reads_, process_.called<const io::OwnerRow&, std::shared_ptr<const StoreModel>>(
+                               [this, asked, machine, unix_us, again](
+                                   const io::OwnerRow& row, std::shared_ptr<const StoreModel> rows) {
+                                 if (asked != look_) return;
+                                 ++look_;
+                                 if (!row.is_of(owned_)) return again();
+                                 process_.after(
+                                     random_.between(Duration(0), plan_.load_max),
+                                     [this, machine, unix_us, rows] { restore(machine, unix_us, *rows); });
+                               }));
   });
 }
 

@@ -106,7 +106,7 @@ void OwnerCommits::done() {
 void OwnerCommits::send() {
   fence_.sent(process_.boot());
   LogEntry entry;
-  entry.row = {.epoch = fence_.epoch(), .ticket = fence_.next_ticket()};
+  entry.row = {.epoch = fence_.epoch(), .ticket = fence_.next_ticket(), .claim = fence_.owner().claim};
   if (fence_.sends_changes()) {
     entry.batch = batch_;
     entry.turns = batch_turns_;
@@ -241,7 +241,7 @@ void OwnerCommits::give_back() {
   };
   link_->on_lost = process_.called<>(over);
   process_.after(seconds(1), over);
-  database_.give_back(link_, fence_.epoch(), process_.called<Committed>([over](Committed) { over(); }));
+  database_.give_back(link_, fence_.owner(), process_.called<Committed>([over](Committed) { over(); }));
 }
 
 void OwnerCommits::be_over(End end) {

@@ -255,6 +255,30 @@ TEST_F(PostgresStore, is_not_loaded_from_a_server_that_knows_another_owner) {
   EXPECT_EQ(store->condition(), StoreCondition::deposed);
 }
 
+/// As a former primary may that lives on: this broker had taken the store there, and nobody heard of it.
+TEST_F(PostgresStore, is_not_loaded_from_a_server_that_knows_another_takeover_of_its_name_and_epoch) {
+  const auto store = open(options("a"));
+  run("UPDATE owner SET claim = claim + 1");
+
+  const auto content = content_of(*store);
+
+  ASSERT_FALSE(content);
+  EXPECT_THAT(content.error().message, HasSubstr("by another takeover"));
+  EXPECT_EQ(store->condition(), StoreCondition::deposed);
+}
+
+TEST_F(PostgresStore, commits_nothing_where_another_takeover_of_its_name_and_epoch_is_known) {
+  const auto owner = open(options("a"));
+  submit(*owner, Turn().put_note("n", "told"));
+  owner->flush();
+  run("UPDATE owner SET claim = claim + 1");
+
+  submit(*owner, Turn().put_note("n", "of the other"));
+  ASSERT_TRUE(wait_for(*owner, StoreCondition::deposed));
+
+  EXPECT_EQ(owner->committed(), 1u);
+}
+
 /// Its server goes away while it reads.
 class CutReader final : public io::StoreReader {
  public:
