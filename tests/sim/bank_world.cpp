@@ -86,16 +86,39 @@ struct BankWorld::Upstream {
     std::vector<Counted> counted;
     std::size_t first = 0;       ///< of those that are in the window
     std::int64_t in_window = 0;  ///< the sum of these
+    std::deque<TimePoint> foreign;
+
+    /// What others have used in the window that ends now.
+    std::int64_t of_others(TimePoint now) {
+      while (!foreign.empty() && foreign.front() <= now - window.period)
+        foreign.pop_front();
+      return static_cast<std::int64_t>(foreign.size());
+    }
+    void drop(TimePoint now) {
+      for (; first < counted.size() && counted[first].at <= now - window.period; ++first)
+        in_window -= counted[first].amount;
+    }
   };
   std::vector<Limit> limits;
   std::vector<Duration> top_waits;
+
+  /// What it says of its limits in an answer.
+  wire::UpstreamLimits said(TimePoint now) {
+    wire::UpstreamLimits all;
+    for (Limit& limit : limits) {
+      limit.drop(now);
+      const std::int64_t left =
+          std::max<std::int64_t>(limit.window.limit - limit.in_window - limit.of_others(now), 0);
+      (limit.resource == core::Resource::requests ? all.remaining_requests : all.remaining_tokens) = left;
+    }
+    return all;
+  }
 
   void take(const core::Amounts& used, TimePoint now) {
     for (Limit& limit : limits) {
       limit.counted.push_back({.at = now, .amount = used.of(limit.resource)});
       limit.in_window += limit.counted.back().amount;
-      for (; limit.counted[limit.first].at <= now - limit.window.period; ++limit.first)
-        limit.in_window -= limit.counted[limit.first].amount;
+      limit.drop(now);
       // Summing up anew takes long, so it is done now and then.
       if (limit.counted.size() % kSummedEvery == 0 &&
           limit.window.used(limit.counted, now) != limit.in_window)
@@ -161,6 +184,9 @@ BankPlan BankWorld::draw_plan(std::uint64_t seed) {
   // What the window's slack is for: calls that swap on their way.
   plan.transit_most = random.one_of({plan.period / 1000, plan.period / 105});
   if (random.percent(20)) plan.offline_share = static_cast<int>(random.below(200));
+  plan.says_remaining =
+      random.one_of({BankPlan::Says::nothing, BankPlan::Says::at_intake, BankPlan::Says::at_answer});
+  if (random.percent(20)) plan.foreign_every = random.between(Duration(milliseconds(20)), seconds(2));
   return plan;
 }
 
@@ -304,15 +330,33 @@ void BankWorld::call(const OwnerLink& owner, std::uint64_t use, const Job& job) 
   core::Amounts used = job.amounts;
   if (plan_.used_less) used.input_tokens = random_.between(std::int64_t{0}, used.input_tokens);
   ++report_.dispatches;
-  scheduler_.after(random_.between(Duration(0), plan_.transit_most), [this, used, number = job.number] {
+  const auto said = std::make_shared<wire::UpstreamLimits>();
+  scheduler_.after(random_.between(Duration(0), plan_.transit_most), [this, used, said, number = job.number] {
     note("call " + std::to_string(number) + " arrives");
     report_.digest = report_.digest * 1099511628211ULL ^
                      static_cast<std::uint64_t>(scheduler_.now().time_since_epoch().count());
     upstream_->take(used, scheduler_.now());
+    if (plan_.says_remaining == BankPlan::Says::at_intake) *said = upstream_->said(scheduler_.now());
   });
   // What was used less is taken as known when the call has ended, in the upstream's window and here.
-  after(owner, random_.between(milliseconds(200), seconds(4)),
-        [owner, use, used] { owner->slices->settle(use, &used); });
+  const Duration length = random_.between(milliseconds(200), seconds(4));
+  if (plan_.says_remaining == BankPlan::Says::at_answer)
+    scheduler_.after(length, [this, said] { *said = upstream_->said(scheduler_.now()); });
+  after(owner, length, [this, owner, use, used, said, called_at = owner->here(scheduler_.now())] {
+    if (plan_.says_remaining != BankPlan::Says::nothing) hear(owner, *said, called_at);
+    owner->slices->settle(use, &used);
+  });
+}
+
+void BankWorld::hear(const OwnerLink& owner, const wire::UpstreamLimits& limits, TimePoint called_at) {
+  owner->slices->hear({.limits = limits}, called_at, owner->here(scheduler_.now()));
+}
+
+/// Their calls are never refused.
+void BankWorld::use_as_others() {
+  for (Upstream::Limit& limit : upstream_->limits)
+    if (limit.resource == core::Resource::requests) limit.foreign.push_back(scheduler_.now());
+  scheduler_.after(plan_.foreign_every, [this] { use_as_others(); });
 }
 
 void BankWorld::wake(const OwnerLink& owner) {
@@ -422,6 +466,7 @@ void BankWorld::change_clock() {
 
 RunReport BankWorld::run() {
   if (plan_.trouble_every > Duration(0)) make_trouble();
+  if (plan_.foreign_every > Duration(0)) use_as_others();
   if (plan_.database_jumps) {
     for (Duration at = seconds(20); at < plan_.length; at += seconds(random_.between(std::int64_t{5}, 150)))
       scheduler_.at(TimePoint(at), [this] { change_clock(); });
@@ -508,6 +553,13 @@ BankPlan uneven(std::size_t shards) {
   return plan;
 }
 
+BankPlan beside_others(std::size_t shards) {
+  BankPlan plan = saturated(shards);
+  plan.per_second.assign(shards, {0.0, 70.0 / static_cast<double>(shards)});
+  plan.foreign_every = milliseconds(20);
+  return plan;
+}
+
 BankPlan few_large_jobs(std::size_t shards) {
   BankPlan plan = saturated(shards);
   plan.budget.rates = {tokens(30'000, plan.period)};
@@ -530,7 +582,7 @@ bool print_bank_figures() {
   struct Row {
     std::string what;
     BankPlan plan;
-    double least_use;
+    double least_use, most_use = 1;
   };
   std::vector<Row> rows;
   for (const std::size_t shards : {1U, 4U, 16U})
@@ -546,6 +598,15 @@ bool print_bank_figures() {
   rows.back().plan.per_second.assign(4, {BankPlan::kSaturated, 0.0});
   rows.push_back({"9 shards, few large jobs that use half, links of 100 ms", few_large_jobs(9), 0.9});
   rows.push_back({"4 shards, one saturated, three want little", uneven(4), 0.97});
+  rows.push_back({"4 shards, saturated, told what remained at intake", saturated(4), 0.97});
+  rows.back().plan.says_remaining = BankPlan::Says::at_intake;
+  rows.push_back({"4 shards, saturated, told what remains at the answer", saturated(4), 0.97});
+  rows.back().plan.says_remaining = BankPlan::Says::at_answer;
+  rows.push_back({"4 shards that want 70 %, others use half, and nobody tells", beside_others(4), 0.69});
+  rows.push_back({"the same, told what remained at intake", beside_others(4), 0.55, 0.66});
+  rows.back().plan.says_remaining = BankPlan::Says::at_intake;
+  rows.push_back({"the same, told what remains at the answer", beside_others(4), 0.55, 0.66});
+  rows.back().plan.says_remaining = BankPlan::Says::at_answer;
   rows.push_back({"16 shards, saturated, and a top lane with a reserve of 1 %", with_top_lane(16), 0.96});
   bool reached = true;
   for (const Row& row : rows) {
@@ -556,7 +617,7 @@ bool print_bank_figures() {
         "%-60s use of the limit %.1f %% (at least %.0f), shares %.2f to %.2f, %zu draws, row %zu bytes\n",
         row.what.c_str(), got.use * 100, row.least_use * 100, got.least_share, got.most_share, got.draws,
         got.row_bytes);
-    reached = reached && got.use >= row.least_use;
+    reached = reached && got.use >= row.least_use && got.use <= row.most_use;
     if (row.plan.holds[1] == 0) continue;
     std::printf("%-60s top lane: %zu jobs, waits for the budget p50 %.1f ms, p99 %.1f ms (at most 20, 600)\n",
                 "", got.top_jobs, static_cast<double>(got.top_p50.count()) / 1000,

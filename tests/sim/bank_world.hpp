@@ -36,6 +36,9 @@ struct BankPlan {
   core::Duration trouble_every{};                           ///< kills and pauses of owners; 0: none
   bool clocks_differ = false, database_jumps = false;
   bool used_less = false;  ///< than was expected
+  /// Whether upstreams say what remains: as of when they took the call in, or of their answer.
+  enum class Says : std::uint8_t { nothing, at_intake, at_answer } says_remaining = Says::nothing;
+  core::Duration foreign_every{};  ///< others use one request of the account, one after the other; 0: nobody
 
   static constexpr double kSaturated = 1e9;
 };
@@ -87,6 +90,8 @@ class BankWorld {
   void after(const OwnerLink& owner, core::Duration wait, std::function<void()> what);
   void make_trouble();
   void change_clock();
+  void use_as_others();
+  void hear(const OwnerLink& owner, const wire::UpstreamLimits& limits, core::TimePoint called_at);
   void note(const std::string& line);
   core::BankClock database_clock() const;
   void find_figures();

@@ -512,7 +512,7 @@ void Budgets::cut(const Reservation& reservation, TimePoint now) {
 
 void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now) {
   shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
-              {.kind = UpstreamWord::Kind::answered});
+              {.kind = UpstreamWord::Kind::answered}, now);
   for (const std::size_t i : sets_[reservation.set].budgets)  // the pause that this shard has seen
     if (budgets_[i].slices != nullptr && budgets_[i].quota.answered(model, reservation.taken_at, now))
       ease(i);
@@ -526,7 +526,7 @@ void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, Tim
 
 void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
   shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
-              {.kind = UpstreamWord::Kind::overloaded});
+              {.kind = UpstreamWord::Kind::overloaded}, now);
   for_parts(reservation, [&](Quota& quota, const Part&) { quota.overloaded(reservation.taken_at, now); });
 }
 
@@ -539,7 +539,8 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
                .model = std::string(limited.model),
                .client = std::string(limited.client),
                .pause = limited.until - now,
-               .shared = limited.shared});
+               .shared = limited.shared},
+              now);
   if (reservation.key != Reservation::kNoKey) {
     const Part part{.budget = set.pool, .account = key_at(reservation).account};
     const bool paused = pause_part(part, limited, now, in_use);
@@ -673,7 +674,7 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_sp
   Spending spending;
   if (budgets_[sets_[reservation.set].pool].slices != nullptr) {
     shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
-                {.kind = UpstreamWord::Kind::key_refused});
+                {.kind = UpstreamWord::Kind::key_refused}, now);
     spending.key_left = keys.size() > 1;
     return spending;
   }
@@ -763,7 +764,7 @@ bool Budgets::lift(std::size_t place, TimePoint now) {
   if (budget.offline) lift(*budget.offline, kOwnLimits);
   if (budget.slices != nullptr) {
     // What other shards have heard is known to the bank alone.
-    budget.slices->hear({.kind = UpstreamWord::Kind::forgotten}, now);
+    budget.slices->hear({.kind = UpstreamWord::Kind::forgotten}, now, now);
     any = true;
   }
   if (any) ease(place);

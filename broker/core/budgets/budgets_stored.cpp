@@ -17,7 +17,7 @@ constexpr std::string_view kModel = "model ";
 constexpr char kOf = '\n';
 
 /// Numbers that say what the upstream has said and shown; the same with what an exact save has besides.
-constexpr std::int64_t kLearnedNumbers = 6, kExactNumbers = 8;
+constexpr std::int64_t kLearnedNumbers = 6, kExactNumbers = 10;
 /// Stands for the configured limit, whatever that is when it is restored.
 constexpr std::int64_t kNoCeiling = std::int64_t{1} << 60;
 /// Refusals of a key are counted up to this when restored.
@@ -69,6 +69,8 @@ StoredNumbers shifted_limit(StoredNumbers in, Duration by) {
   if (learned == kExactNumbers) {
     shift();
     keep();
+    keep();
+    shift();
   }
   while (!in.at_end()) {
     earlier ? shift() : keep();  // an age since the refill stays
@@ -149,6 +151,8 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
   if (exact) {
     numbers.put(unix_us(owed_at_, epoch_us));
     numbers.put(trial_ ? 1 : 0);
+    numbers.put(history_.foreign());
+    numbers.put(unix_us(remaining_sent_at_, epoch_us));
   }
   if (!window_) return;
   for (const SlidingWindow::Sent& sent : window_->sent(detail)) {
@@ -180,6 +184,8 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   if (learned == kExactNumbers) {
     owed_at = std::min(time(), now);
     trial_ = numbers.next() != 0;
+    history_.lower(numbers.next());
+    remaining_sent_at_ = std::min(time(), now);
   }
   if (window_) {
     window_->advance(now);

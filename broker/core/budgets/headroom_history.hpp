@@ -28,6 +28,7 @@ class HeadroomHistory {
   }
   /// Others have used up so much: lowers all that is noted.
   void lower(std::int64_t foreign) { foreign_ += foreign; }
+  std::int64_t foreign() const { return foreign_; }
   /// The least that was left around `when`; none where nothing was sent then, or it is too long ago.
   std::optional<std::int64_t> at(TimePoint when) const {
     const Slice& slice = slices_[place_of(when)];

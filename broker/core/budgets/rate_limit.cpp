@@ -198,6 +198,11 @@ void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> 
   advance(now);
 }
 
+std::int64_t RateLimit::room(TimePoint now) {
+  advance(now);
+  return headroom() + history_.foreign();
+}
+
 void RateLimit::advance(TimePoint now) {
   // Called many times in a turn: what is taken and given changes bucket and window alike.
   if (now == advanced_at_) return;
@@ -227,7 +232,12 @@ void RateLimit::advance(TimePoint now) {
     rate_now = bucket_.rate();
     bucket_.set_rate(std::max(rate_before, rate_now));
   }
-  if (window_ && bucket_.level() < 0) forget_debt(now);
+  // After a period a debt has left the upstream's window, however slow the pace is.
+  if (const TimePoint over = owed_at_ + period_ + period_ / kPeriodSlack;
+      window_ && bucket_.level() < 0 && now >= over) {
+    bucket_.refill(over);
+    bucket_.raise_to(0);
+  }
   bucket_.refill(now);
   if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
   if (!window_) return;
@@ -237,15 +247,6 @@ void RateLimit::advance(TimePoint now) {
     apply_pace();
   // What the window cannot take now must not gather for a later burst.
   bucket_.lower_to((window_->headroom() + 1) * scale_);
-}
-
-/// After a period a debt has left the upstream's window, however slow the pace is. Requires: there is a
-/// window.
-void RateLimit::forget_debt(TimePoint now) {
-  const TimePoint over = owed_at_ + period_ + period_ / kPeriodSlack;
-  if (now < over) return;
-  bucket_.refill(over);
-  bucket_.raise_to(0);
 }
 
 std::int64_t RateLimit::available(TimePoint now) {

@@ -82,6 +82,11 @@ class RateLimit {
   void learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
                        TimePoint now);
 
+  /// What can be sent, whatever the pace, and what is known of others' use: so that two times compare.
+  std::int64_t room(TimePoint now);
+  /// There was such a room() around that time, at most.
+  void recall_room(std::int64_t room, TimePoint when) { history_.note(room - history_.foreign(), when); }
+
   /// For Budgets::save() and restore().
   void save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers,
             Detail detail = Detail::few) const;
@@ -97,7 +102,6 @@ class RateLimit {
   void apply_limit();
   void apply_pace();
   void owe(std::int64_t amount, TimePoint now);
-  void forget_debt(TimePoint now);
   std::int64_t effective() const;
   std::int64_t headroom() const;
   /// The most that the window must have free for `amount`. An amount above the stated limit, but within the

@@ -200,7 +200,36 @@ void Bank::take_slice(const SliceReport& report, const std::string& shard) {
   ledger_.erase(at);
 }
 
-void Bank::take_word(const UpstreamWord& word) {
+/// For what the upstream says that remained when it took the call in.
+void Bank::recall_rooms(const UpstreamWord& word, TimePoint called_at) {
+  for (const LimitRooms& said : word.rooms) {
+    std::vector<RateLimit>* rates = &budgets_->all().front().quota.rates();
+    if (said.account != LimitRooms::kOfBudget) {
+      if (word.key >= budget().keys.size() || budget().keys[word.key].account != said.account) continue;
+      rates = &budgets_->all().front().accounts[said.account].quota.rates();
+    }
+    for (std::size_t i = 0; i < std::min(rates->size(), said.rooms.size()); ++i)
+      (*rates)[i].recall_room(said.rooms[i], called_at);
+  }
+}
+
+std::vector<LimitRooms> Bank::rooms() {
+  std::vector<LimitRooms> all;
+  const auto add = [&](Quota& quota, std::uint16_t account) {
+    if (quota.rates().empty()) return;
+    all.push_back({.account = account, .rooms = {}});
+    for (RateLimit& rate : quota.rates())
+      all.back().rooms.push_back(rate.room(time_.at));
+  };
+  Budget& budget = budgets_->all().front();
+  add(budget.quota, LimitRooms::kOfBudget);
+  for (std::size_t i = 0; i < budget.accounts.size(); ++i)
+    add(budget.accounts[i].quota, static_cast<std::uint16_t>(i));
+  return all;
+}
+
+/// `on_its_way`: since the shard asked for the draw; none: nobody knows.
+void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way) {
   if (word.kind == UpstreamWord::Kind::forgotten) {
     budgets_->lift(0, time_.at);
     return;
@@ -214,9 +243,12 @@ void Bank::take_word(const UpstreamWord& word) {
   const std::uint64_t client = mark_of(word.client);
   if (word.limits) {
     wire::UpstreamLimits limits = *word.limits;
-    // The room of the bank's limits is less than the true one: what others use cannot be told from it.
-    limits.remaining_requests = limits.remaining_tokens = std::nullopt;
-    limits.remaining_input_tokens = limits.remaining_output_tokens = std::nullopt;
+    if (on_its_way && word.waited + *on_its_way <= kRoomHolds) {
+      recall_rooms(word, call.taken_at);
+    } else {
+      limits.remaining_requests = limits.remaining_tokens = std::nullopt;
+      limits.remaining_input_tokens = limits.remaining_output_tokens = std::nullopt;
+    }
     for (auto* limit : {&limits.limit_requests, &limits.limit_tokens, &limits.limit_input_tokens,
                         &limits.limit_output_tokens})
       if (*limit) *limit = std::clamp<std::int64_t>(**limit, 1, kCostMax) * (1000 - offline_share_) / 1000;
@@ -247,7 +279,9 @@ void Bank::take_word(const UpstreamWord& word) {
   }
 }
 
-void Bank::take_report(const Report& report, const std::string& shard) {
+void Bank::take_report(const Draw& draw) {
+  const Report& report = draw.report;
+  const std::string& shard = draw.shard;
   for (const SliceReport& slice : report.slices)
     take_slice(slice, shard);
   for (auto at = ledger_.begin(); at != ledger_.end();) {
@@ -266,8 +300,11 @@ void Bank::take_report(const Report& report, const std::string& shard) {
       if (more > 0) rate.take_late(more, std::min(correction.at, time_.at), time_.at);
       if (more < 0) rate.give(-more, std::min(correction.at, time_.at), time_.at);
     });
+  std::optional<Duration> on_its_way;
+  if (draw.saw && report.number == draw.number)  // else it was said before
+    on_its_way = std::max(time_.at - *draw.saw, Duration(0));
   for (const UpstreamWord& word : report.words)
-    take_word(word);
+    take_word(word, on_its_way);
 }
 
 /// True if there is room for one more shard.
@@ -543,7 +580,7 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   shard->draw = draw.number;
   shard->drawn_at = time_.at;
   if (draw.report.number > shard->report) {
-    take_report(draw.report, draw.shard);
+    take_report(draw);
     shard->report = draw.report.number;
     shard->reported_at = time_.at;
   }
@@ -574,6 +611,7 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
     lent += entry.amounts;
   for (RateLimit& rate : budgets_->all().front().quota.rates())
     drawn.limits.push_back({.level = rate.available(time_.at), .lent = lent.of(rate.resource())});
+  drawn.rooms = rooms();
   budgets_->take_unsaved();
   budgets_->take_eased();
   return drawn;

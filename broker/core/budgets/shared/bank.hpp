@@ -47,8 +47,11 @@ namespace lanemq::core {
 ///
 /// For `window = "bucket"` the burst is less by what refills in T: uses come up to T after their grant.
 ///
-/// Not here: what lanes are owed by `share_min`, lanes in the sharing of places, and the use of an account by
-/// others as `remaining` shows it.
+/// What others use of an account shows in what its upstream says that remains. That is compared with the room
+/// that the bank had soon after the call, and has now, of which the less is no more than there was upstream:
+/// nobody is accused falsely, small uses are seen late.
+///
+/// Not here: what lanes are owed by `share_min`, and lanes in the sharing of places.
 class Bank {
  public:
   /// Shards that draw; slices whose use is not known, of all of them; keys; limits with those of keys; bytes
@@ -125,9 +128,11 @@ class Bank {
   Shard* find_shard(const Draw& draw, Drawn& drawn);
   bool make_room_for_shard();
   void end_slices();
-  void take_report(const Report& report, const std::string& shard);
+  void take_report(const Draw& draw);
   void take_slice(const SliceReport& report, const std::string& shard);
-  void take_word(const UpstreamWord& word);
+  void take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way);
+  void recall_rooms(const UpstreamWord& word, TimePoint called_at);
+  std::vector<LimitRooms> rooms();
   void recount(std::uint16_t key, const Counts& amounts, TimePoint from, TimePoint to);
   template <class Change>
   void for_rates(std::uint16_t key, Change change);

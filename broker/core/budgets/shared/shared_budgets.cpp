@@ -213,7 +213,7 @@ void SharedBudgets::settle(const Reservation& reservation, const std::optional<A
 }
 
 void SharedBudgets::tell(const Places& set, std::size_t pool, const Reservation& reservation,
-                         const UpstreamWord& word) {
+                         const UpstreamWord& word, TimePoint now) {
   for (const std::size_t i : set) {
     if (budgets_[i].slices == nullptr) continue;
     UpstreamWord said = word;
@@ -222,7 +222,7 @@ void SharedBudgets::tell(const Places& set, std::size_t pool, const Reservation&
       said.key = reservation.key;
       said.tries_key = reservation.tries_key;
     }
-    budgets_[i].slices->hear(std::move(said), reservation.taken_at);
+    budgets_[i].slices->hear(std::move(said), reservation.taken_at, now);
   }
   limits_.reset();
 }

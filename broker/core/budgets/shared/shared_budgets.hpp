@@ -68,7 +68,8 @@ class SharedBudgets {
   void hear_limits(const wire::UpstreamLimits& limits) { limits_ = limits; }
   void forget_limits() { limits_.reset(); }
   /// Tells the banks what the upstream said in answer to the job.
-  void tell(const Places& set, std::size_t pool, const Reservation& reservation, const UpstreamWord& word);
+  void tell(const Places& set, std::size_t pool, const Reservation& reservation, const UpstreamWord& word,
+            TimePoint now);
 
   /// A model that is paused alone, as a bank says.
   struct ModelPaused {

@@ -93,6 +93,18 @@ struct Correction {
   Counts more;     ///< below 0: less
 };
 
+/// A bank's room is no more than an upstream's for so long: what has left the upstream's window counts for
+/// the slack of one of a minute longer here. No other windows are compared.
+inline constexpr Duration kRoomHolds = Duration(std::chrono::minutes(1)) / 100;
+
+/// What could be sent by each limit of a budget, or of an account of its keys, as if nobody else used the
+/// account: what is known of these is added.
+struct LimitRooms {
+  static constexpr std::uint16_t kOfBudget = Claim::kNoKey;
+  std::uint16_t account = kOfBudget;
+  std::vector<std::int64_t> rooms;
+};
+
 /// What an upstream said or showed in answer to a call.
 struct UpstreamWord {
   enum class Kind : std::uint8_t {
@@ -107,9 +119,12 @@ struct UpstreamWord {
   bool tries_key = false;         ///< its slice was for a key that had rested
   std::string model{}, client{};  ///< of the job
   Duration age{};                 ///< since the call was handed over
+  Duration waited{};              ///< since the answer
   Duration pause{};               ///< limited: for so long the upstream asks to be left alone
   bool shared = false;            ///< limited: nothing is left of what all models share
   std::optional<wire::UpstreamLimits> limits{};
+  std::vector<LimitRooms>
+      rooms{};  ///< soon after the call, for what `limits` say that remains; empty: unknown
 };
 
 /// What happened under a shard's slices. The bank takes each report once, however often it arrives.
@@ -210,6 +225,7 @@ struct Drawn {
   std::vector<LaneAnswer> lanes;
   std::vector<PlacesGranted> places;
   std::vector<LimitLevel> limits;  ///< those of the budget itself, in their order; for people
+  std::vector<LimitRooms> rooms;   ///< those of the budget, then those of accounts that have limits
   std::vector<std::pair<std::string, Duration>> models_paused;  ///< alone; for so long
 };
 

@@ -29,13 +29,13 @@ Slices::Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budg
 }
 
 void Slices::configure(const BudgetOptions& budget) {
-  std::fill(std::begin(counted_), std::end(counted_), false);
-  accounts_.clear();
+  configured_ = {};
+  rooms_.forget();  // they may be of other limits
   for (auto& [account, places] : places_)
     places.limit = 0;
   const auto count = [&](const std::vector<RateOptions>& rates) {
     for (const RateOptions& rate : rates)
-      counted_[static_cast<std::size_t>(rate.resource)] = true;
+      configured_.counts[static_cast<std::size_t>(rate.resource)] = true;
   };
   count(budget.rates);
   if (budget.concurrency > 0) places_[PlacesWanted::kOfBudget].limit = budget.concurrency;
@@ -45,10 +45,10 @@ void Slices::configure(const BudgetOptions& budget) {
     count(key.rates);
     const std::string& name = key.quota_group.empty() ? key.name : key.quota_group;
     const auto known = std::find(names.begin(), names.end(), name);
-    accounts_.push_back(static_cast<std::uint16_t>(known - names.begin()));
+    configured_.accounts.push_back(static_cast<std::uint16_t>(known - names.begin()));
     if (known != names.end()) continue;
     names.push_back(name);
-    if (key.concurrency > 0) places_[accounts_.back()].limit = key.concurrency;
+    if (key.concurrency > 0) places_[configured_.accounts.back()].limit = key.concurrency;
   }
   for (auto& [account, places] : places_)
     if (places.limit == 0) places.places = places.allowed = 0;
@@ -84,7 +84,7 @@ const LaneAnswer* Slices::answer(std::size_t lane) const {
 }
 
 std::uint16_t Slices::account_of(std::uint16_t key) const {
-  return key < accounts_.size() ? accounts_[key] : PlacesWanted::kOfBudget;
+  return key < configured_.accounts.size() ? configured_.accounts[key] : PlacesWanted::kOfBudget;
 }
 
 void Slices::change_running(std::uint16_t key, std::int64_t by) {
@@ -106,7 +106,7 @@ bool Slices::fits(std::uint16_t key, std::size_t lane, const Counts& wanted, Tim
   for (const auto& [number, held] : held_)
     if (held.slice.key == key && held.slice.lane >= lane && usable(held, now)) left += held.left;
   for (std::size_t i = 0; i < Counts::kResources; ++i)
-    if (counted_[i] && wanted[i] > std::max<std::int64_t>(left[i], 0)) return false;
+    if (configured_.counts[i] && wanted[i] > std::max<std::int64_t>(left[i], 0)) return false;
   return true;
 }
 
@@ -136,7 +136,7 @@ std::optional<Slices::Taken> Slices::take(std::size_t lane, const Amounts& amoun
     if (held.slice.key != use.key || held.slice.lane < lane || !usable(held, now)) continue;
     Part part{.slice = number};
     for (std::size_t i = 0; i < Counts::kResources; ++i) {
-      if (!counted_[i]) continue;
+      if (!configured_.counts[i]) continue;
       part.used[i] = std::clamp<std::int64_t>(held.left[i], 0, wanted[i]);
     }
     // A job that takes nothing that counts is bound to the slice's time all the same.
@@ -219,7 +219,7 @@ void Slices::settle(UseId id, const Amounts* used) {
   Counts more(*used);
   more -= use.expected;
   for (std::size_t i = 0; i < Counts::kResources; ++i)
-    if (!counted_[i]) more[i] = 0;
+    if (!configured_.counts[i]) more[i] = 0;
   bool under_way = false;
   for (auto part = use.parts.rbegin(); part != use.parts.rend(); ++part) {
     under_way = under_way || said_.slices.contains(part->slice);
@@ -247,16 +247,16 @@ void Slices::settle(UseId id, const Amounts* used) {
   }
 }
 
-void Slices::hear(UpstreamWord word, TimePoint called_at) {
+void Slices::hear(UpstreamWord word, TimePoint called_at, TimePoint now) {
   if (said_.words.size() >= kWordsMax) {
     // That calls are answered is said again with the next one.
     const auto usual = std::find_if(said_.words.begin(), said_.words.end(), [](const auto& one) {
-      return one.first.kind == UpstreamWord::Kind::answered;
+      return one.word.kind == UpstreamWord::Kind::answered;
     });
     if (usual == said_.words.end()) return;
     said_.words.erase(usual);
   }
-  said_.words.emplace_back(std::move(word), called_at);
+  said_.words.push_back({.word = std::move(word), .called_at = called_at, .heard_at = now});
 }
 
 /// Whether nothing more comes of the slice, so that its use can be told.
@@ -264,7 +264,7 @@ bool Slices::is_over(const Held& held, TimePoint now) const {
   if (held.unsent > 0) return false;
   if (!usable(held, now)) return true;
   for (std::size_t i = 0; i < Counts::kResources; ++i)
-    if (counted_[i] && held.left[i] <= 0) return true;
+    if (configured_.counts[i] && held.left[i] <= 0) return true;
   // A lane that it serves wants more than is left.
   return std::any_of(wants_.begin(), wants_.end(), [&](const auto& want) {
     return want.first <= held.slice.lane && unmet(want.second, now);
@@ -282,8 +282,8 @@ TimePoint Slices::draw_due(TimePoint now) const {
     else if (want.told && want.want.jobs == 0)
       due = std::min(due, usual);
   }
-  for (const auto& [word, called_at] : said_.words)
-    due = std::min(due, word.kind == UpstreamWord::Kind::answered ? usual : now);
+  for (const Heard& heard : said_.words)
+    due = std::min(due, heard.word.kind == UpstreamWord::Kind::answered ? usual : now);
   if (said_.report.number != 0 || !said_.corrections.empty() || !said_.disclaimed.empty())
     due = std::min(due, usual);
   for (const auto& [number, held] : held_)
@@ -323,8 +323,11 @@ void Slices::freeze_report(TimePoint now) {
         {.key = first->first.first, .at = first->first.second, .more = first->second});
     said_.corrections.erase(first);
   }
-  for (auto& [word, called_at] : said_.words) {
-    word.age = now - called_at;
+  for (Heard& heard : said_.words) {
+    UpstreamWord& word = heard.word;
+    word.age = now - heard.called_at;
+    word.waited = now - heard.heard_at;
+    if (word.limits) word.rooms = rooms_.after(heard.called_at, account_of(word.key));
     report.words.push_back(std::move(word));
   }
   said_.words.clear();
@@ -432,6 +435,7 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
     back_off(want->second, now, answer.retry_after);
   }
   limits_ = drawn.limits;
+  rooms_.note(flight_.asked_at, now, drawn.rooms);
   for (const PlacesGranted& granted : drawn.places)
     if (const auto places = places_.find(granted.account); places != places_.end()) {
       places->second.places = granted.places;

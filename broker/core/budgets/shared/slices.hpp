@@ -11,6 +11,7 @@
 
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/time.hpp"
+#include "broker/core/budgets/shared/rooms_seen.hpp"
 #include "broker/core/budgets/shared/slice.hpp"
 
 namespace lanemq::core {
@@ -63,8 +64,8 @@ class Slices {
   /// Counts a job that the shard's earlier owner handed over; leave() ends it.
   void adopt(std::uint16_t key) { change_running(key, 1); }
   void leave(std::uint16_t key) { change_running(key, -1); }
-  /// What the upstream said to a call. `age` is filled in here.
-  void hear(UpstreamWord word, TimePoint called_at);
+  /// What the upstream said to a call. Ages and rooms are filled in here.
+  void hear(UpstreamWord word, TimePoint called_at, TimePoint now);
 
   /// From when a draw is to be made; kNever: one is under way, or nothing is wanted.
   TimePoint draw_due(TimePoint now) const;
@@ -136,16 +137,24 @@ class Slices {
   struct Frozen {
     TimePoint granted_at{}, asked_at{};
   };
+  struct Heard {
+    UpstreamWord word;
+    TimePoint called_at{}, heard_at{};
+  };
   struct Said {
     Report report;  ///< said until the bank has it
     std::map<std::uint64_t, Frozen> slices;
     std::map<std::pair<std::uint16_t, TimePoint>, Counts> corrections;  ///< for the next one
-    std::vector<std::pair<UpstreamWord, TimePoint>> words;
+    std::vector<Heard> words;
     std::vector<std::uint64_t> disclaimed;
   };
   struct Places {
     std::int64_t limit = 0, running = 0, went = 0, places = 0, allowed = 0;
     bool free() const { return limit == 0 || running < std::min(places, allowed); }
+  };
+  struct Configured {
+    bool counts[Counts::kResources] = {};
+    std::vector<std::uint16_t> accounts;  ///< of keys
   };
   struct Owner {
     std::string shard;
@@ -177,8 +186,7 @@ class Slices {
   static void back_off(Want& want, TimePoint now, Duration retry_after);
 
   Owner owner_;
-  bool counted_[Counts::kResources] = {};
-  std::vector<std::uint16_t> accounts_;  ///< of keys
+  Configured configured_;
   std::map<std::uint16_t, Places> places_;
   std::map<std::size_t, Want> wants_;
   std::map<std::uint64_t, Held> held_;
@@ -188,6 +196,7 @@ class Slices {
   Flight flight_;
   Said said_;
   std::optional<Reference> reference_;
+  RoomsSeen rooms_;
 };
 
 }  // namespace lanemq::core

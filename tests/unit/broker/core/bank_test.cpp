@@ -367,6 +367,93 @@ TEST(Bank, a_limit_that_the_upstream_states_holds_for_all_shards) {
   EXPECT_EQ(row.get("b", 60), 10);
 }
 
+/// Shard a has handed a call over, drawn soon after, and is answered: so much remains.
+class Remaining : public testing::Test {
+ protected:
+  /// The room that the bank tells of when the call is under way.
+  void call() {
+    row_.get("a", 10);
+    row_.now += milliseconds(200);
+    seen_ = row_.draw({.shard = "a"}).rooms;
+  }
+  Drawn answered(std::int64_t remaining, Duration age, Duration waited = {}) {
+    row_.now += age - milliseconds(200);
+    UpstreamWord word{.age = age, .waited = waited, .limits = wire::UpstreamLimits{}, .rooms = seen_};
+    word.limits->remaining_requests = remaining;
+    Draw draw{.shard = "a", .number = 10};
+    draw.report = {.number = 10, .slices = {}, .corrections = {}, .words = {word}};
+    return row_.draw(draw);
+  }
+  /// Of 100, as far as the burst goes.
+  std::int64_t left() { return row_.get("b", 100); }
+
+  Row row_{a_budget(100)};
+  std::vector<LimitRooms> seen_;
+};
+
+TEST_F(Remaining, what_others_use_is_counted_for_all_shards) {
+  call();
+  answered(20, seconds(3));
+  EXPECT_EQ(left(), 20);
+}
+
+TEST_F(Remaining, less_than_a_twentieth_accuses_nobody) {
+  call();
+  answered(86, seconds(3));
+  EXPECT_GT(left(), 40);
+}
+
+TEST_F(Remaining, is_counted_once_though_two_shards_hear_of_it) {
+  call();
+  answered(50, seconds(3));
+  UpstreamWord word{.age = seconds(3), .limits = wire::UpstreamLimits{}, .rooms = seen_};
+  word.limits->remaining_requests = 50;
+  row_.now += milliseconds(10);
+  row_.draw(
+      {.shard = "b", .number = 1, .report = {.number = 1, .slices = {}, .corrections = {}, .words = {word}}});
+  row_.now += milliseconds(10);
+  Draw draw{.shard = "b", .number = 2, .wants = {Row::want(100)}};
+  ASSERT_THAT(row_.draw(draw).slices, SizeIs(1));
+}
+
+TEST_F(Remaining, tells_nothing_where_it_is_not_known_what_room_there_was) {
+  call();
+  seen_.clear();
+  answered(50, seconds(3));
+  EXPECT_GT(left(), 40);
+}
+
+TEST_F(Remaining, tells_nothing_once_the_answer_is_old) {
+  call();
+  answered(50, seconds(3), milliseconds(601));
+  EXPECT_GT(left(), 40);
+}
+
+TEST_F(Remaining, is_of_the_account_of_the_calls_key) {
+  BudgetOptions budget{.name = "shared"};
+  for (const char* name : {"k1", "k2"})
+    budget.keys.push_back({.name = name, .rates = a_budget(100).rates});
+  row_.configure(budget);
+  call();
+  ASSERT_THAT(seen_, SizeIs(2));
+  row_.now += seconds(2);
+  UpstreamWord word{
+      .key = 1, .age = milliseconds(2200), .limits = wire::UpstreamLimits{}, .rooms = {seen_[1]}};
+  word.limits->remaining_requests = 30;
+  row_.draw({.shard = "a",
+             .number = 10,
+             .report = {.number = 10, .slices = {}, .corrections = {}, .words = {word}}});
+
+  const Drawn after = row_.draw({.shard = "a", .number = 11});
+  ASSERT_THAT(after.rooms, SizeIs(2));
+  const Drawn drawn = row_.draw({.shard = "b", .wants = {Row::want(100), Row::want(100, 1)}});
+  std::map<int, std::int64_t> got;
+  for (const Slice& slice : drawn.slices)
+    got[slice.key] += slice.amounts.of(Resource::requests);
+  EXPECT_LE(got[1], 30);
+  EXPECT_GT(got[0] + got[1], 40);
+}
+
 TEST(Bank, a_key_that_is_refused_rests_and_is_then_tried_by_one_job) {
   BudgetOptions budget = a_budget();
   budget.keys.push_back({.name = "k1"});

@@ -13,18 +13,18 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr TimePoint kBegin{std::chrono::hours(500'000)};
+constexpr TimePoint kBankBegin{std::chrono::hours(500'000)};
 
-/// What two shards say to a bank of the time: `at` is the database's clock, since kBegin.
+/// What two shards say to a bank of the time: `at` is the database's clock, since kBankBegin.
 class BankTimeTest : public testing::Test {
  protected:
   Duration draw(const std::string& shard, std::optional<Duration> saw, Duration at,
                 std::uint64_t server = 1) {
     Draw draw{.shard = shard, .clock_changes = changes_[shard]};
-    if (saw) draw.saw = kBegin + *saw;
-    time_.tell({.now = kBegin + at, .server = server}, draw);
+    if (saw) draw.saw = kBankBegin + *saw;
+    time_.tell({.now = kBankBegin + at, .server = server}, draw);
     changes_[shard] = time_.clock_changes;
-    return time_.at - kBegin;
+    return time_.at - kBankBegin;
   }
 
   BankTime time_;
