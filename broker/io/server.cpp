@@ -211,10 +211,11 @@ void Server::note_bank() {
   const bool away = !stats_.bank->trouble.empty();
   if (before && away != before->trouble.empty()) return;
   if (!away) return log::event(log::Level::info, "bank.good", {{"bank", bank_->name()}});
-  log::event(log::Level::warning, "bank.away",
-             {{"bank", bank_->name()},
-              {"reason", stats_.bank->trouble},
-              {"do", "jobs of budgets that shards share wait, all else goes on; look at that database"}});
+  log::event(
+      log::Level::warning, "bank.away",
+      {{"bank", bank_->name()},
+       {"reason", stats_.bank->trouble},
+       {"do", "jobs of budgets that shards share wait, all else goes on; see to what the reason says"}});
 }
 
 /// Keeps connections within their bounds, and tells of them.

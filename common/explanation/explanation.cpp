@@ -40,6 +40,14 @@ Explanation waits_at_bank(std::string_view of, std::string_view why) {
             .help = help};
   if (why.ends_with("other shards"))
     return {.what = "waits for budget " + name + ": it is the turn of other shards.", .help = help};
+  if (why.ends_with("lost draws"))
+    return {.what = "waits for budget " + name + ": its bank does not know what it has granted before.",
+            .help =
+                "It grants again once that counts no more; lanemq resume budget has it go on at once. See "
+                "bank.away in the broker's log."};
+  if (why.ends_with("another broker draws"))
+    return {.what = "waits for budget " + name + ": another broker draws for this shard.",
+            .help = "See bank.away in the broker's log."};
   return {
       .what = "waits for budget " + name + ": its bank has not granted anything yet.",
       .help =

@@ -40,7 +40,8 @@ bool blocks(Budget& budget, const Claim& claim, TimePoint now, Obstacle& obstacl
   if (budget.slices == nullptr) return budget.quota.blocks(claim, now, obstacle);
   obstacle.paused = budget.quota.is_paused(now);
   if (!obstacle.paused && budget.slices->affordable(claim.lane, claim.amounts, now)) return false;
-  if (Obstacle own; !obstacle.paused && budget.offline && !budget.offline->blocks(claim, now, own))
+  if (Obstacle own; !obstacle.paused && budget.offline && !budget.slices->is_contested(now) &&
+                    !budget.offline->blocks(claim, now, own))
     return false;
   obstacle.bank = budget.slices->answer(claim.lane);
   return true;
@@ -102,6 +103,10 @@ std::string name_at_bank(const std::string& budget, const LaneAnswer& answer) {
       return budget + " keys";
     case DrawRefusal::places:
       return budget + " concurrency at the bank";
+    case DrawRefusal::lost_draws:
+      return budget + " at the bank, which has lost draws";
+    case DrawRefusal::superseded:
+      return budget + " at the bank, where another broker draws";
     case DrawRefusal::none:
     case DrawRefusal::too_many:
       break;

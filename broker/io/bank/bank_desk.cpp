@@ -81,7 +81,7 @@ void BankDesk::look(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   if (!looked)
     figures_.trouble = looked.error().message;
-  else if (std::chrono::steady_clock::now() >= superseded_until_)
+  else if (std::chrono::steady_clock::now() >= told_until_)
     figures_.trouble.clear();
   looked_ = true;
   wake();
@@ -117,11 +117,19 @@ BankAnswer BankDesk::ask(const core::DrawWanted& wanted) {
   ++figures_.draws;
   figures_.time += std::chrono::duration_cast<std::chrono::microseconds>(took);
   if (drawn.outcome == core::Drawn::Outcome::superseded) {
-    superseded_until_ = began + kSupersededTold;
+    told_until_ = began + kToldFor;
     figures_.trouble = "another broker draws, or drew, for shard \"" + wanted.draw.shard +
                        "\": if one runs, stop it, or name another shard with --shard; if none does, this "
                        "machine's clock was set back, and it passes";
-  } else if (began >= superseded_until_) {
+  } else if (drawn.waits > core::Duration(0)) {
+    told_until_ = began + kToldFor;
+    const auto waits = std::chrono::ceil<std::chrono::seconds>(drawn.waits).count();
+    figures_.trouble =
+        "its database does not know of all draws that were answered, as a former primary, a "
+        "backup or a new table: nothing is granted of budget \"" +
+        wanted.options.name + "\" for " + std::to_string(waits) +
+        " s, until those count no more (lanemq resume budget has it go on at once)";
+  } else if (began >= told_until_) {
     figures_.trouble.clear();
   }
   answer.drawn = std::move(drawn);

@@ -35,8 +35,9 @@ class BankDesk {
   /// The pauses between looks, while there are no draws.
   static constexpr std::chrono::seconds kLookEvery{10}, kLookEveryAway{1};
 
-  /// So long it is told that another broker draws for this shard, which shows now and then.
-  static constexpr std::chrono::seconds kSupersededTold{10};
+  /// So long it is told that another broker draws for this shard, or that a bank has lost draws, which shows
+  /// now and then.
+  static constexpr std::chrono::seconds kToldFor{10};
 
   /// Throws std::runtime_error where no descriptors are left.
   explicit BankDesk(std::unique_ptr<BankRows> rows);
@@ -68,7 +69,7 @@ class BankDesk {
   std::deque<core::DrawWanted> draws_;
   std::vector<BankAnswer> answers_;
   BankFigures figures_;
-  std::chrono::steady_clock::time_point superseded_until_{};
+  std::chrono::steady_clock::time_point told_until_{};
   bool looked_ = false;  // what is known of the bank comes from a look
   bool ends_ = false;
   std::thread thread_;  // last: it uses the others

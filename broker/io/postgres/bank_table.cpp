@@ -121,7 +121,11 @@ Outcome<void> BankTable::connect() {
   if (connection_.is_open()) return {};
   auto found = find_primary(place_.target);
   if (!found) return tl::unexpected(std::move(found.error()));
-  postgres::Connection made = std::move(found->connection);
+  return use(std::move(*found));
+}
+
+Outcome<void> BankTable::use(Primary primary) {
+  postgres::Connection made = std::move(primary.connection);
   const auto end = Clock::now() + kStatementMax;
   const std::string held = std::to_string(kHeldMax.count()), waited = std::to_string(2 * kHeldMax.count());
   auto set = made.run_script(
@@ -132,7 +136,24 @@ Outcome<void> BankTable::connect() {
     if (auto prepared = made.prepare(statement.name, statement.sql, end); !prepared) return prepared;
   if (auto piped = made.begin_pipeline(); !piped) return piped;
   connection_ = std::move(made);
+  timeline_ = primary.timeline;
   return {};
+}
+
+void BankTable::look_for_newer() {
+  using namespace std::chrono_literals;
+  if (!search_.valid()) {
+    if (Clock::now() < search_at_) return;
+    // A host that says nothing takes seconds, and draws go on.
+    search_ = std::async(std::launch::async, [target = place_.target] { return find_primary(target); });
+    return;
+  }
+  if (search_.wait_for(0s) != std::future_status::ready) return;
+  search_at_ = Clock::now() + kSearchEvery;
+  auto found = search_.get();
+  if (!found || !connection_.is_open() || found->timeline <= timeline_) return;
+  connection_.close();
+  static_cast<void>(use(std::move(*found)));  // else the next draw connects anew
 }
 
 /// Waits for what was sent since the last sync.
@@ -170,6 +191,7 @@ Outcome<void> BankTable::write_row(const std::string& budget, const std::string&
 }
 
 Result<void> BankTable::look() {
+  look_for_newer();
   const auto looked = connect().and_then([this]() -> Outcome<void> {
     connection_.send(kMayAdd, Values());
     connection_.send(kMayWrite, Values());
@@ -181,6 +203,7 @@ Result<void> BankTable::look() {
 }
 
 Result<void> BankTable::change(const std::string& budget, const Change& change) {
+  look_for_newer();
   core::BankClock clock;
   auto row = connect().and_then([&] { return lock_row(budget, clock); });
   if (row) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <future>
 #include <string>
 
 #include "broker/io/bank/bank_rows.hpp"
 #include "broker/io/postgres/postgres_place.hpp"
+#include "broker/io/postgres/primary.hpp"
 #include "common/postgres/connection.hpp"
 
 namespace lanemq::io {
@@ -13,11 +17,15 @@ namespace lanemq::io {
 /// Each change is one transaction of two round trips, which holds the row's lock in between: a shard that
 /// stands still meanwhile is ended by the server after kHeldMax, so that it keeps no other waiting.
 ///
+/// Now and then it looks, beside the draws, whether another server has been promoted since the one that it
+/// draws at, which may live on: shards that draw at two of them have twice the limit.
+///
 /// A commit counts only without a warning: a wait for a standby that was cancelled succeeds with one, and the
 /// standby that is promoted next may not know of it.
 class BankTable final : public BankRows {
  public:
   static constexpr std::chrono::milliseconds kHeldMax{1000};
+  static constexpr std::chrono::seconds kSearchEvery{10};
 
   /// Nothing is connected yet.
   BankTable(PostgresPlace place, std::string schema) : place_(std::move(place)), schema_(std::move(schema)) {}
@@ -31,6 +39,8 @@ class BankTable final : public BankRows {
 
  private:
   postgres::Outcome<void> connect();
+  postgres::Outcome<void> use(Primary primary);
+  void look_for_newer();
   postgres::Outcome<std::string> lock_row(const std::string& budget, core::BankClock& clock);
   postgres::Outcome<void> write_row(const std::string& budget, const std::string& row);
   postgres::Outcome<bool> answered();
@@ -38,6 +48,9 @@ class BankTable final : public BankRows {
   PostgresPlace place_;
   std::string schema_;
   postgres::Connection connection_;
+  std::int64_t timeline_ = 0;  ///< of the server that it has reached
+  std::future<postgres::Outcome<Primary>> search_;
+  postgres::Clock::time_point search_at_{};
 };
 
 }  // namespace lanemq::io

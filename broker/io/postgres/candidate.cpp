@@ -57,9 +57,10 @@ Outcome<void> Candidate::use(Primary primary) {
                               "; SET application_name = " + connection_.quoted(name_of_waiting(place_));
   if (auto set = connection_.run_script(session, postgres::Clock::now() + kStatementMax); !set) return set;
   const auto end = postgres::Clock::now() + kStatementMax;
-  return make_schema(connection_, place_.target.search_path, end).and_then([&] {
-    return check_shard(connection_, shard_, end);
-  });
+  // Before it waits: what its role lacks shows now, and not when it is needed.
+  return check_usable(connection_, place_.target.search_path, end)
+      .and_then([&] { return make_schema(connection_, place_.target.search_path, end); })
+      .and_then([&] { return check_shard(connection_, shard_, end); });
 }
 
 Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
@@ -68,8 +69,14 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
   if (!row) return tl::unexpected(row.error());
   const bool may_take = watch_.may_take(*row, now);
   waiting_ = {.owner = row->instance, .epoch = row->epoch, .stands = watch_.stands(now)};
+  epoch_seen_ = std::max(epoch_seen_, row->epoch);
   if (!may_take)
-    return wait("\"" + row->instance + "\" owns the store (epoch " + std::to_string(row->epoch) + ")");
+    return wait(
+        "\"" + row->instance + "\" owns the store (epoch " + std::to_string(row->epoch) + ")" +
+        (row->epoch < epoch_seen_
+             ? ", and there was epoch " + std::to_string(epoch_seen_) +
+                   ": this is a former primary, or was restored, and what was accepted since is missing"
+             : ""));
   const auto moved = find_newer(*row);
   if (!moved) return tl::unexpected(moved.error());
   if (*moved) return wait("another server knows more of the owner");

@@ -39,7 +39,8 @@ class Candidate {
   const std::string instance_, shard_;
   OwnerWatch watch_;
   postgres::Connection connection_;
-  std::int64_t timeline_ = 0;  ///< of the server that it has reached
+  std::int64_t timeline_ = 0;    ///< of the server that it has reached
+  std::int64_t epoch_seen_ = 0;  ///< the highest
   StoreWaiting waiting_;
 };
 

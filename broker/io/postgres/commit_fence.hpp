@@ -28,7 +28,7 @@ class CommitFence {
     wait_for_room,  ///< a pause, then waited()
     done,           ///< the transaction is in for good, and may be told
     deposed,        ///< another broker owns the store, or the next owner must find out what it holds
-    commits_lost,   ///< the database knows less than was committed
+    commits_lost,   ///< the database knows less than was committed, or of earlier owners alone
   };
   enum class Refusal : std::uint8_t {
     fence,    ///< epoch or ticket are not what the transaction says
@@ -98,7 +98,10 @@ class CommitFence {
 
   void row_read(const OwnerRow& row) {
     // Servers that went on apart may each have an owner of one epoch.
-    if (!owns(row)) step_ = Step::deposed;
+    if (row.epoch < owned_.epoch)
+      step_ = Step::commits_lost;
+    else if (!owns(row))
+      step_ = Step::deposed;
     // Of before going back, or of what was sent since: nobody knows which, so nothing is told of either.
     else if (owned_.ticket < row.ticket && row.ticket <= went_back_from_)
       step_ = Step::deposed;

@@ -249,8 +249,11 @@ bool PostgresCommits::take_row(const OwnerRow& row) {
   }
   if (in_doubt) counts_.doubts.fetch_add(1, std::memory_order_relaxed);
   if (fence_.step() != CommitFence::Step::commits_lost) return true;
-  return fail("the database has lost commits: it knows of " + std::to_string(row.ticket) +
-                  " by this owner, who has made " + std::to_string(fence_.ticket()),
+  const std::string knows =
+      row.epoch < fence_.epoch()
+          ? "epoch " + std::to_string(row.epoch) + ", and this owner has " + std::to_string(fence_.epoch())
+          : std::to_string(row.ticket) + " by this owner, who has made " + std::to_string(fence_.ticket());
+  return fail("the database has lost commits: it knows of " + knows,
               "it was restored, or a standby was promoted that had not received them: find the database that "
               "has them, or start again and go on with what is there");
 }

@@ -232,6 +232,7 @@ std::vector<LimitRooms> Bank::rooms() {
 void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way) {
   if (word.kind == UpstreamWord::Kind::forgotten) {
     budgets_->lift(0, time_.at);
+    record_.grants_from = {};
     return;
   }
   const std::size_t keys = budget().keys.size();
@@ -437,7 +438,7 @@ Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, const
   // Places are counted by shard: give_places().
   budgets_->settle(reservation, std::nullopt, time_.at);
 
-  Slice slice{.number = next_slice_++,
+  Slice slice{.number = record_.next_slice++,
               .lane = want.lane,
               .key = reservation.key,
               .tries_key = reservation.tries_key,
@@ -472,6 +473,10 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
                        Drawn& drawn) {
   LaneState& state = shard.lanes.at(lane);
   LaneAnswer answer{.lane = lane, .retry_after = kSliceTime};
+  if (time_.at < record_.grants_from) {
+    answer.refusal = DrawRefusal::lost_draws;
+    return answer;
+  }
   if (waits_above(lane)) {
     answer.refusal = DrawRefusal::lanes_above;
     return answer;
@@ -552,7 +557,8 @@ PlacesGranted Bank::give_places(const std::string& name, Shard& shard, std::uint
     rest -= part;
     weights -= sharer.clients;
   }
-  const std::int64_t free = std::max<std::int64_t>(limit - held, 0);
+  const bool knows = time_.at >= record_.grants_from;
+  const std::int64_t free = knows ? std::max<std::int64_t>(limit - held, 0) : 0;
   const std::int64_t more = std::clamp<std::int64_t>(share - own.held, 0, std::min(own.wanted, free));
   own.held += more;
   own.wanted -= more;
@@ -574,6 +580,8 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   time_.tell(clock, draw);
   drawn.at = time_.at;
   drawn.clock_changes = time_.clock_changes;
+  record_.count(draw, time_.at, counted_for(options_));
+  drawn.draws = record_.draws;
   end_slices();
   Shard* const shard = find_shard(draw, drawn);
   if (shard == nullptr) return drawn;
@@ -612,6 +620,7 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   for (RateLimit& rate : budgets_->all().front().quota.rates())
     drawn.limits.push_back({.level = rate.available(time_.at), .lent = lent.of(rate.resource())});
   drawn.rooms = rooms();
+  drawn.waits = std::max(record_.grants_from - time_.at, Duration(0));
   budgets_->take_unsaved();
   budgets_->take_eased();
   return drawn;

@@ -42,6 +42,10 @@ namespace lanemq::core {
 /// than passed since its grant. s is for calls that swap on their way. A use above a job's estimate is
 /// outside of the claim, as with a budget of one broker: it is reported as a correction, and owed.
 ///
+/// A shard says how many draws the bank had taken when it last answered. Where the row knows of fewer, as at
+/// a former primary, in a backup or a new table, nobody knows what has been granted since: nothing is granted
+/// until all of that has left its windows, unless an operator says that it may (resume).
+///
 /// Shards may know different keys while their configuration is changed. The row names its keys, with their
 /// limits: those that the drawing shard does not know are counted, and given to nobody.
 ///
@@ -123,6 +127,19 @@ class Bank {
     std::map<std::uint16_t, PlacesState> places;
   };
   using Shards = std::map<std::string, Shard, std::less<>>;
+  struct Record {
+    std::uint64_t next_slice = 1, draws = 0;
+    TimePoint grants_from{};  ///< until then it grants nothing
+
+    /// Counts a draw. `counts`: for how long what was granted does.
+    void count(const Draw& draw, TimePoint now, Duration counts) {
+      if (draw.draws_known > draws) {
+        draws = draw.draws_known;
+        grants_from = now + counts;
+      }
+      ++draws;
+    }
+  };
 
   static std::unique_ptr<Budgets> budgets_of(const BudgetOptions& options, int offline_share);
   Shard* find_shard(const Draw& draw, Drawn& drawn);
@@ -182,7 +199,7 @@ class Bank {
   BankTime time_;
   Shards shards_;
   std::map<std::uint64_t, Entry> ledger_;  ///< by their numbers
-  std::uint64_t next_slice_ = 1;
+  Record record_;
 };
 
 }  // namespace lanemq::core

@@ -162,6 +162,7 @@ struct Draw {
   /// were none.
   std::optional<TimePoint> saw;
   std::uint64_t clock_changes = 0;  ///< as the answer said it from which `saw` counts
+  std::uint64_t draws_known = 0;    ///< that the bank had taken then; 0: nothing of then counts any more
   Report report;
   std::vector<LaneWant> wants;
   std::vector<PlacesWanted> places;
@@ -186,6 +187,8 @@ enum class DrawRefusal : std::uint8_t {
   no_key,       ///< all keys rest
   places,       ///< the concurrency is used up, or it is the turn of other shards
   too_many,     ///< slices whose use is not known yet
+  lost_draws,   ///< the bank does not know what it has granted
+  superseded,   ///< another broker draws for the shard
 };
 
 struct LaneAnswer {
@@ -220,6 +223,8 @@ struct Drawn {
   std::uint64_t epoch = 0;          ///< superseded: that of the other owner
   TimePoint at{};                   ///< the bank's time
   std::uint64_t clock_changes = 0;  ///< how often its clock has become another one, up to there
+  std::uint64_t draws = 0;          ///< that the bank has taken, with this one
+  Duration waits{};                 ///< it has lost draws, and grants nothing for so long
   TimePoint reported_at{};          ///< the bank's time at which it took the draw's report
   std::vector<Slice> slices;
   std::vector<LaneAnswer> lanes;
@@ -228,6 +233,9 @@ struct Drawn {
   std::vector<LimitRooms> rooms;   ///< those of the budget, then those of accounts that have limits
   std::vector<std::pair<std::string, Duration>> models_paused;  ///< alone; for so long
 };
+
+/// For how long a grant may count, at most: by the longest of the budget's windows and those of its keys.
+Duration counted_for(const BudgetOptions& budget);
 
 /// A draw that is to be made at the bank of a budget.
 struct DrawWanted {

@@ -23,6 +23,18 @@ Duration at_least(Duration passed) {
 
 }  // namespace
 
+Duration counted_for(const BudgetOptions& budget) {
+  Duration longest{};
+  const auto add = [&](const std::vector<RateOptions>& rates) {
+    for (const RateOptions& rate : rates)
+      longest = std::max(longest, rate.period + rate.period / 100);
+  };
+  add(budget.rates);
+  for (const KeyOptions& key : budget.keys)
+    add(key.rates);
+  return longest + kSliceTime;
+}
+
 Slices::Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget, bool only_owner)
     : owner_{.shard = std::move(shard), .epoch = epoch, .only = only_owner} {
   configure(budget);
@@ -30,6 +42,7 @@ Slices::Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budg
 
 void Slices::configure(const BudgetOptions& budget) {
   configured_ = {};
+  configured_.counted_for = counted_for(budget);
   rooms_.forget();  // they may be of other limits
   for (auto& [account, places] : places_)
     places.limit = 0;
@@ -67,7 +80,7 @@ void Slices::want(const LaneWant& want) {
 Counts Slices::left(TimePoint now) const {
   Counts left;
   for (const auto& [number, held] : held_)
-    if (usable(held, now)) left += held.left;
+    if (held.usable(now)) left += held.left;
   return left;
 }
 
@@ -104,7 +117,7 @@ bool Slices::fits(std::uint16_t key, std::size_t lane, const Counts& wanted, Tim
       return false;
   Counts left;
   for (const auto& [number, held] : held_)
-    if (held.slice.key == key && held.slice.lane >= lane && usable(held, now)) left += held.left;
+    if (held.slice.key == key && held.slice.lane >= lane && held.usable(now)) left += held.left;
   for (std::size_t i = 0; i < Counts::kResources; ++i)
     if (configured_.counts[i] && wanted[i] > std::max<std::int64_t>(left[i], 0)) return false;
   return true;
@@ -114,7 +127,7 @@ bool Slices::fits(std::uint16_t key, std::size_t lane, const Counts& wanted, Tim
 const Slices::Held* Slices::first_that_fits(std::size_t lane, const Counts& wanted, TimePoint now) const {
   std::vector<std::uint16_t> tried;
   for (const auto& [number, held] : held_) {
-    if (held.slice.lane < lane || !usable(held, now)) continue;
+    if (held.slice.lane < lane || !held.usable(now)) continue;
     if (std::find(tried.begin(), tried.end(), held.slice.key) != tried.end()) continue;
     if (fits(held.slice.key, lane, wanted, now)) return &held;
     tried.push_back(held.slice.key);
@@ -133,7 +146,7 @@ std::optional<Slices::Taken> Slices::take(std::size_t lane, const Amounts& amoun
   Use use{.key = first->slice.key, .expected = wanted};
   const bool tries_key = first->slice.tries_key;
   for (auto& [number, held] : held_) {
-    if (held.slice.key != use.key || held.slice.lane < lane || !usable(held, now)) continue;
+    if (held.slice.key != use.key || held.slice.lane < lane || !held.usable(now)) continue;
     Part part{.slice = number};
     for (std::size_t i = 0; i < Counts::kResources; ++i) {
       if (!configured_.counts[i]) continue;
@@ -167,7 +180,7 @@ bool Slices::send(UseId id, TimePoint now) {
   Use& use = uses_.at(id);
   LANEMQ_CHECK(!use.sent);
   const bool in_time = std::all_of(use.parts.begin(), use.parts.end(),
-                                   [&](const Part& part) { return usable(held_.at(part.slice), now); });
+                                   [&](const Part& part) { return held_.at(part.slice).usable(now); });
   if (!in_time) {
     drop_unsent(id, use);
     return false;
@@ -262,7 +275,7 @@ void Slices::hear(UpstreamWord word, TimePoint called_at, TimePoint now) {
 /// Whether nothing more comes of the slice, so that its use can be told.
 bool Slices::is_over(const Held& held, TimePoint now) const {
   if (held.unsent > 0) return false;
-  if (!usable(held, now)) return true;
+  if (!held.usable(now)) return true;
   for (std::size_t i = 0; i < Counts::kResources; ++i)
     if (configured_.counts[i] && held.left[i] <= 0) return true;
   // A lane that it serves wants more than is left.
@@ -388,6 +401,7 @@ Draw Slices::begin_draw(TimePoint now) {
   if (reference_) {
     draw.saw = saw(now);
     draw.clock_changes = reference_->clock_changes;
+    if (now - reference_->here <= at_most(configured_.counted_for)) draw.draws_known = reference_->draws;
   }
   for (auto& [lane, want] : wants_) {
     if (want.want.jobs == 0 && !want.told) continue;
@@ -415,10 +429,14 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
   if (drawn.outcome == Drawn::Outcome::superseded) {
     owner_.superseded = !owner_.only;
     owner_.epoch = std::max(owner_.epoch, drawn.epoch + 1);
+    owner_.contested_until = now + kContestedFor;
+    for (auto& [lane, want] : wants_)
+      want.answer = {.lane = lane, .refusal = DrawRefusal::superseded};
   }
   // The last one, though an earlier one may say more: what the bank's time lags behind may have grown since,
   // and must not shrink.
-  reference_ = Reference{.bank = drawn.at, .here = now, .clock_changes = drawn.clock_changes};
+  reference_ =
+      Reference{.bank = drawn.at, .here = now, .clock_changes = drawn.clock_changes, .draws = drawn.draws};
   if (drawn.outcome != Drawn::Outcome::taken) return;
   if (said_.report.number != 0) report_taken(drawn.reported_at, now);
   for (const Slice& slice : drawn.slices)

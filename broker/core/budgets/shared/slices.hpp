@@ -80,6 +80,8 @@ class Slices {
   void lost(TimePoint now);
   /// Whether the shard has a later owner: then nothing is drawn any more.
   bool superseded() const { return owner_.superseded; }
+  /// Whether another broker draws for the shard, or did just now: what is the shard's alone is then nobody's.
+  bool is_contested(TimePoint now) const { return owner_.superseded || now < owner_.contested_until; }
   /// What the bank said of a lane last; null: nothing.
   const LaneAnswer* answer(std::size_t lane) const;
   /// The budget's limits as the bank said last; empty: it has said nothing.
@@ -98,6 +100,8 @@ class Slices {
   static constexpr Duration kUseStep = std::chrono::milliseconds(10);
   /// Between two draws for the top lane: the least, and the most where the bank has nothing for it.
   static constexpr Duration kTopPauseMin = std::chrono::milliseconds(20), kTopPauseMax = kSliceTime / 2;
+  /// So long a shard counts as contested, once another broker has drawn for it.
+  static constexpr Duration kContestedFor = std::chrono::seconds(10);
   /// So long by the shard's clock, which may be slow.
   static constexpr Duration kUsable = kSliceTime - kSliceTime / kClockParts;
 
@@ -107,6 +111,8 @@ class Slices {
     TimePoint asked_at{}, granted_at{};  ///< by the shard's time, by the bank's
     std::int64_t unsent = 0;             ///< uses that wait for their commit
     std::map<UseId, SliceUse> uses;      ///< that were sent
+
+    bool usable(TimePoint now) const { return now - asked_at < kUsable; }
   };
   /// The part of a use that came of one slice.
   struct Part {
@@ -155,19 +161,20 @@ class Slices {
   struct Configured {
     bool counts[Counts::kResources] = {};
     std::vector<std::uint16_t> accounts;  ///< of keys
+    Duration counted_for{};
   };
   struct Owner {
     std::string shard;
     std::uint64_t epoch = 0;
     bool only = false, superseded = false;
+    TimePoint contested_until{};
   };
   /// The bank's time at one of the shard's: what passed since is added to it.
   struct Reference {
     TimePoint bank{}, here{};
-    std::uint64_t clock_changes = 0;
+    std::uint64_t clock_changes = 0, draws = 0;
   };
 
-  static bool usable(const Held& held, TimePoint now) { return now - held.asked_at < kUsable; }
   bool fits(std::uint16_t key, std::size_t lane, const Counts& wanted, TimePoint now) const;
   const Held* first_that_fits(std::size_t lane, const Counts& wanted, TimePoint now) const;
   bool unmet(const Want& want, TimePoint now) const {

@@ -44,7 +44,9 @@ class Row {
     draw.epoch = draw.epoch == 0 ? 1 : draw.epoch;
     draw.number = draw.number == 0 ? ++numbers_[draw.shard] : draw.number;
     if (!draw.saw) draw.saw = now;
+    draw.draws_known = draws_known;
     Drawn drawn = bank.draw(draw, {.now = now});
+    draws_known = drawn.draws;
     row_ = bank.save();
     return drawn;
   }
@@ -66,6 +68,7 @@ class Row {
   void configure(BudgetOptions budget) { budget_ = std::move(budget); }
 
   TimePoint now = kBegin;
+  std::uint64_t draws_known = 0;
 
  private:
   BudgetOptions budget_;
@@ -365,6 +368,37 @@ TEST(Bank, a_limit_that_the_upstream_states_holds_for_all_shards) {
   row.draw({.shard = "a", .report = {.number = 1, .slices = {}, .corrections = {}, .words = {word}}});
 
   EXPECT_EQ(row.get("b", 60), 10);
+}
+
+TEST(Bank, that_has_lost_draws_grants_nothing_until_they_count_no_more) {
+  Row row(a_budget(60));
+  ASSERT_GT(row.get("a", 5), 0);
+  const std::string former = row.row();
+  row.now += seconds(1);
+  ASSERT_GT(row.get("a", 30), 0);
+
+  row.row() = former;  // a former primary's
+  row.now += seconds(1);
+  const Drawn drawn = row.draw({.shard = "a", .wants = {Row::want(5)}});
+  EXPECT_THAT(drawn.slices, IsEmpty());
+  EXPECT_EQ(drawn.waits, milliseconds(61'100));
+  EXPECT_EQ(drawn.lanes.at(0).refusal, DrawRefusal::lost_draws);
+  row.draws_known = 0;
+  EXPECT_EQ(row.get("b", 5), 0) << "nor to a shard that knows nothing of it";
+  row.now += milliseconds(61'000);
+  EXPECT_EQ(row.get("b", 5), 0);
+  row.now += milliseconds(100);
+  EXPECT_EQ(row.get("b", 5), 5);
+}
+
+TEST(Bank, that_has_lost_draws_goes_on_where_an_operator_says_so) {
+  Row row(a_budget(60));
+  row.get("a", 5);
+  row.row().clear();  // a new table
+  ASSERT_EQ(row.get("a", 5), 0);
+  UpstreamWord word{.kind = UpstreamWord::Kind::forgotten};
+  row.draw({.shard = "a", .report = {.number = 1, .slices = {}, .corrections = {}, .words = {word}}});
+  EXPECT_EQ(row.get("a", 5), 5);
 }
 
 /// Shard a has handed a call over, drawn soon after, and is answered: so much remains.

@@ -296,11 +296,29 @@ TEST_F(SlicesTest, the_only_owner_draws_though_its_epoch_came_of_a_clock_that_wa
   only.want(want(3));
   only.drawn(bank.draw(only.begin_draw(now), {.now = bank_time()}), now);
   EXPECT_FALSE(only.affordable(0, {}, now));
+  EXPECT_EQ(only.answer(0)->refusal, DrawRefusal::superseded);
+  EXPECT_TRUE(only.is_contested(now));
 
   now += milliseconds(500);
   ASSERT_LE(only.draw_due(now), now);
   only.drawn(bank.draw(only.begin_draw(now), {.now = bank_time()}), now);
   EXPECT_TRUE(only.affordable(0, {}, now));
+  EXPECT_TRUE(only.is_contested(now)) << "the other one may draw again";
+  now += std::chrono::seconds(10);
+  EXPECT_FALSE(only.is_contested(now));
+}
+
+TEST_F(SlicesTest, says_how_many_draws_it_knows_of_as_long_as_they_count) {
+  slices.want(want(1));
+  const Draw first = slices.begin_draw(now);
+  EXPECT_EQ(first.draws_known, 0u);
+  slices.drawn({.number = first.number, .at = bank_time(), .draws = 7}, now);
+  now += milliseconds(500);
+  const Draw second = slices.begin_draw(now);
+  EXPECT_EQ(second.draws_known, 7u);
+  slices.lost(now);
+  now += std::chrono::minutes(2);
+  EXPECT_EQ(slices.begin_draw(now).draws_known, 0u);
 }
 
 TEST_F(SlicesTest, a_former_owner_draws_no_more) {

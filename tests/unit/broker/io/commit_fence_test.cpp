@@ -98,6 +98,14 @@ TEST_F(CommitFenceTest, looks_at_the_row_where_the_fence_refuses) {
   EXPECT_EQ(fence_.step(), Step::deposed);
 }
 
+TEST_F(CommitFenceTest, has_lost_commits_where_the_row_is_of_an_owner_before_it) {
+  fence_.lost();
+
+  fence_.row_read({.epoch = 2, .ticket = 90, .instance = "b"});
+
+  EXPECT_EQ(fence_.step(), Step::commits_lost);
+}
+
 TEST_F(CommitFenceTest, is_deposed_where_another_one_has_its_epoch) {
   fence_.lost();
 

@@ -255,6 +255,38 @@ TEST_F(PostgresStore, is_not_loaded_from_a_server_that_knows_another_owner) {
   EXPECT_EQ(store->condition(), StoreCondition::deposed);
 }
 
+/// A former primary that lives on knows of an earlier owner alone.
+TEST_F(PostgresStore, has_lost_commits_where_the_database_knows_of_an_earlier_owner) {
+  { const auto before = open(options("b")); }
+  const auto owner = open(options("a"));
+  run("UPDATE owner SET epoch = 1, ticket = 90, instance = 'b'");
+
+  submit(*owner, Turn().put_note("n", ""));
+  ASSERT_TRUE(wait_for(*owner, StoreCondition::failed));
+
+  EXPECT_THAT(owner->trouble(), HasSubstr("lost commits: it knows of epoch 1, and this owner has 2"));
+}
+
+TEST_F(PostgresStore, a_candidate_says_that_its_database_knows_of_earlier_owners_alone) {
+  { const auto before = open(options("b")); }
+  run("UPDATE owner SET epoch = 9, instance = 'b'");
+  std::vector<std::string> whys;
+  io::StoreOptions wanted = options("a");
+  wanted.lease = 1000ms;
+  wanted.waiting = [&](const io::StoreWaiting& waiting) {
+    if (whys.empty()) run("UPDATE owner SET epoch = 3");
+    whys.push_back(waiting.why);
+    std::this_thread::sleep_for(20ms);
+    return true;
+  };
+
+  const auto store = open(wanted);
+
+  ASSERT_GE(whys.size(), 2u);
+  EXPECT_THAT(whys.front(), Not(HasSubstr("former primary")));
+  EXPECT_THAT(whys.back(), HasSubstr("there was epoch 9: this is a former primary, or was restored"));
+}
+
 /// As a former primary may that lives on: this broker had taken the store there, and nobody heard of it.
 TEST_F(PostgresStore, is_not_loaded_from_a_server_that_knows_another_takeover_of_its_name_and_epoch) {
   const auto store = open(options("a"));
