@@ -13,6 +13,7 @@ import urllib.request
 
 import harness
 from postgres import Postgres
+from postgres_pair import Pair
 from shards_stage import RULES, Shards
 from test_cluster import skip_without_postgres
 
@@ -218,17 +219,22 @@ class Mistakes(Case):
         self.assertIn('\nstore_schema = "lanemq"\n', said.stdout, said.stderr)
 
 
-class Bank(harness.Case):
+class BankCase(harness.Case):
     """A budget that shards share by a bank in PostgreSQL."""
 
     arguments = None
     LIMIT = 120  # a minute: bursts of 12, then 1.8 a second
 
+    def make_database(self):
+        """Returns the connection string of the bank."""
+        self.database = Postgres()
+        self.addCleanup(self.database.close)
+        return self.database.conninfo()
+
     def setUp(self):
         super().setUp()
         skip_without_postgres()
-        self.database = Postgres()
-        self.addCleanup(self.database.close)
+        conninfo = self.make_database()
         self.shards = Shards(self.room, rules={"a": 'match = { service = ["sa", "free"] }', "b": ""},
                              more=f'[[budget]]\nname = "api"\nmatch = {{ service = "s*" }}\n'
                                   f'limits = {{ requests_per_minute = {self.LIMIT} }}\n')
@@ -236,7 +242,7 @@ class Bank(harness.Case):
         with open(self.shards.config) as file:
             text = file.read()
         with open(self.shards.config, "w") as file:
-            file.write(f'bank = "postgres:{self.database.conninfo()}"\n' + text)
+            file.write(f'bank = "postgres:{conninfo}"\n' + text)
         self.offered = []  # when a worker was given a job of the budget, and of which shard
 
     def worker(self, name):
@@ -264,6 +270,11 @@ class Bank(harness.Case):
         times = [at for at, _ in self.offered]
         return max(sum(1 for at in times if begin <= at < begin + 60) for begin in times)
 
+    def bank(self, name):
+        return self.shards.operator(name).ask("stats", {"ref": 1}).fields["bank"]
+
+
+class Bank(BankCase):
     def check(self, conninfo):
         with open(self.shards.config) as file:
             lines = file.read().split("\n", 1)[1]
@@ -374,6 +385,59 @@ class Bank(harness.Case):
             self.serve(workers, 1)
         passed = self.offered[-1][0] - self.offered[0][0]
         self.assertLessEqual(len(self.offered), 12 + passed * (self.LIMIT - 12) / 60 + 3)
+
+
+
+class TwoPrimaries(BankCase):
+    """A standby has been promoted, and the former primary takes writes as before: an operator has ended its wait for standbys."""
+
+    def make_database(self):
+        self.pair = Pair()
+        self.addCleanup(self.pair.close)
+        servers = self.pair.servers
+        return " ".join((f"host={','.join(server.data for server in servers)}",
+                         f"port={','.join(str(server.port) for server in servers)}", "user=lanemq", "dbname=postgres"))
+
+    def drawers(self, server):
+        return int(server.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lanemq-broker'"))
+
+    def test_shards_go_to_the_later_one_and_the_former_one_grants_nothing(self):
+        self.shards.start()
+        workers = [self.worker("a"), self.worker("b")]
+        for name in "ab":
+            self.submit(name, 400)
+        self.serve(workers, 3)
+        former, later = self.pair.primary, self.pair.standby
+        self.assertEqual(self.drawers(former), 2)
+        later.promote()
+        harness.wait_until(later.is_primary, "the promotion", 60, 0.02)
+        former.set("synchronous_standby_names", "")
+
+        def are_there():
+            self.serve(workers, 0.5)
+            return self.drawers(later) == 2 and self.drawers(former) == 0
+        harness.wait_until(are_there, "all shards to draw at the server that was promoted", 60, 0)
+        self.assertLessEqual(self.most_in_a_window(), self.LIMIT)
+        # What was drawn at the former one since the promotion is not there.
+        self.lack_draws(workers)
+        later.crash()
+        harness.wait_until(lambda: self.drawers(former) == 2, "all shards to draw at the former one", 60, 0.2)
+        self.lack_draws(workers)
+
+    def lack_draws(self, workers):
+        """Nothing is granted, and brokers say why, until an operator has it go on."""
+        client = self.shards.client("a")
+        harness.wait_until(lambda: self.serve(workers, 0.5) or
+                           client.status("a399")["blocked_by"] == "budget api at the bank, which has lost draws",
+                           "that it is seen what is missing", 60, 0)
+        self.assertIn("does not know of all draws", self.shards.brokers["a"].stderr())
+        self.assertEqual(self.bank("a")["state"], "away")
+        self.serve(workers, 1)
+        before = len(self.offered)
+        self.serve(workers, 3)
+        self.assertEqual(len(self.offered), before, "nothing is granted")
+        self.shards.operator("a").ask("admin", {"do": "resume", "what": "budget", "name": "api"}, expect="admin")
+        harness.wait_until(lambda: self.serve(workers, 0.5) or len(self.offered) > before, "an operator has it go on", 30, 0)
 
 
 class Workers(harness.Case):
