@@ -47,6 +47,7 @@ constexpr const char* kInsertResultParts = "insert_result_parts";
 constexpr const char* kPutNotes = "put_notes";
 
 /// A statement that does not change as many rows as it should divides by zero, which refuses the transaction.
+/// Arrays are unnested side by side in the list of columns: behind FROM the server first puts all rows aside.
 constexpr Prepared kPrepared[] = {
     {kBegin, "BEGIN"},
     {kFence,
@@ -66,27 +67,29 @@ constexpr Prepared kPrepared[] = {
     {kEraseNotes, "DELETE FROM note WHERE name = ANY ($1::bytea[])"},
     {kChangeJobs,
      "WITH changed AS (UPDATE job SET number = c.renamed, state = c.state, state_checksum = c.checksum "
-     "FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[]) AS c (number, renamed, state, "
-     "checksum) WHERE job.number = c.number RETURNING 1) "
+     "FROM (SELECT unnest($1::bigint[]) AS number, unnest($2::bigint[]) AS renamed, "
+     "unnest($3::bytea[]) AS state, unnest($4::bigint[]) AS checksum) AS c WHERE job.number = c.number RETURNING 1) "
      "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM changed"},
     {kInsertJobs,
      "INSERT INTO job (number, state_checksum, checksum, body_checksum, body_bytes, parts_of, state, record, "
      "body) SELECT n, sc, c, bc, bb, NULLIF(p, 0), s, r, b "
-     "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], "
-     "$7::bytea[], $8::bytea[], $9::bytea[]) AS a (n, sc, c, bc, bb, p, s, r, b)"},
+     "FROM (SELECT unnest($1::bigint[]) AS n, unnest($2::bigint[]) AS sc, unnest($3::bigint[]) AS c, "
+     "unnest($4::bigint[]) AS bc, unnest($5::bigint[]) AS bb, unnest($6::bigint[]) AS p, "
+     "unnest($7::bytea[]) AS s, unnest($8::bytea[]) AS r, unnest($9::bytea[]) AS b) AS a"},
     {kCheckParts, "SELECT 1 / (count(*) = $2::bigint)::int FROM body WHERE number = $1::bigint"},
     {kInsertParts,
-     "INSERT INTO body (number, part, bytes) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])"},
+     "INSERT INTO body (number, part, bytes) "
+     "SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bytea[])"},
     {kInsertResults,
      "INSERT INTO result (number, checksum, body_checksum, body_bytes, record, body) "
-     "SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], "
-     "$6::bytea[])"},
+     "SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), "
+     "unnest($5::bytea[]), unnest($6::bytea[])"},
     {kInsertResultParts,
      "INSERT INTO result_body (number, part, bytes) "
-     "SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])"},
+     "SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bytea[])"},
     {kPutNotes,
      "INSERT INTO note (name, checksum, record) "
-     "SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) "
+     "SELECT unnest($1::bytea[]), unnest($2::bigint[]), unnest($3::bytea[]) "
      "ON CONFLICT (name) DO UPDATE SET checksum = excluded.checksum, record = excluded.record"},
 };
 
