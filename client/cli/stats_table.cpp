@@ -146,7 +146,13 @@ std::string budgets_table(const Json& document, bool colour) {
   if (std::all_of(rows.begin() + 1, rows.end(), [](const TableRow& row) { return row.back().empty(); }))
     for (TableRow& row : rows)
       row.pop_back();
-  return rows.size() > 1 ? aligned_table(rows, colour) : std::string();
+  if (rows.size() == 1) return {};
+  const Json& bank = member(member(document, "bank"), "state");
+  return aligned_table(rows, colour) +
+         (bank == "away"
+              ? "the bank is away: of budgets that shards share this is what it said last; bank.away in "
+                "the broker's log says why\n"
+              : "");
 }
 
 std::string upstreams_table(const Json& upstreams, bool colour) {

@@ -68,7 +68,8 @@ constexpr Prepared kPrepared[] = {
     {kChangeJobs,
      "WITH changed AS (UPDATE job SET number = c.renamed, state = c.state, state_checksum = c.checksum "
      "FROM (SELECT unnest($1::bigint[]) AS number, unnest($2::bigint[]) AS renamed, "
-     "unnest($3::bytea[]) AS state, unnest($4::bigint[]) AS checksum) AS c WHERE job.number = c.number RETURNING 1) "
+     "unnest($3::bytea[]) AS state, unnest($4::bigint[]) AS checksum) AS c WHERE job.number = c.number "
+     "RETURNING 1) "
      "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM changed"},
     {kInsertJobs,
      "INSERT INTO job (number, state_checksum, checksum, body_checksum, body_bytes, parts_of, state, record, "

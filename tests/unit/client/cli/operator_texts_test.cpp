@@ -206,6 +206,13 @@ TEST(LimitsTable, has_a_line_for_each_key) {
   EXPECT_THAT(*table, ContainsRegex("\napi/k2 .*spent, 0 running"));
 }
 
+TEST(LimitsTable, says_that_the_bank_is_away) {
+  const std::string budgets = R"("budgets":{"api":{"requests_per_minute":{"level":3,"here":4,"limit":4}}})";
+  EXPECT_THAT(*limits_table("{" + budgets + R"(,"bank":{"state":"away"}})", false), HasSubstr("said last"));
+  EXPECT_THAT(*limits_table("{" + budgets + R"(,"bank":{"state":"good"}})", false),
+              Not(HasSubstr("said last")));
+}
+
 TEST(LimitsTable, is_the_same_of_what_operators_are_told) {
   const auto document = limits_of_rows(
       R"({"budgets":[{"name":"api","service":"s","window":"bucket","limits":{)"
