@@ -15,6 +15,7 @@
 #include "broker/io/postgres/postgres_rows.hpp"
 #include "broker/io/postgres/postgres_schema.hpp"
 #include "broker/io/postgres/postgres_store.hpp"
+#include "broker/io/postgres/primary.hpp"
 #endif
 #include "broker/io/sqlite_rows.hpp"
 #include "broker/io/sqlite_schema.hpp"
@@ -165,13 +166,12 @@ Result<StoreSummary> check_postgres(const StoreOptions& options) {
 Result<std::string> check_postgres_place(const StoreOptions& options) {
   const auto place = PostgresStore::place_of(options);
   if (!place) return tl::unexpected(place.error());
-  const auto looked = postgres::Connection::open(place->target, postgres::Server::writable)
-                          .and_then([&](postgres::Connection connection) {
-                            const auto end = postgres::Clock::now() + kStatementMax;
-                            return check_usable(connection, options.schema, end).and_then([&] {
-                              return check_shard(connection, options.shard, end);
-                            });
-                          });
+  const auto looked = open_to_check(place->target).and_then([&](postgres::Connection connection) {
+    const auto end = postgres::Clock::now() + kStatementMax;
+    return check_usable(connection, options.schema, end).and_then([&] {
+      return check_shard(connection, options.shard, end);
+    });
+  });
   if (looked) return std::string();
   if (!looked.error().lost()) return tl::unexpected(PostgresStore::cannot_be_used(*place, looked.error()));
   return "the store " + place->text +

@@ -436,6 +436,12 @@ class Names(ClusterCase):
         self.assertEqual(code, 0, said)
         self.assertIn("was not reached", said)
 
+    def test_check_refuses_a_database_or_a_role_that_is_not_there(self):
+        for where, words in (({"database": "nowhere"}, 'database "nowhere" does not exist'), ({"user": "nobody"}, "SQLSTATE 28000")):
+            code, said = self.refused("--check", "--store", "postgres:" + DATABASE.conninfo(**where))
+            self.assertEqual(code, 4, said)
+            self.assertIn(words, said)
+
     def test_check_makes_nothing_and_refuses_what_a_start_refuses(self):
         store = ("--store", "postgres:" + DATABASE.conninfo())
         self.assertEqual(self.refused("--check", *store, "--set", "store_schema=never made"), (0, ""))

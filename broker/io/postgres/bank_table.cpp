@@ -66,9 +66,6 @@ SELECT CASE
 FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1) AS oid) s
 LEFT JOIN pg_catalog.pg_class t ON t.relnamespace = s.oid AND t.relname = 'quota' AND t.relkind = 'r'
 )";
-constexpr const char* kInsufficientPrivilege = "42501";
-constexpr const char* kNoDatabase = "3D000";
-constexpr const char* kNotAuthorized = "28";  // the class of what a role may not
 
 Outcome<bool> has_table(postgres::Connection& connection, const std::string& schema, Clock::time_point end) {
   const auto found = connection.run(
@@ -101,15 +98,8 @@ Outcome<void> make_table(postgres::Connection& connection, const std::string& sc
 }  // namespace
 
 Outcome<void> BankTable::check(const PostgresPlace& place, const std::string& schema) {
-  auto connection = postgres::Connection::open(place.target, postgres::Server::writable);
-  if (!connection) {
-    Fault fault = std::move(connection.error());
-    // To draws that is a bank that is away, since it may pass; who checks it is to mend it.
-    if (const std::string state = fault.lost() ? postgres::Connection::refusal(place.target) : std::string();
-        state == kNoDatabase || state == kInsufficientPrivilege || state.starts_with(kNotAuthorized))
-      fault = {.state = state, .message = fault.message + ", SQLSTATE " + state};
-    return tl::unexpected(std::move(fault));
-  }
+  auto connection = open_to_check(place.target);
+  if (!connection) return tl::unexpected(std::move(connection.error()));
   const auto missing = connection->run(kMissingRight, Values().text(schema), Clock::now() + kStatementMax);
   if (!missing) return tl::unexpected(missing.error());
   if (missing->is_null(0, 0)) return {};

@@ -72,7 +72,6 @@ SELECT CASE
   END
 FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1) AS oid) s
 )";
-constexpr const char* kInsufficientPrivilege = "42501";
 constexpr const char* kUndefinedTable = "42P01";
 
 }  // namespace

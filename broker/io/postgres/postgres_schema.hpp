@@ -29,6 +29,8 @@ inline constexpr std::size_t kLoadedBodyBytesMax = 1024;
 inline constexpr std::size_t kPartsFromBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 
+/// The state of a Fault where the role may not.
+inline constexpr const char* kInsufficientPrivilege = "42501";
 /// The state of a Fault where a newer version has written the tables.
 inline constexpr const char* kNewerFormat = "XX000";
 

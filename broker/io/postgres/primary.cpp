@@ -16,6 +16,8 @@ using postgres::Fault;
 using postgres::Outcome;
 
 constexpr const char* kNoSuchTable = "42P01";
+constexpr const char* kNoDatabase = "3D000";
+constexpr const char* kNotAuthorized = "28";  // the class of what a role may not
 
 Outcome<Primary> primary_of(Connection connection) {
   const auto end = postgres::Clock::now() + std::chrono::seconds(Connection::kHostSeconds);
@@ -53,6 +55,15 @@ Outcome<Primary> find_primary(const postgres::Target& target) {
   if (best) return std::move(*best);
   if (fault) return tl::unexpected(std::move(*fault));
   return tl::unexpected(std::move(tried.error()));
+}
+
+Outcome<Connection> open_to_check(const postgres::Target& target) {
+  auto connection = Connection::open(target, postgres::Server::writable);
+  if (connection || !connection.error().lost()) return connection;
+  const std::string state = Connection::refusal(target);
+  if (state != kNoDatabase && state != kInsufficientPrivilege && !state.starts_with(kNotAuthorized))
+    return connection;
+  return tl::unexpected(Fault{.state = state, .message = connection.error().message + ", SQLSTATE " + state});
 }
 
 }  // namespace lanemq::io

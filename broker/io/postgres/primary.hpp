@@ -24,4 +24,9 @@ struct Primary {
 /// takes postgres::Connection::kHostSeconds.
 postgres::Outcome<Primary> find_primary(const postgres::Target& target);
 
+/// Connects to a host that takes writes, for somebody who checks what is written in a configuration. The
+/// Fault is not lost() where the database is not there or the role may not connect: to a broker that runs
+/// this may pass, who checks it is to mend it.
+postgres::Outcome<postgres::Connection> open_to_check(const postgres::Target& target);
+
 }  // namespace lanemq::io
