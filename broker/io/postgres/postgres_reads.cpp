@@ -22,7 +22,7 @@ using postgres::Outcome;
 /// Reading and vacuuming may take longer.
 constexpr auto kLong = 10min;
 /// Dead rows are removed so often, once so many writes were committed.
-constexpr auto kVacuumPause = 2s;
+constexpr auto kVacuumPause = 1s;
 constexpr std::uint64_t kVacuumWrites = 1000;
 
 /// How long a load waits for the first connection of commits.
