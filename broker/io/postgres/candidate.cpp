@@ -58,9 +58,9 @@ Outcome<void> Candidate::use(Primary primary) {
   if (auto set = connection_.run_script(session, postgres::Clock::now() + kStatementMax); !set) return set;
   const auto end = postgres::Clock::now() + kStatementMax;
   // Before it waits: what its role lacks shows now, and not when it is needed.
-  return check_usable(connection_, place_.target.search_path, end)
-      .and_then([&] { return make_schema(connection_, place_.target.search_path, end); })
-      .and_then([&] { return check_shard(connection_, shard_, end); });
+  return make_schema(connection_, place_.target.search_path, end).and_then([&] {
+    return check_shard(connection_, shard_, end);
+  });
 }
 
 Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {

@@ -103,18 +103,27 @@ Result<void> must_be_there(Connection& connection, const PostgresPlace& place, C
                                              "; look at the name of its database, and at store_schema");
 }
 
-Outcome<void> check_usable(Connection& connection, const std::string& schema, Clock::time_point end) {
+namespace {
+
+Outcome<void> check_rights(Connection& connection, const std::string& schema, Clock::time_point end) {
   const auto missing = connection.run(kMissingRight, Values().text(schema), end);
   if (!missing) return tl::unexpected(missing.error());
-  if (!missing->is_null(0, 0))
-    return tl::unexpected(
-        Fault{.state = kInsufficientPrivilege, .message = "its role " + std::string(missing->bytes(0, 0))});
+  if (missing->is_null(0, 0)) return {};
+  return tl::unexpected(
+      Fault{.state = kInsufficientPrivilege, .message = "its role " + std::string(missing->bytes(0, 0))});
+}
+
+}  // namespace
+
+Outcome<void> check_usable(Connection& connection, const std::string& schema, Clock::time_point end) {
+  if (auto rights = check_rights(connection, schema, end); !rights) return rights;
   const auto there = has_schema(connection, schema, end);
   if (!there) return tl::unexpected(there.error());
   return *there ? check_format(connection, end) : Outcome<void>();
 }
 
 Outcome<void> make_schema(Connection& connection, const std::string& schema, Clock::time_point end) {
+  if (auto rights = check_rights(connection, schema, end); !rights) return rights;
   const auto there = has_schema(connection, schema, end);
   if (!there) return tl::unexpected(there.error());
   if (*there) return check_format(connection, end);

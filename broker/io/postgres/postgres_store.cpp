@@ -6,6 +6,7 @@
 #include "broker/core/base/check.hpp"
 #include "broker/io/postgres/candidate.hpp"
 #include "broker/io/postgres/postgres_schema.hpp"
+#include "broker/io/postgres/primary.hpp"
 #include "common/signals/signals_blocked.hpp"
 
 namespace lanemq::io {
@@ -21,7 +22,7 @@ constexpr std::size_t kInstanceBytesMax = 128;
 std::string what_to_do(const postgres::Fault& fault) {
   if (fault.state == kNewerFormat) return "or name another store_schema";
   if (fault.state.starts_with("XX")) return "restore the database's backup, or name another store_schema";
-  if (fault.state == "3D000" || fault.state.starts_with("28"))
+  if (refuses_connection(fault.state))
     return "name a database that is there, and a role that may connect to it";
   return "the role must own the schema, or be allowed to make it in this database";
 }

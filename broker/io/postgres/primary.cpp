@@ -57,12 +57,15 @@ Outcome<Primary> find_primary(const postgres::Target& target) {
   return tl::unexpected(std::move(tried.error()));
 }
 
+bool refuses_connection(std::string_view state) {
+  return state == kNoDatabase || state.starts_with(kNotAuthorized);
+}
+
 Outcome<Connection> open_to_check(const postgres::Target& target) {
   auto connection = Connection::open(target, postgres::Server::writable);
   if (connection || !connection.error().lost()) return connection;
   const std::string state = Connection::refusal(target);
-  if (state != kNoDatabase && state != kInsufficientPrivilege && !state.starts_with(kNotAuthorized))
-    return connection;
+  if (!refuses_connection(state) && state != kInsufficientPrivilege) return connection;
   return tl::unexpected(Fault{.state = state, .message = connection.error().message + ", SQLSTATE " + state});
 }
 

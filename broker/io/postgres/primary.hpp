@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "broker/io/postgres/owner_row.hpp"
 #include "common/postgres/connection.hpp"
@@ -23,6 +24,9 @@ struct Primary {
 /// connections as before, and commits that wait for standbys which it has no more. A host that says nothing
 /// takes postgres::Connection::kHostSeconds.
 postgres::Outcome<Primary> find_primary(const postgres::Target& target);
+
+/// Whether the state of a Fault says that the database is not there, or that the role may not connect to it.
+bool refuses_connection(std::string_view state);
 
 /// Connects to a host that takes writes, for somebody who checks what is written in a configuration. The
 /// Fault is not lost() where the database is not there or the role may not connect: to a broker that runs
