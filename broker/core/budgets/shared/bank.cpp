@@ -232,7 +232,7 @@ std::vector<LimitRooms> Bank::rooms() {
 void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way) {
   if (word.kind == UpstreamWord::Kind::forgotten) {
     budgets_->lift(0, time_.at);
-    record_.grants_from = {};
+    issued_.grants_from = {};
     return;
   }
   const std::size_t keys = budget().keys.size();
@@ -438,7 +438,7 @@ Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, const
   // Places are counted by shard: give_places().
   budgets_->settle(reservation, std::nullopt, time_.at);
 
-  Slice slice{.number = record_.next_slice++,
+  Slice slice{.number = issued_.next_slice++,
               .lane = want.lane,
               .key = reservation.key,
               .tries_key = reservation.tries_key,
@@ -473,7 +473,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
                        Drawn& drawn) {
   LaneState& state = shard.lanes.at(lane);
   LaneAnswer answer{.lane = lane, .retry_after = kSliceTime};
-  if (time_.at < record_.grants_from) {
+  if (issued_.wait(time_.at) > Duration(0)) {
     answer.refusal = DrawRefusal::lost_draws;
     return answer;
   }
@@ -557,8 +557,8 @@ PlacesGranted Bank::give_places(const std::string& name, Shard& shard, std::uint
     rest -= part;
     weights -= sharer.clients;
   }
-  const bool knows = time_.at >= record_.grants_from;
-  const std::int64_t free = knows ? std::max<std::int64_t>(limit - held, 0) : 0;
+  const bool waits = issued_.wait(time_.at) > Duration(0);
+  const std::int64_t free = waits ? 0 : std::max<std::int64_t>(limit - held, 0);
   const std::int64_t more = std::clamp<std::int64_t>(share - own.held, 0, std::min(own.wanted, free));
   own.held += more;
   own.wanted -= more;
@@ -580,8 +580,8 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   time_.tell(clock, draw);
   drawn.at = time_.at;
   drawn.clock_changes = time_.clock_changes;
-  record_.count(draw, time_.at, counted_for(options_));
-  drawn.draws = record_.draws;
+  issued_.count(draw, time_.at, counted_for(options_));
+  drawn.draws = issued_.draws;
   end_slices();
   Shard* const shard = find_shard(draw, drawn);
   if (shard == nullptr) return drawn;
@@ -620,7 +620,7 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   for (RateLimit& rate : budgets_->all().front().quota.rates())
     drawn.limits.push_back({.level = rate.available(time_.at), .lent = lent.of(rate.resource())});
   drawn.rooms = rooms();
-  drawn.waits = std::max(record_.grants_from - time_.at, Duration(0));
+  drawn.waits = issued_.wait(time_.at);
   budgets_->take_unsaved();
   budgets_->take_eased();
   return drawn;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -127,7 +128,7 @@ class Bank {
     std::map<std::uint16_t, PlacesState> places;
   };
   using Shards = std::map<std::string, Shard, std::less<>>;
-  struct Record {
+  struct Issued {
     std::uint64_t next_slice = 1, draws = 0;
     TimePoint grants_from{};  ///< until then it grants nothing
 
@@ -139,6 +140,8 @@ class Bank {
       }
       ++draws;
     }
+    /// How long nothing is granted any more.
+    Duration wait(TimePoint now) const { return std::max(grants_from - now, Duration(0)); }
   };
 
   static std::unique_ptr<Budgets> budgets_of(const BudgetOptions& options, int offline_share);
@@ -199,7 +202,7 @@ class Bank {
   BankTime time_;
   Shards shards_;
   std::map<std::uint64_t, Entry> ledger_;  ///< by their numbers
-  Record record_;
+  Issued issued_;
 };
 
 }  // namespace lanemq::core

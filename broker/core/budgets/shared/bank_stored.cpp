@@ -216,11 +216,11 @@ std::string Bank::save() const {
   StoredNumbers own({kVersion});
   put(own, time_.at);
   put(own, time_.database);
-  own.put(static_cast<std::int64_t>(record_.next_slice));
+  own.put(static_cast<std::int64_t>(issued_.next_slice));
   own.put(static_cast<std::int64_t>(time_.server));
   own.put(static_cast<std::int64_t>(time_.clock_changes));
-  own.put(static_cast<std::int64_t>(record_.draws));
-  put(own, record_.grants_from);
+  own.put(static_cast<std::int64_t>(issued_.draws));
+  put(own, issued_.grants_from);
   entries.push_back({.name = std::string(kBank), .numbers = std::move(own)});
   save_keys(entries);
   save_shards(entries);
@@ -290,11 +290,11 @@ Result<void> Bank::restore_entry(StoredEntry& entry, const RowPlaces& places) {
                      std::to_string(kVersion) + "; upgrade it");
     time_.at = time_in(numbers);
     time_.database = time_in(numbers);
-    record_.next_slice = number_in(numbers);
+    issued_.next_slice = number_in(numbers);
     time_.server = static_cast<std::uint64_t>(numbers.next());
     time_.clock_changes = number_in(numbers);
-    record_.draws = number_in(numbers);
-    record_.grants_from = time_in(numbers);
+    issued_.draws = number_in(numbers);
+    issued_.grants_from = time_in(numbers);
     return {};
   }
   if (entry.name.starts_with(kShard)) {
@@ -310,7 +310,7 @@ Result<void> Bank::restore_entry(StoredEntry& entry, const RowPlaces& places) {
   for (std::size_t i = 0; i < Counts::kResources; ++i)
     slice.amounts[i] = amount_in(numbers);
   ledger_[number] = slice;
-  if (number >= record_.next_slice || ledger_.size() > kSlicesMax)
+  if (number >= issued_.next_slice || ledger_.size() > kSlicesMax)
     return damaged("has slices that cannot be");
   return {};
 }
