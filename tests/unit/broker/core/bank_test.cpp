@@ -439,15 +439,17 @@ TEST_F(Remaining, less_than_a_twentieth_accuses_nobody) {
 
 TEST_F(Remaining, is_counted_once_though_two_shards_hear_of_it) {
   call();
-  answered(50, seconds(3));
+  answered(20, seconds(3));
   UpstreamWord word{.age = seconds(3), .limits = wire::UpstreamLimits{}, .rooms = seen_};
-  word.limits->remaining_requests = 50;
+  word.limits->remaining_requests = 20;
   row_.now += milliseconds(10);
   row_.draw(
       {.shard = "b", .number = 1, .report = {.number = 1, .slices = {}, .corrections = {}, .words = {word}}});
   row_.now += milliseconds(10);
   Draw draw{.shard = "b", .number = 2, .wants = {Row::want(100)}};
-  ASSERT_THAT(row_.draw(draw).slices, SizeIs(1));
+  const Drawn drawn = row_.draw(draw);
+  ASSERT_THAT(drawn.slices, SizeIs(1));
+  EXPECT_EQ(drawn.slices[0].amounts.of(Resource::requests), 20);
 }
 
 TEST_F(Remaining, tells_nothing_where_it_is_not_known_what_room_there_was) {
