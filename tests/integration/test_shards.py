@@ -321,7 +321,7 @@ class Bank(BankCase):
         self.database.start()
         harness.wait_until(lambda: "bank.good" in broker.stderr(), "the log to take it back")
         harness.wait_until(lambda: "bank: away" not in self.readiness(broker), "the probe to take it back")
-        stats = self.shards.operator("a").ask("stats", {"ref": 1}).fields["bank"]
+        stats = self.bank("a")
         self.assertEqual((stats["state"], stats["draws"], stats["lost"]), ("good", 0, 0))
 
     def test_the_limit_is_that_of_both_together(self):
@@ -336,9 +336,9 @@ class Bank(BankCase):
         self.assertGreaterEqual(len(self.offered), allowed - 6)
         for name in "ab":
             self.assertGreaterEqual(sum(1 for _, who in self.offered if who == name), 3, self.offered)
-        stats = self.shards.operator("a").ask("stats", {"ref": 1}).fields
-        self.assertEqual(stats["bank"]["state"], "good")
-        self.assertGreater(stats["bank"]["draws"], 3)
+        stats = self.bank("a")
+        self.assertEqual(stats["state"], "good")
+        self.assertGreater(stats["draws"], 3)
 
     def test_a_broker_that_is_killed_again_and_again_gets_no_second_burst(self):
         self.shards.start()
@@ -367,7 +367,7 @@ class Bank(BankCase):
         self.assertEqual(len(self.offered), 1)
         self.assertEqual(client.status("a0")["blocked_by"], "budget api at the bank")
         self.assertEqual(client.status("a100")["state"], "succeeded")
-        self.assertEqual(self.shards.operator("a").ask("stats", {"ref": 1}).fields["bank"]["state"], "away")
+        self.assertEqual(self.bank("a")["state"], "away")
         self.database.start()
         harness.wait_until(lambda: self.serve(workers, 0.2) or len(self.offered) == 2, "that the bank is drawn from again")
         self.assertEqual(client.status("a0")["state"], "succeeded")
@@ -385,7 +385,6 @@ class Bank(BankCase):
             self.serve(workers, 1)
         passed = self.offered[-1][0] - self.offered[0][0]
         self.assertLessEqual(len(self.offered), 12 + passed * (self.LIMIT - 12) / 60 + 3)
-
 
 
 class TwoPrimaries(BankCase):

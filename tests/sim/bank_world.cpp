@@ -343,13 +343,10 @@ void BankWorld::call(const OwnerLink& owner, std::uint64_t use, const Job& job) 
   if (plan_.says_remaining == BankPlan::Says::at_answer)
     scheduler_.after(length, [this, said] { *said = upstream_->said(scheduler_.now()); });
   after(owner, length, [this, owner, use, used, said, called_at = owner->here(scheduler_.now())] {
-    if (plan_.says_remaining != BankPlan::Says::nothing) hear(owner, *said, called_at);
+    if (plan_.says_remaining != BankPlan::Says::nothing)
+      owner->slices->hear({.limits = *said}, called_at, owner->here(scheduler_.now()));
     owner->slices->settle(use, &used);
   });
-}
-
-void BankWorld::hear(const OwnerLink& owner, const wire::UpstreamLimits& limits, TimePoint called_at) {
-  owner->slices->hear({.limits = limits}, called_at, owner->here(scheduler_.now()));
 }
 
 /// Their calls are never refused.

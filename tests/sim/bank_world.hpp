@@ -91,7 +91,6 @@ class BankWorld {
   void make_trouble();
   void change_clock();
   void use_as_others();
-  void hear(const OwnerLink& owner, const wire::UpstreamLimits& limits, core::TimePoint called_at);
   void note(const std::string& line);
   core::BankClock database_clock() const;
   void find_figures();

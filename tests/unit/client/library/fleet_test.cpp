@@ -228,20 +228,19 @@ TEST_F(FleetTest, finds_a_job_before_it_has_heard_of_any_shard) {
   two_.know("a");
   one_.know("b");
 
-  EXPECT_EQ(asked_at_once<JobStatus>([](LoopClient& asks, auto told) { asks.status("a", told); })->lane,
-            "two");
+  const auto status = [this](const std::string& id) {
+    return *asked_at_once<JobStatus>([&id](LoopClient& asks, auto told) { asks.status(id, told); });
+  };
+  EXPECT_EQ(status("a").lane, "two");
   EXPECT_EQ(asked_at_once<JobStatus>([](LoopClient& asks, auto told) { asks.cancel("a", told); })->lane,
             "two");
   const FetchAnswer fetched = asked_at_once<std::variant<JobDone, JobStatus>>(
       [](LoopClient& asks, auto told) { asks.fetch("a", {}, told); });
   EXPECT_EQ(std::get<JobDone>(*fetched).body.bytes(), "two");
-  EXPECT_EQ(asked_at_once<JobStatus>([](LoopClient& asks, auto told) { asks.status("b", told); })->lane,
-            "one");
+  EXPECT_EQ(status("b").lane, "one");
   EXPECT_THAT(two_.heard(), Not(Contains("status b")));
   one_.say("");
-  EXPECT_EQ(asked_at_once<JobStatus>([](LoopClient& asks, auto told) { asks.status("a", told); })->state,
-            "unknown")
-      << "there are no shards";
+  EXPECT_EQ(status("a").state, "unknown") << "there are no shards";
 }
 
 TEST_F(FleetTest, asks_its_own_broker_alone_where_that_is_wanted) {
