@@ -54,6 +54,12 @@ Values& Values::integer(std::int64_t value) {
   return own(Type::int8, std::move(bytes));
 }
 
+Values& Values::bytes(std::optional<std::string_view> value) {
+  borrow(Type::bytea, value.value_or(std::string_view()));
+  if (!value) values_.back() = nullptr;
+  return *this;
+}
+
 Values& Values::integers(std::span<const std::int64_t> values) {
   std::string bytes = array_of(Type::int8, values.size(), false, values.size() * 8);
   for (const std::int64_t value : values) {

@@ -27,7 +27,8 @@ enum class Type : std::uint32_t {
 class Values {
  public:
   Values& integer(std::int64_t value);
-  Values& bytes(std::string_view value) { return borrow(Type::bytea, value); }
+  /// None: NULL.
+  Values& bytes(std::optional<std::string_view> value);
   Values& text(std::string_view value) { return borrow(Type::text, value); }
   Values& integers(std::span<const std::int64_t> values);
   /// None: NULL.

@@ -9,6 +9,7 @@
 #include "broker/io/failpoint.hpp"
 #include "broker/io/postgres/postgres_rows.hpp"
 #include "broker/io/postgres/postgres_schema.hpp"
+#include "broker/io/postgres/postgres_statements.hpp"
 #include "broker/io/time_slice.hpp"
 
 namespace lanemq::io {
@@ -265,7 +266,7 @@ Outcome<OwnerRow> PostgresCommits::connect() {
   Connection& made = found->connection;
   auto server = server_of(made);
   if (!server) return tl::unexpected(std::move(server.error()));
-  if (auto prepared = prepare_writes(made, Clock::now() + kStatementMax); !prepared)
+  if (auto prepared = prepare_statements(made, Clock::now() + kStatementMax); !prepared)
     return tl::unexpected(prepared.error());
   if (auto begun = made.begin_pipeline(); !begun) return tl::unexpected(begun.error());
   server_ = std::move(*server);

@@ -9,6 +9,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "broker/io/postgres/postgres_schema.hpp"
+#include "broker/io/postgres/postgres_statements.hpp"
 #include "broker/io/row_checksums.hpp"
 
 namespace lanemq::io {
@@ -25,79 +26,6 @@ using Bytes = std::optional<std::string_view>;
 
 /// A load gives up a server that says nothing for so long.
 constexpr std::chrono::milliseconds kSilenceMax = std::chrono::minutes(1);
-
-struct Prepared {
-  const char* name;
-  const char* sql;
-};
-
-constexpr const char* kBegin = "begin";
-constexpr const char* kFence = "fence";
-constexpr const char* kCommit = "commit";
-constexpr const char* kRollback = "rollback";
-constexpr const char* kEraseJobs = "erase_jobs";
-constexpr const char* kEraseResults = "erase_results";
-constexpr const char* kEraseNotes = "erase_notes";
-constexpr const char* kChangeJobs = "change_jobs";
-constexpr const char* kInsertJobs = "insert_jobs";
-constexpr const char* kCheckParts = "check_parts";
-constexpr const char* kInsertParts = "insert_parts";
-constexpr const char* kInsertResults = "insert_results";
-constexpr const char* kInsertResultParts = "insert_result_parts";
-constexpr const char* kPutNotes = "put_notes";
-
-/// A statement that does not change as many rows as it should divides by zero, which refuses the transaction.
-/// Arrays are unnested side by side in the list of columns: behind FROM the server first puts all rows aside.
-constexpr Prepared kPrepared[] = {
-    {kBegin, "BEGIN"},
-    {kFence,
-     "WITH mine AS (UPDATE owner SET ticket = $2::bigint, at = clock_timestamp() "
-     "WHERE epoch = $1::bigint AND ticket = $2::bigint - 1 AND claim = $3::bigint RETURNING 1) SELECT 1 / "
-     "count(*) FROM mine"},
-    {kCommit, "COMMIT"},
-    {kRollback, "ROLLBACK"},
-    {kEraseJobs,
-     "WITH gone AS (DELETE FROM job WHERE number = ANY ($1::bigint[]) RETURNING parts_of), "
-     "parts AS (DELETE FROM body WHERE number IN (SELECT parts_of FROM gone WHERE parts_of IS NOT NULL)) "
-     "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM gone"},
-    {kEraseResults,
-     "WITH gone AS (DELETE FROM result WHERE number = ANY ($1::bigint[]) RETURNING number, body), "
-     "parts AS (DELETE FROM result_body WHERE number IN (SELECT number FROM gone WHERE body IS NULL)) "
-     "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM gone"},
-    {kEraseNotes, "DELETE FROM note WHERE name = ANY ($1::bytea[])"},
-    {kChangeJobs,
-     "WITH changed AS (UPDATE job SET number = c.renamed, state = c.state, state_checksum = c.checksum "
-     "FROM (SELECT unnest($1::bigint[]) AS number, unnest($2::bigint[]) AS renamed, "
-     "unnest($3::bytea[]) AS state, unnest($4::bigint[]) AS checksum) AS c WHERE job.number = c.number "
-     "RETURNING 1) "
-     "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM changed"},
-    {kInsertJobs,
-     "INSERT INTO job (number, state_checksum, checksum, body_checksum, body_bytes, parts_of, state, record, "
-     "body) SELECT n, sc, c, bc, bb, NULLIF(p, 0), s, r, b "
-     "FROM (SELECT unnest($1::bigint[]) AS n, unnest($2::bigint[]) AS sc, unnest($3::bigint[]) AS c, "
-     "unnest($4::bigint[]) AS bc, unnest($5::bigint[]) AS bb, unnest($6::bigint[]) AS p, "
-     "unnest($7::bytea[]) AS s, unnest($8::bytea[]) AS r, unnest($9::bytea[]) AS b) AS a"},
-    {kCheckParts, "SELECT 1 / (count(*) = $2::bigint)::int FROM body WHERE number = $1::bigint"},
-    {kInsertParts,
-     "INSERT INTO body (number, part, bytes) "
-     "SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bytea[])"},
-    {kInsertResults,
-     "INSERT INTO result (number, checksum, body_checksum, body_bytes, record, body) "
-     "SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), "
-     "unnest($5::bytea[]), unnest($6::bytea[])"},
-    {kInsertResultParts,
-     "INSERT INTO result_body (number, part, bytes) "
-     "SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bytea[])"},
-    {kPutNotes,
-     "INSERT INTO note (name, checksum, record) "
-     "SELECT unnest($1::bytea[]), unnest($2::bigint[]), unnest($3::bytea[]) "
-     "ON CONFLICT (name) DO UPDATE SET checksum = excluded.checksum, record = excluded.record"},
-};
-
-/// The server knows nothing of the tables' sizes when it plans, and each statement names rows by their keys.
-constexpr const char* kPlans =
-    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; "
-    "SET plan_cache_mode = force_generic_plan";
 
 std::int64_t key(std::uint64_t number) {
   return static_cast<std::int64_t>(number);
@@ -158,27 +86,28 @@ struct NewRows {
   }
 };
 
-void send_parts(Connection& connection, const char* statement, const Parts& parts) {
+void send_parts(Connection& connection, const RowsStatement& statement, const Parts& parts) {
   // One statement a part: an array of all would be copied as a whole.
   for (std::size_t i = 0; i < parts.numbers.size(); ++i)
-    connection.send(statement, Values()
-                                   .integers(std::span(parts.numbers).subspan(i, 1))
-                                   .integers(std::span(parts.parts).subspan(i, 1))
-                                   .bytes_array(std::span(parts.bytes).subspan(i, 1)));
+    Columns(1)
+        .integers(std::span(parts.numbers).subspan(i, 1))
+        .integers(std::span(parts.parts).subspan(i, 1))
+        .bytes(std::span(parts.bytes).subspan(i, 1))
+        .send(connection, statement);
 }
 
 void send_erasures(Connection& connection, const NetWrites& net) {
-  const auto send = [&](const char* statement, const std::vector<std::uint64_t>& numbers) {
+  const auto send = [&](const Statement& statement, const std::vector<std::uint64_t>& numbers) {
     if (numbers.empty()) return;
     std::vector<std::int64_t> keys(numbers.size());
     std::transform(numbers.begin(), numbers.end(), keys.begin(), key);
-    connection.send(statement, Values().integers(keys));
+    connection.send(statement.name, Values().integers(keys));
   };
   send(kEraseJobs, net.erased_jobs);
   send(kEraseResults, net.erased_results);
   if (net.erased_notes.empty()) return;
   const std::vector<Bytes> names(net.erased_notes.begin(), net.erased_notes.end());
-  connection.send(kEraseNotes, Values().bytes_array(names));
+  connection.send(kEraseNotes.name, Values().bytes_array(names));
 }
 
 void send_changed_jobs(Connection& connection, const NetWrites& net) {
@@ -191,8 +120,13 @@ void send_changed_jobs(Connection& connection, const NetWrites& net) {
     states.emplace_back(job.state);
     sums.push_back(state_checksum(job.renamed, job.state));
   }
-  connection.send(kChangeJobs,
-                  Values().integers(numbers).integers(renamed).bytes_array(states).integers(sums));
+  Columns(numbers.size())
+      .integers(numbers)
+      .integers(renamed)
+      .bytes(states)
+      .integers(sums)
+      .and_their_count()
+      .send(connection, kChangeJobs);
 }
 
 void send_new_jobs(Connection& connection, const NetWrites& net) {
@@ -206,21 +140,23 @@ void send_new_jobs(Connection& connection, const NetWrites& net) {
              job.body, put);
     parts_of.push_back(put ? job.parts : in_row(job.body.size()) ? 0 : key(job.number));
     // A server that has lost commits may have lost these alone.
-    if (put) connection.send(kCheckParts, Values().integer(job.parts).integer(parts_in(job.body.size())));
+    if (put)
+      connection.send(kCheckParts.name, Values().integer(job.parts).integer(parts_in(job.body.size())));
     state_sums.push_back(state_checksum(job.number, job.state));
     states.emplace_back(job.state);
   }
   send_parts(connection, kInsertParts, rows.parts);
-  connection.send(kInsertJobs, Values()
-                                   .integers(rows.numbers)
-                                   .integers(state_sums)
-                                   .integers(rows.sums)
-                                   .integers(rows.body_sums)
-                                   .integers(rows.body_bytes)
-                                   .integers(parts_of)
-                                   .bytes_array(states)
-                                   .bytes_array(rows.records)
-                                   .bytes_array(rows.bodies));
+  Columns(rows.numbers.size())
+      .integers(rows.numbers)
+      .integers(state_sums)
+      .integers(rows.sums)
+      .integers(rows.body_sums)
+      .integers(rows.body_bytes)
+      .integers(parts_of)
+      .bytes(states)
+      .bytes(rows.records)
+      .bytes(rows.bodies)
+      .send(connection, kInsertJobs);
 }
 
 void send_new_results(Connection& connection, const NetWrites& net) {
@@ -231,13 +167,14 @@ void send_new_results(Connection& connection, const NetWrites& net) {
              sum_of_result(result.number, result.record, loaded_part(result.body), result.body.size()),
              result.record, result.body);
   send_parts(connection, kInsertResultParts, rows.parts);
-  connection.send(kInsertResults, Values()
-                                      .integers(rows.numbers)
-                                      .integers(rows.sums)
-                                      .integers(rows.body_sums)
-                                      .integers(rows.body_bytes)
-                                      .bytes_array(rows.records)
-                                      .bytes_array(rows.bodies));
+  Columns(rows.numbers.size())
+      .integers(rows.numbers)
+      .integers(rows.sums)
+      .integers(rows.body_sums)
+      .integers(rows.body_bytes)
+      .bytes(rows.records)
+      .bytes(rows.bodies)
+      .send(connection, kInsertResults);
 }
 
 void send_put_notes(Connection& connection, const NetWrites& net) {
@@ -249,7 +186,7 @@ void send_put_notes(Connection& connection, const NetWrites& net) {
     sums.push_back(note_checksum(note.name, note.record));
     records.emplace_back(note.record);
   }
-  connection.send(kPutNotes, Values().bytes_array(names).integers(sums).bytes_array(records));
+  Columns(names.size()).bytes(names).integers(sums).bytes(records).send(connection, kPutNotes);
 }
 
 tl::unexpected<Fault> damaged(const char* kind, std::int64_t number) {
@@ -296,22 +233,15 @@ Outcome<StoredBody> read_row(Connection& connection, const Answer& rows, int row
 
 }  // namespace
 
-Outcome<void> prepare_writes(Connection& connection, Clock::time_point end) {
-  if (auto set = connection.run_script(kPlans, end); !set) return set;
-  for (const Prepared& statement : kPrepared)
-    if (auto done = connection.prepare(statement.name, statement.sql, end); !done) return done;
-  return {};
-}
-
 void send_batch(Connection& connection, const Fence& fence, const NetWrites& net) {
-  connection.send(kBegin, Values());
-  connection.send(kFence, Values().integer(fence.epoch).integer(fence.ticket).integer(fence.claim));
+  connection.send(kBegin.name, Values());
+  connection.send(kFence.name, Values().integer(fence.epoch).integer(fence.ticket).integer(fence.claim));
   send_erasures(connection, net);
   send_changed_jobs(connection, net);
   send_new_jobs(connection, net);
   send_new_results(connection, net);
   send_put_notes(connection, net);
-  connection.send(kCommit, Values());
+  connection.send(kCommit.name, Values());
   connection.sync();
 }
 
@@ -322,7 +252,7 @@ bool is_committed(const Connection& connection) {
 }
 
 Outcome<bool> undo(Connection& connection, Clock::time_point end) {
-  connection.send(kRollback, Values());
+  connection.send(kRollback.name, Values());
   connection.sync();
   return connection.answers_by(end);
 }

@@ -19,9 +19,6 @@ namespace lanemq::io {
 /// Turns writes into statements, and rows into what the loop asked for. Stateless: what is prepared belongs
 /// to the connection.
 
-/// Prepares what send_batch() needs.
-postgres::Outcome<void> prepare_writes(postgres::Connection& connection, postgres::Clock::time_point end);
-
 /// Which commit this is.
 struct Fence {
   std::int64_t epoch = 0, ticket = 0, claim = 0;
@@ -34,7 +31,7 @@ inline constexpr const char* kDivisionByZero = "22012";
 
 /// Puts one transaction into the connection's pipeline: the fence, all of `net`, the commit. It is committed
 /// whole or not at all; a row that was to be changed and is not there refuses it. Uses the bytes of `net`
-/// until it returns. Requires: prepare_writes(), and that a pipeline has begun.
+/// until it returns. Requires: prepare_statements(), and that a pipeline has begun.
 void send_batch(postgres::Connection& connection, const Fence& fence, const NetWrites& net);
 /// Whether the last answer says that the transaction was committed.
 bool is_committed(const postgres::Connection& connection);
