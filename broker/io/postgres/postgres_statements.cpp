@@ -10,8 +10,8 @@ using postgres::Clock;
 using postgres::Connection;
 using postgres::Outcome;
 
-constexpr Statement kStatements[] = {kBegin,        kFence,      kCommit,    kRollback, kEraseJobs,
-                                     kEraseResults, kEraseNotes, kCheckParts};
+constexpr Statement kStatements[] = {kBegin,     kFence,        kCommit,     kRollback,
+                                     kEraseJobs, kEraseResults, kEraseNotes, kCheckParts};
 constexpr RowsStatement kRowsStatements[] = {kChangeJobs,    kInsertJobs,        kInsertParts,
                                              kInsertResults, kInsertResultParts, kPutNotes};
 
