@@ -151,10 +151,10 @@ class Store {
   /// Bytes that were submitted and are not committed.
   virtual std::size_t backlog_bytes() const = 0;
 
-  /// Whether a job's body of this size is to be put ahead of the submit() that needs it, since it would hold
-  /// up what is committed with it.
+  /// Whether a body of this size, of a job or a result, is to be put ahead of the submit() that needs it,
+  /// since it would hold up what is committed with it.
   virtual bool wants_ahead(std::size_t) const { return false; }
-  /// Puts a job's body that owns its bytes, and keeps it until take_put() has told that it is in. A submit()
+  /// Puts a body that owns its bytes, and keeps it until take_put() has told that it is in. A submit()
   /// with that very Blob then refers to it. Requires: wants_ahead().
   virtual void put_ahead(const Blob&) {}
   /// Appends those that are in by now, in the order of the calls. One that the store refused is among them,

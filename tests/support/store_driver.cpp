@@ -168,6 +168,11 @@ std::vector<io::StoredBody> read_bodies(io::Store& store, const std::vector<std:
   return take_bodies(store, numbers.size());
 }
 
+std::vector<io::StoredBody> read_results(io::Store& store, const std::vector<std::uint64_t>& numbers) {
+  store.read_results(numbers);
+  return take_bodies(store, numbers.size());
+}
+
 Result<StoreContent> content_of(io::Store& store) {
   StoreContent content;
   Collector collector(content);
@@ -176,8 +181,7 @@ Result<StoreContent> content_of(io::Store& store) {
     if (!body.body) return failure(ErrorCode::internal, "a job without its body");
     content.jobs[body.number].body = body.body->bytes();
   }
-  store.read_results(collector.results_apart());
-  for (io::StoredBody& result : take_bodies(store, collector.results_apart().size())) {
+  for (io::StoredBody& result : read_results(store, collector.results_apart())) {
     if (!result.body || result.record != content.results[result.number].record)
       return failure(ErrorCode::internal, "a result without its body, or of another record");
     content.results[result.number].body = result.body->bytes();

@@ -64,6 +64,8 @@ bool wait_for(io::Store& store, std::uint64_t ticket);
 bool wait_for(io::Store& store, io::StoreCondition condition);
 /// The bodies of jobs in the order in which they were asked for.
 std::vector<io::StoredBody> read_bodies(io::Store& store, const std::vector<std::uint64_t>& numbers);
+/// Results, in the same way.
+std::vector<io::StoredBody> read_results(io::Store& store, const std::vector<std::uint64_t>& numbers);
 
 /// Everything that the file holds, read by a store of its own; bodies that were left there are read back.
 /// An error is load()'s, or says that a body could not be read.

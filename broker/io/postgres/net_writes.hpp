@@ -15,10 +15,15 @@ namespace lanemq::io {
 /// changes of a kind, in any order but for erasing first. Each list is in the order in which its rows first
 /// came. Views are of the writes' bytes.
 struct NetWrites {
+  /// Of a body that is too large for its row.
+  struct Parts {
+    std::int64_t key = 0;  ///< below zero; zero: it is in the row
+    bool put = false;      ///< they are there already
+  };
   struct NewJob {
     std::uint64_t number = 0;
     std::string_view state, record, body;
-    std::int64_t parts = 0;  ///< below zero: the key of the body's parts, which are there already
+    Parts parts{};
   };
   struct ChangedJob {
     std::uint64_t number = 0;   ///< of the row before
@@ -28,6 +33,7 @@ struct NetWrites {
   struct NewResult {
     std::uint64_t number = 0;
     std::string_view record, body;
+    Parts parts{};
   };
   struct Note {
     std::string_view name, record;

@@ -21,10 +21,11 @@ constexpr std::chrono::seconds kPartMax{30};
 constexpr std::chrono::minutes kRemoveMax{10};
 
 constexpr const char* kRemove = "DELETE FROM body WHERE number = $1::bigint";
-/// An owner before this one puts no job's row in any more, so what no row names will never be named.
+/// An owner before this one puts no row in any more, so what no row names will never be named.
 constexpr const char* kRemoveOfOthers =
     "DELETE FROM body WHERE number < 0 AND number > $1::bigint "
-    "AND NOT EXISTS (SELECT 1 FROM job WHERE job.parts_of = body.number)";
+    "AND NOT EXISTS (SELECT 1 FROM job WHERE job.parts_of = body.number) "
+    "AND NOT EXISTS (SELECT 1 FROM result WHERE result.parts_of = body.number)";
 
 }  // namespace
 
@@ -55,24 +56,34 @@ void PostgresBodies::drop(const Blob& body) {
 // none, commits take no lock that the loop wants as well.
 
 void PostgresBodies::name_parts(NetWrites& net) {
-  if (put_bytes() == 0) return;
-  const StoreExchange::Lock lock = exchange_.lock();
-  for (NetWrites::NewJob& job : net.new_jobs) {
-    const auto at = bodies_.find(job.body.data());
-    if (at == bodies_.end()) continue;
-    job.parts = at->second.key;
-    at->second.named = true;
+  for (NetWrites::NewJob& job : net.new_jobs)
+    name_parts(job.body, job.parts);
+  for (NetWrites::NewResult& result : net.new_results)
+    name_parts(result.body, result.parts);
+}
+
+void PostgresBodies::name_parts(std::string_view body, NetWrites::Parts& parts) {
+  if (body.size() <= kPartsFromBytes) return;
+  if (put_bytes() != 0) {
+    const StoreExchange::Lock lock = exchange_.lock();
+    if (const auto at = bodies_.find(body.data()); at != bodies_.end()) {
+      at->second.named = true;
+      parts = {.key = at->second.key, .put = true};
+      return;
+    }
   }
+  parts.key = new_key();
 }
 
 void PostgresBodies::forget(const core::Writes& writes) {
   if (put_bytes() == 0) return;
   const StoreExchange::Lock lock = exchange_.lock();
   for (const core::Write& write : writes) {
-    const auto at =
-        write.kind == core::Write::Kind::insert_job ? bodies_.find(writes.body(write).data()) : bodies_.end();
+    const bool inserts =
+        write.kind == core::Write::Kind::insert_job || write.kind == core::Write::Kind::insert_result;
+    const auto at = inserts ? bodies_.find(writes.body(write).data()) : bodies_.end();
     if (at == bodies_.end()) continue;
-    if (!at->second.named) to_remove_.push_back(at->second.key);  // the job has ended in the same transaction
+    if (!at->second.named) to_remove_.push_back(at->second.key);  // its row has gone in the same transaction
     put_bytes_ -= at->second.body.size();
     bodies_.erase(at);
   }
@@ -104,7 +115,7 @@ void PostgresBodies::put_next(StoreExchange::Lock& lock) {
   to_put_.pop_front();
   const Blob body = bodies_.at(at).body;
   while (!exchange_.ends(lock) && !exchange_.over()) {
-    const std::int64_t key = --last_key_;
+    const std::int64_t key = new_key();
     lock.unlock();
     const auto in = connect().and_then([&] { return put_parts(key, body.bytes()); });
     if (!in) {
@@ -150,7 +161,8 @@ void PostgresBodies::remove(std::int64_t key) {
 
 void PostgresBodies::remove_of_others() {
   if (!connect()) return;
-  static_cast<void>(connection_.run(kRemoveOfOthers, Values().integer(last_key_), Clock::now() + kRemoveMax));
+  static_cast<void>(
+      connection_.run(kRemoveOfOthers, Values().integer(last_key_.load()), Clock::now() + kRemoveMax));
   connection_.close();  // it is seldom needed
 }
 

@@ -26,7 +26,7 @@ namespace lanemq::io {
 ///
 /// Each attempt has a key of its own, which no other one ever has: below zero, and by epochs of owners. So
 /// what is in doubt is put again, and what nobody refers to harms nobody: a later owner removes it. A body
-/// that the database refuses goes with its turn.
+/// that the database refuses goes with its turn, as one that was not put.
 ///
 /// run() belongs to one thread, name_parts() and forget() to the one that commits, all else to the loop's.
 class PostgresBodies {
@@ -42,7 +42,7 @@ class PostgresBodies {
   /// Bytes of bodies that are in and whose turn is not. Any thread may ask.
   std::size_t put_bytes() const { return put_bytes_.load(std::memory_order_relaxed); }
 
-  /// Says of new jobs where the parts of their bodies are, if they were put.
+  /// Says of new jobs and results with large bodies where the parts of these are, or are to be.
   void name_parts(NetWrites& net);
   /// A transaction with these writes, of which name_parts() was told, is in.
   void forget(const core::Writes& writes);
@@ -59,9 +59,11 @@ class PostgresBodies {
   struct Body {
     Blob body;
     std::int64_t key = 0;  ///< below zero: it is in
-    bool named = false;    ///< by a job's row
+    bool named = false;    ///< by the row of a job or a result
   };
 
+  std::int64_t new_key() { return last_key_.fetch_sub(1, std::memory_order_relaxed) - 1; }
+  void name_parts(std::string_view body, NetWrites::Parts& parts);
   void remove_of_others();
   postgres::Outcome<void> connect();
   postgres::Outcome<void> put_parts(std::int64_t key, std::string_view body);
@@ -70,7 +72,7 @@ class PostgresBodies {
 
   const PostgresPlace& place_;
   StoreExchange& exchange_;
-  std::int64_t last_key_;
+  std::atomic<std::int64_t> last_key_;
   postgres::Connection connection_;
   // Under the exchange's lock, bodies by where their bytes are: a body that is kept stays where it is.
   absl::flat_hash_map<const char*, Body> bodies_;

@@ -27,7 +27,7 @@ constexpr std::uint64_t kVacuumWrites = 1000;
 
 /// How long a load waits for the first connection of commits.
 constexpr auto kFirstCommitMax = 2s;
-constexpr const char* kVacuumed[] = {"job", "owner", "note", "result", "body", "result_body"};
+constexpr const char* kVacuumed[] = {"job", "owner", "note", "result", "body"};
 
 }  // namespace
 

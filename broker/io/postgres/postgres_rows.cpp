@@ -35,10 +35,6 @@ bool comes_with_load(std::size_t body_bytes) {
   return body_bytes <= kLoadedBodyBytesMax;
 }
 
-bool in_row(std::size_t body_bytes) {
-  return body_bytes <= kPartsFromBytes;
-}
-
 std::int64_t parts_in(std::size_t body_bytes) {
   return static_cast<std::int64_t>((body_bytes + kPartBytes - 1) / kPartBytes);
 }
@@ -53,47 +49,36 @@ std::int64_t sum_of_result(std::uint64_t number, std::string_view record, std::s
   return result_checksum(number, record, body, body_bytes - body.size());
 }
 
-/// Parts of large bodies.
-struct Parts {
-  std::vector<std::int64_t> numbers, parts;
-  std::vector<Bytes> bytes;
-
-  void add(std::uint64_t number, std::string_view body) {
-    for (std::size_t at = 0; at < body.size(); at += kPartBytes) {
-      numbers.push_back(key(number));
-      parts.push_back(static_cast<std::int64_t>(at / kPartBytes));
-      bytes.emplace_back(body.substr(at, kPartBytes));
-    }
-  }
-};
-
 /// The columns that new jobs and new results have alike, as the statements take them.
 struct NewRows {
-  std::vector<std::int64_t> numbers, sums, body_sums, body_bytes;
+  std::vector<std::int64_t> numbers, sums, body_sums, body_bytes, parts_of;
   std::vector<Bytes> records, bodies;
-  Parts parts;
 
-  /// `sum`: the row's checksum. `put`: the body's parts are there already.
+  /// `sum`: the row's checksum.
   void add(std::uint64_t number, std::int64_t sum, std::string_view record, std::string_view body,
-           bool put = false) {
+           NetWrites::Parts parts) {
     numbers.push_back(key(number));
     sums.push_back(sum);
     body_sums.push_back(body_checksum(body));
     body_bytes.push_back(static_cast<std::int64_t>(body.size()));
+    parts_of.push_back(parts.key);
     records.emplace_back(record);
-    bodies.push_back(in_row(body.size()) ? Bytes(body) : Bytes());
-    if (!in_row(body.size()) && !put) parts.add(number, body);
+    bodies.push_back(parts.key == 0 ? Bytes(body) : Bytes());
   }
 };
 
-void send_parts(Connection& connection, const RowsStatement& statement, const Parts& parts) {
+/// Sends a large body, or has the server look whether it is there.
+void send_parts(Connection& connection, NetWrites::Parts parts, std::string_view body) {
+  if (parts.key == 0) return;
+  // A server that has lost commits may have lost these alone.
+  if (parts.put)
+    return connection.send(kCheckParts.name, Values().integer(parts.key).integer(parts_in(body.size())));
   // One statement a part: an array of all would be copied as a whole.
-  for (std::size_t i = 0; i < parts.numbers.size(); ++i)
-    Columns(1)
-        .integers(std::span(parts.numbers).subspan(i, 1))
-        .integers(std::span(parts.parts).subspan(i, 1))
-        .bytes(std::span(parts.bytes).subspan(i, 1))
-        .send(connection, statement);
+  for (std::size_t at = 0; at < body.size(); at += kPartBytes)
+    connection.send(kInsertPart.name, Values()
+                                          .integer(parts.key)
+                                          .integer(static_cast<std::int64_t>(at / kPartBytes))
+                                          .bytes(body.substr(at, kPartBytes)));
 }
 
 void send_erasures(Connection& connection, const NetWrites& net) {
@@ -132,27 +117,22 @@ void send_changed_jobs(Connection& connection, const NetWrites& net) {
 void send_new_jobs(Connection& connection, const NetWrites& net) {
   if (net.new_jobs.empty()) return;
   NewRows rows;
-  std::vector<std::int64_t> state_sums, parts_of;
+  std::vector<std::int64_t> state_sums;
   std::vector<Bytes> states;
   for (const NetWrites::NewJob& job : net.new_jobs) {
-    const bool put = job.parts < 0;
+    send_parts(connection, job.parts, job.body);
     rows.add(job.number, job_checksum(job.record, loaded_part(job.body), job.body.size()), job.record,
-             job.body, put);
-    parts_of.push_back(put ? job.parts : in_row(job.body.size()) ? 0 : key(job.number));
-    // A server that has lost commits may have lost these alone.
-    if (put)
-      connection.send(kCheckParts.name, Values().integer(job.parts).integer(parts_in(job.body.size())));
+             job.body, job.parts);
     state_sums.push_back(state_checksum(job.number, job.state));
     states.emplace_back(job.state);
   }
-  send_parts(connection, kInsertParts, rows.parts);
   Columns(rows.numbers.size())
       .integers(rows.numbers)
       .integers(state_sums)
       .integers(rows.sums)
       .integers(rows.body_sums)
       .integers(rows.body_bytes)
-      .integers(parts_of)
+      .integers(rows.parts_of)
       .bytes(states)
       .bytes(rows.records)
       .bytes(rows.bodies)
@@ -162,16 +142,18 @@ void send_new_jobs(Connection& connection, const NetWrites& net) {
 void send_new_results(Connection& connection, const NetWrites& net) {
   if (net.new_results.empty()) return;
   NewRows rows;
-  for (const NetWrites::NewResult& result : net.new_results)
+  for (const NetWrites::NewResult& result : net.new_results) {
+    send_parts(connection, result.parts, result.body);
     rows.add(result.number,
              sum_of_result(result.number, result.record, loaded_part(result.body), result.body.size()),
-             result.record, result.body);
-  send_parts(connection, kInsertResultParts, rows.parts);
+             result.record, result.body, result.parts);
+  }
   Columns(rows.numbers.size())
       .integers(rows.numbers)
       .integers(rows.sums)
       .integers(rows.body_sums)
       .integers(rows.body_bytes)
+      .integers(rows.parts_of)
       .bytes(rows.records)
       .bytes(rows.bodies)
       .send(connection, kInsertResults);
@@ -195,11 +177,9 @@ tl::unexpected<Fault> damaged(const char* kind, std::int64_t number) {
 }
 
 /// Joins the parts of a body.
-Outcome<std::string> read_parts(Connection& connection, const char* table, std::int64_t number,
-                                Clock::time_point end) {
+Outcome<std::string> read_parts(Connection& connection, std::int64_t number, Clock::time_point end) {
   const auto rows =
-      connection.run(std::string("SELECT bytes FROM ") + table + " WHERE number = $1 ORDER BY part",
-                     Values().integer(number), end);
+      connection.run("SELECT bytes FROM body WHERE number = $1 ORDER BY part", Values().integer(number), end);
   if (!rows) return tl::unexpected(rows.error());
   std::string body;
   for (int row = 0; row < rows->rows(); ++row)
@@ -216,7 +196,7 @@ Outcome<StoredBody> read_row(Connection& connection, const Answer& rows, int row
   const auto body_bytes = static_cast<std::size_t>(rows.integer(row, 3));
   StoredBody found{.number = static_cast<std::uint64_t>(number), .body = {}, .of_result = of_result};
   if (rows.is_null(row, 2)) {
-    auto joined = read_parts(connection, of_result ? "result_body" : "body", rows.integer(row, 6), end);
+    auto joined = read_parts(connection, rows.integer(row, 6), end);
     if (!joined) return tl::unexpected(std::move(joined.error()));
     found.body = Blob::copy(*joined);
   } else {
@@ -265,7 +245,7 @@ Outcome<std::vector<StoredBody>> read_rows(Connection& connection,
   for (const StoreExchange::Asked& one : asked)
     keys.push_back(key(one.number));
   const auto rows = connection.run(
-      of_result ? "SELECT number, record, body, body_bytes, body_checksum, checksum, number FROM result "
+      of_result ? "SELECT number, record, body, body_bytes, body_checksum, checksum, parts_of FROM result "
                   "WHERE number = ANY ($1)"
                 : "SELECT number, record, body, body_bytes, body_checksum, checksum, parts_of FROM job "
                   "WHERE number = ANY ($1)",

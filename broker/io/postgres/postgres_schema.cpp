@@ -25,14 +25,12 @@ CREATE TABLE job (number bigint PRIMARY KEY, state_checksum bigint NOT NULL, che
                   state bytea NOT NULL, record bytea NOT NULL, body bytea) WITH (fillfactor = 70);
 CREATE TABLE body (number bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (number, part));
 CREATE TABLE result (number bigint PRIMARY KEY, checksum bigint NOT NULL, body_checksum bigint NOT NULL,
-                     body_bytes bigint NOT NULL, record bytea NOT NULL, body bytea);
-CREATE TABLE result_body (number bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (number, part));
+                     body_bytes bigint NOT NULL, parts_of bigint, record bytea NOT NULL, body bytea);
 CREATE TABLE note (name bytea PRIMARY KEY, checksum bigint NOT NULL, record bytea NOT NULL)
   WITH (fillfactor = 50);
 ALTER TABLE job ALTER COLUMN body SET STORAGE EXTERNAL, ALTER COLUMN record SET STORAGE EXTERNAL;
 ALTER TABLE body ALTER COLUMN bytes SET STORAGE EXTERNAL;
 ALTER TABLE result ALTER COLUMN body SET STORAGE EXTERNAL, ALTER COLUMN record SET STORAGE EXTERNAL;
-ALTER TABLE result_body ALTER COLUMN bytes SET STORAGE EXTERNAL;
 )";
 
 /// A row that nobody owns. `at` is the transaction's time.

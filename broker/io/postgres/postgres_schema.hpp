@@ -16,7 +16,7 @@ namespace lanemq::io {
 /// The tables of a store in PostgreSQL, in a schema of its own.
 ///
 /// `owner` (one row, OwnerRow), `job` and `result` as SQLite's, with bodies in the row up to
-/// kPartsFromBytes; `body` and `result_body` (larger ones, in parts); `note`. There is no index but the
+/// kPartsFromBytes; `body` (larger ones, in parts by their `parts_of`); `note`. There is no index but the
 /// primary keys: order, deadlines and ids live in the broker's memory, the tables are a recovery log. Plain
 /// SQL alone: no extension, function, advisory lock or LISTEN.
 

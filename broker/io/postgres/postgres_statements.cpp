@@ -10,10 +10,9 @@ using postgres::Clock;
 using postgres::Connection;
 using postgres::Outcome;
 
-constexpr Statement kStatements[] = {kBegin,     kFence,        kCommit,     kRollback,
-                                     kEraseJobs, kEraseResults, kEraseNotes, kCheckParts};
-constexpr RowsStatement kRowsStatements[] = {kChangeJobs,    kInsertJobs,        kInsertParts,
-                                             kInsertResults, kInsertResultParts, kPutNotes};
+constexpr Statement kStatements[] = {kBegin,        kFence,      kCommit,     kRollback,  kEraseJobs,
+                                     kEraseResults, kEraseNotes, kCheckParts, kInsertPart};
+constexpr RowsStatement kRowsStatements[] = {kChangeJobs, kInsertJobs, kInsertResults, kPutNotes};
 
 /// The server knows nothing of the tables' sizes when it plans, and each statement names rows by their keys.
 constexpr const char* kPlans =

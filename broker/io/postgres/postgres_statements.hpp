@@ -46,8 +46,8 @@ inline constexpr Statement kEraseJobs{
     "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM gone"};
 inline constexpr Statement kEraseResults{
     "erase_results",
-    "WITH gone AS (DELETE FROM result WHERE number = ANY ($1::bigint[]) RETURNING number, body), "
-    "parts AS (DELETE FROM result_body WHERE number IN (SELECT number FROM gone WHERE body IS NULL)) "
+    "WITH gone AS (DELETE FROM result WHERE number = ANY ($1::bigint[]) RETURNING parts_of), "
+    "parts AS (DELETE FROM body WHERE number IN (SELECT parts_of FROM gone WHERE parts_of IS NOT NULL)) "
     "SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM gone"};
 inline constexpr Statement kEraseNotes{"erase_notes", "DELETE FROM note WHERE name = ANY ($1::bytea[])"};
 /// Its last parameter is the count of rows.
@@ -66,19 +66,15 @@ inline constexpr RowsStatement kInsertJobs{
     "unnest($7::bytea[]) AS s, unnest($8::bytea[]) AS r, unnest($9::bytea[]) AS b) AS a"};
 inline constexpr Statement kCheckParts{
     "check_parts", "SELECT 1 / (count(*) = $2::bigint)::int FROM body WHERE number = $1::bigint"};
-inline constexpr RowsStatement kInsertParts{
-    "insert_parts", "insert_part",
-    "INSERT INTO body (number, part, bytes) "
-    "SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bytea[])"};
+inline constexpr Statement kInsertPart{
+    "insert_part", "INSERT INTO body (number, part, bytes) VALUES ($1::bigint, $2::bigint, $3::bytea)"};
 inline constexpr RowsStatement kInsertResults{
     "insert_results", "insert_result",
-    "INSERT INTO result (number, checksum, body_checksum, body_bytes, record, body) "
-    "SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), "
-    "unnest($5::bytea[]), unnest($6::bytea[])"};
-inline constexpr RowsStatement kInsertResultParts{
-    "insert_result_parts", "insert_result_part",
-    "INSERT INTO result_body (number, part, bytes) "
-    "SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bytea[])"};
+    "INSERT INTO result (number, checksum, body_checksum, body_bytes, parts_of, record, body) "
+    "SELECT n, c, bc, bb, NULLIF(p, 0), r, b "
+    "FROM (SELECT unnest($1::bigint[]) AS n, unnest($2::bigint[]) AS c, unnest($3::bigint[]) AS bc, "
+    "unnest($4::bigint[]) AS bb, unnest($5::bigint[]) AS p, unnest($6::bytea[]) AS r, "
+    "unnest($7::bytea[]) AS b) AS a"};
 inline constexpr RowsStatement kPutNotes{
     "put_notes", "put_note",
     "INSERT INTO note (name, checksum, record) "

@@ -783,8 +783,11 @@ class LargeBody : public PostgresStore {
   }
   /// A turn as the core makes it: it shares the body.
   static core::Writes with_job(std::uint64_t number, const Blob& body) {
+    return with(core::Write::Kind::insert_job, number, body);
+  }
+  static core::Writes with(core::Write::Kind kind, std::uint64_t number, const Blob& body) {
     core::Writes writes;
-    writes.add(core::Write::Kind::insert_job, number);
+    writes.add(kind, number);
     writes.buffer().write("state", 5);
     writes.end_of_state();
     writes.buffer().write("record", 6);
@@ -825,6 +828,27 @@ TEST_F(LargeBody, is_put_before_its_turn_which_refers_to_it) {
   EXPECT_EQ(number("SELECT count(*) FROM body"), 0);
 }
 
+TEST_F(LargeBody, of_a_result_is_put_before_its_turn_as_well) {
+  const Blob body = body_of((3u << 20) + 5), in_turn = body_of(2u << 20);
+  auto store = open(options("a"));
+  put(*store, body);
+
+  commit(*store, with(core::Write::Kind::insert_result, 7, body));
+  commit(*store, with(core::Write::Kind::insert_result, 8, in_turn));
+
+  EXPECT_EQ(store->put_bytes(), 0u);
+  EXPECT_EQ(number("SELECT count(*) FROM body"), 4 + 2) << "not a second time";
+  store.reset();
+  store = open(options("b"));
+  commit(*store, with_job(9, Blob()));
+  EXPECT_EQ(test::read_results(*store, {7})[0].body->bytes(), body.bytes());
+  EXPECT_EQ(test::read_results(*store, {8})[0].body->bytes(), in_turn.bytes());
+  commit(*store, std::move(Turn().erase_result(7).writes()));
+  EXPECT_EQ(number("SELECT count(*) FROM body"), 2);
+  commit(*store, std::move(Turn().erase_result(8).writes()));
+  EXPECT_EQ(number("SELECT count(*) FROM body"), 0);
+}
+
 TEST_F(LargeBody, that_goes_into_no_turn_is_removed) {
   const Blob refused = body_of(1u << 20), ended = body_of(2u << 20);
   const auto store = open(options("a"));
@@ -841,22 +865,25 @@ TEST_F(LargeBody, that_goes_into_no_turn_is_removed) {
   EXPECT_EQ(store->put_bytes(), 0u);
 }
 
-TEST_F(LargeBody, of_an_owner_that_is_gone_is_removed_where_no_job_has_it) {
-  const Blob used = body_of(1u << 20), left = body_of(1u << 20);
+TEST_F(LargeBody, of_an_owner_that_is_gone_is_removed_where_no_row_has_it) {
+  const Blob used = body_of(1u << 20), answer = body_of(1u << 20), left = body_of(1u << 20);
   auto store = open(options("a"));
   put(*store, used);
+  put(*store, answer);
   put(*store, left);
   commit(*store, with_job(1, used));
+  commit(*store, with(core::Write::Kind::insert_result, 3, answer));
   store.reset();
-  EXPECT_EQ(number("SELECT count(*) FROM body"), 2);
+  EXPECT_EQ(number("SELECT count(*) FROM body"), 3);
 
   store = open(options("b"));
   commit(*store, with_job(2, Blob()));
 
-  EXPECT_TRUE(comes_true("SELECT count(*) FROM body", 1));
+  EXPECT_TRUE(comes_true("SELECT count(*) FROM body", 2));
   const auto found = test::read_bodies(*store, {1});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].body->bytes(), used.bytes());
+  EXPECT_EQ(test::read_results(*store, {3})[0].body->bytes(), answer.bytes());
 }
 
 TEST_F(LargeBody, that_the_database_has_lost_fails_the_turn) {
