@@ -222,13 +222,23 @@ bool Intake::hold_back(const wire::ClientRequest& request, const Blob& body) {
 }
 
 void Intake::take_put(core::TimePoint now) {
-  for (HeldSubmits::Released& released : held_.release()) {
+  for (HeldMessages::Released& released : held_.release()) {
     const std::size_t before = broker_.outbox().writes.size();
     for (Incoming& message : released.messages) {
       incoming_ = std::move(message);
-      take_client_message(core::Peer::client, now);
+      if (released.of_worker)
+        take_worker_message(now);
+      else
+        take_client_message(core::Peer::client, now);
     }
     held_.heard(released.body, broker_.outbox().writes, before);
+  }
+}
+
+void Intake::let_go(std::string_view address, core::TimePoint now) {
+  for (Incoming& message : held_.let_go(address)) {
+    incoming_ = std::move(message);
+    take_worker_message(now);
   }
 }
 
@@ -283,6 +293,7 @@ std::size_t Intake::take_worker_message(core::TimePoint now) {
   const AskedRule rule([this](std::size_t maps, std::int64_t) { return worker_batch_refused(maps); });
   if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), reports_, &rule))
     return refuse(*error);
+  if (hear_behind_outcomes(now)) return reports_.size();
   if (!reports_.is_batch()) {
     take_report(reports_[0], incoming_.take_body(reports_.body(0), core::JobText::kBodyBytesMax), now);
     return 1;
@@ -305,9 +316,41 @@ std::string Intake::worker_batch_refused(std::size_t maps) const {
          std::to_string(worker->grouping.max) + " (field \"batch\")";
 }
 
+/// Where the message says that its worker leaves, or comes back by another connection: tells the core first
+/// of that one's outcomes that wait, and then of the message. False: there are none.
+bool Intake::hear_behind_outcomes(core::TimePoint now) {
+  std::string address;
+  for (std::size_t i = 0; i < reports_.size() && address.empty(); ++i) {
+    if (reports_.error(i) != nullptr) continue;
+    if (std::holds_alternative<wire::Bye>(reports_[i])) address = incoming_.address();
+    if (const auto* const ready = std::get_if<wire::Ready>(&reports_[i]))
+      if (const core::Worker* const known = broker_.workers().of_session(ready->session))
+        address = known->address;
+  }
+  if (address.empty() || !held_.has_outcome_of(address)) return false;
+  Incoming message = std::exchange(incoming_, Incoming());
+  let_go(address, now);
+  incoming_ = std::move(message);
+  take_worker_message(now);
+  return true;
+}
+
+/// Holds an outcome whose body the store wants ahead of its turn. False: it is none, or there is no room.
+bool Intake::hold_back(const wire::Outcome& outcome, const Blob& body, core::TimePoint now) {
+  if (reports_.is_batch() || incoming_.is_put_back() || !held_.wants(body) || store_watch_.state() != "good")
+    return false;
+  const core::Record* const record = broker_.jobs().find(core::JobNumber{outcome.job});
+  const core::Job* const job = record == nullptr ? nullptr : record->job();
+  if (job == nullptr || !job->durable || job->attempt != outcome.attempt) return false;
+  broker_.handle(core::WorkerHeard{incoming_.address()}, now);
+  held_.put_outcome(incoming_, body);
+  return true;
+}
+
 void Intake::take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now) {
   const std::string_view address = incoming_.address();
   if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
+    if (hold_back(*outcome, body, now)) return;
     broker_.handle(core::OutcomeReported{address, outcome, body}, now);
     return reached(Failpoint::loop_after_result);
   }

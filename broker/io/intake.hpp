@@ -11,7 +11,7 @@
 #include "broker/core/broker.hpp"
 #include "broker/io/backup_desk.hpp"
 #include "broker/io/config_desk.hpp"
-#include "broker/io/held_submits.hpp"
+#include "broker/io/held_messages.hpp"
 #include "broker/io/operator_log.hpp"
 #include "broker/io/ownership_desk.hpp"
 #include "broker/io/plugins/plugin_desk.hpp"
@@ -49,8 +49,10 @@ class Intake {
   std::size_t read_workers(core::TimePoint now);
   std::size_t read_admin(core::TimePoint now);
   std::size_t read_clients(core::TimePoint now);
-  /// Tells the core of submits that waited until the store had their bodies.
+  /// Tells the core of submits and outcomes that waited until the store had their bodies.
   void take_put(core::TimePoint now);
+  /// The worker at that address leaves: tells the core first of its outcomes that wait.
+  void let_go(std::string_view address, core::TimePoint now);
 
  private:
   std::size_t take_client_message(core::Peer peer, core::TimePoint now);
@@ -58,6 +60,8 @@ class Intake {
   void take_request(core::Peer peer, wire::ClientRequest& request, const Blob& body, core::TimePoint now);
   bool may_be_kept(const wire::Submit& submit) const;
   bool hold_back(const wire::ClientRequest& request, const Blob& body);
+  bool hold_back(const wire::Outcome& outcome, const Blob& body, core::TimePoint now);
+  bool hear_behind_outcomes(core::TimePoint now);
   void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
   void note_sender(const Router& router, Connections& connections) {
     connections.heard(incoming_.descriptor(), incoming_.wire_bytes(router.is_encrypted()));
@@ -87,7 +91,7 @@ class Intake {
   Decoder decoder_;
   OperatorLog operator_log_;
   Incoming incoming_;  ///< the message being handled
-  HeldSubmits held_;
+  HeldMessages held_;
   Items<wire::ClientRequest> requests_;
   Items<wire::WorkerReport> reports_;
 };

@@ -166,8 +166,10 @@ bool Server::turn() {
   const bool heard_all = read < Intake::kMessagesPerTurn;
   read += intake_.read_admin(now_);
   read += intake_.read_clients(now_);
-  for (const std::string& address : post_.unreachable_workers())
+  for (const std::string& address : post_.unreachable_workers()) {
+    intake_.let_go(address, now_);
     broker_.handle(core::WorkerUnreachable{address}, now_);
+  }
   post_.unreachable_workers().clear();
   // Messages of lost workers come first: an outcome is worth more than the news that its worker is gone.
   if (heard_all || ++turns_deferred_ > kTurnsDeferredMax) take_disconnected_workers();
@@ -308,6 +310,7 @@ void Server::take_disconnected_workers() {
   turns_deferred_ = 0;
   for (const std::string& address : sockets_.worker_connections.gone()) {
     const Process process = sockets_.worker_processes.of(address);
+    intake_.let_go(address, now_);
     broker_.handle(core::WorkerDisconnected{address, process}, now_);
     if (process == Process::ended) sockets_.worker_processes.forget(address);
   }
@@ -315,6 +318,7 @@ void Server::take_disconnected_workers() {
   for (const std::string& address : sockets_.worker_processes.ended()) {
     const core::Worker* const worker = broker_.workers().find(address);
     if (worker != nullptr && !worker->cut) continue;  // its last messages may be on their way
+    intake_.let_go(address, now_);
     broker_.handle(core::WorkerDisconnected{address, Process::ended}, now_);
     sockets_.worker_processes.forget(address);
   }

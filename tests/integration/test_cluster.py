@@ -557,6 +557,72 @@ class Ahead(ClusterCase):
         worker.hand_in(worker.get("job"))
         doer.hand_in(job)
 
+    def parts(self):
+        return int(DATABASE.value(f'SELECT count(*) FROM "{self.schema}".body'))
+
+    def runs(self, worker, job_id="asks"):
+        """A client whose job that worker has."""
+        client = self.room.client()
+        client.submit(id=job_id, service="late")
+        return client, worker.get("job", patience=harness.PATIENCE)
+
+    def test_a_large_answer_holds_nobody_up_and_outlives_its_owner(self):
+        owner = self.owner("a")
+        asker, job = self.runs(worker := self.room.worker(services=("late",), capacity=2))
+        other = self.room.client()
+        body = os.urandom(1 << 20) * 40
+
+        worker.hand_in(job, body=body)
+        worker.say_heartbeat()
+        other.submit(id="small", reply="accepted")
+        self.assertEqual(other.get("accepted").fields["id"], "small")
+        self.assertFalse(asker.inbox, "the large one was first")
+        self.assertEqual(other.status("asks")["state"], "running", "until its answer is kept")
+
+        answer = asker.get("result", patience=harness.PATIENCE)
+        self.assertEqual((answer.body == body, answer.fields.get("attempts", 1)), (True, 1))
+        self.room.pump(lambda: worker.acked, "that the outcome is kept")
+        self.assertEqual(self.parts(), 40)
+        owner.kill()
+        self.owner("a")
+        again = self.room.client()
+        again.send("fetch", {"id": "asks"})
+        self.assertTrue(again.get("result", patience=harness.PATIENCE).body == body)
+
+    def test_a_worker_that_leaves_behind_a_large_answer_has_given_it(self):
+        self.owner("a")
+        body = os.urandom(1 << 20) * 40
+        for way in ("bye", "another connection"):
+            with self.subTest(way=way):
+                leaves = self.room.worker(services=("late",), welcome=False)
+                session = leaves.get("welcome").fields["session"]
+                client, job = self.runs(leaves, way)
+                waits = self.room.worker(services=("late",))
+
+                before = self.parts()
+                leaves.hand_in(job, body=body)
+                if way == "bye":
+                    leaves.send("bye")
+                else:
+                    self.room.pump(lambda: self.parts() > before, "that the database is given the answer")
+                    self.room.worker(services=("late",), session=session)
+
+                answer = client.get("result", patience=harness.PATIENCE)
+                self.assertEqual((answer.body == body, answer.fields.get("attempts", 1)), (True, 1))
+                self.assertEqual(waits.held, {}, "nobody else has run it")
+                waits.close()
+
+    def test_an_answer_to_what_was_cancelled_meanwhile_leaves_nothing_behind(self):
+        self.owner("a")
+        client, job = self.runs(worker := self.room.worker(services=("late",)))
+
+        worker.hand_in(job, body=os.urandom(1 << 20) * 40)
+        self.assertEqual(self.room.client().ask("cancel", {"id": "asks"}).fields["state"], "cancelled")
+        self.assert_error(client.get(), "cancelled")
+
+        self.room.pump(lambda: worker.acked or worker.stale, "that the outcome was heard")
+        self.room.pump(lambda: self.parts() == 0, "that its body is gone", harness.PATIENCE)
+
 
 class Away(ClusterCase):
     def test_an_owner_that_cannot_commit_sends_its_clients_to_the_others_until_it_can(self):
