@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <string_view>
 
 #include "broker/core/base/check.hpp"
+#include "broker/core/budgets/shared/place_shares.hpp"
 
 namespace lanemq::core {
 namespace {
@@ -22,6 +25,27 @@ constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
 std::int64_t refilled_in_slice(const RateOptions& rate) {
   return static_cast<std::int64_t>(
       (static_cast<Int128>(rate.limit) * kSliceTime.count() + rate.period.count() - 1) / rate.period.count());
+}
+
+/// By the tightest of them; kForEver: none counts it.
+std::int64_t refilled_in_slice(const std::vector<RateOptions>& rates, Resource resource) {
+  std::int64_t least = kForEver;
+  for (const RateOptions& rate : rates)
+    if (rate.resource == resource) least = std::min(least, refilled_in_slice(rate));
+  return least;
+}
+
+/// Of all accounts of the keys together.
+std::int64_t refilled_in_slice(const std::vector<KeyOptions>& keys, Resource resource) {
+  std::int64_t all = 0;
+  std::set<std::string_view> accounts;
+  for (const KeyOptions& key : keys) {
+    const std::int64_t of_key = refilled_in_slice(key.rates, resource);
+    if (of_key == kForEver) return kForEver;
+    if (accounts.insert(key.quota_group.empty() ? key.name : key.quota_group).second)
+      all = std::min(all + of_key, kCostMax);
+  }
+  return keys.empty() ? kForEver : all;
 }
 
 std::int64_t burst_of(const RateOptions& rate) {
@@ -105,16 +129,16 @@ Bank::Bank(const BudgetOptions& options, int offline_share)
     : options_(options), budgets_(budgets_of(options, offline_share)), offline_share_(offline_share) {
   LANEMQ_CHECK(offline_share >= 0 && offline_share < 1000 && cannot_share(options).empty());
   set_ = budgets_->match({}, budget().options.model, {}, {});
-  std::vector<RateOptions> rates = budget().options.rates;
-  if (rates.empty())
-    for (const KeyOptions& key : budget().options.keys)
-      rates.insert(rates.end(), key.rates.begin(), key.rates.end());
-  for (const RateOptions& rate : rates) {
-    if (rate.resource != Resource::requests) cost_ = rate.resource;
-  }
-  std::int64_t least = kForEver;
-  for (const RateOptions& rate : rates)
-    if (rate.resource == cost_) least = std::min(least, refilled_in_slice(rate));
+  const std::vector<KeyOptions>& keys = budget().options.keys;
+  const auto find_cost = [this](const std::vector<RateOptions>& rates) {
+    for (const RateOptions& rate : rates)
+      if (rate.resource != Resource::requests) cost_ = rate.resource;
+  };
+  find_cost(budget().options.rates);
+  for (const KeyOptions& key : keys)
+    find_cost(key.rates);
+  const std::int64_t least =
+      std::min(refilled_in_slice(budget().options.rates, cost_), refilled_in_slice(keys, cost_));
   cost_in_slice_time_ = least == kForEver ? 1 : std::max<std::int64_t>(least, 1);
 }
 
@@ -514,6 +538,12 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
   drawn.slices.push_back(grant(name, shard, state, {.cost = cost_max, .jobs = places}));
   places -= waited - state.want.jobs;
   if (state.want.jobs == 0) return answer;
+  // What waits for places of this shard alone keeps no lower lane of another one back.
+  if (places <= 0) {
+    answer.refusal = DrawRefusal::places;
+    state.want.jobs = 0;
+    return answer;
+  }
   if (budgets_->obstacle(set_, {.amounts = state.want.head, .hold = state.want.hold}, time_.at))
     explain(state.want, answer);
   else
@@ -521,48 +551,38 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
   return answer;
 }
 
-/// Shares the places among the shards that want them, max-min by their weights: who holds more than that
-/// hands no job over until enough have ended.
-PlacesGranted Bank::give_places(const std::string& name, Shard& shard, std::uint16_t account) {
-  PlacesWanted& own = shard.places.at(account).wants;
+/// Gives the shard its share of the places (share_places()): who holds more than that hands no job over until
+/// enough have ended.
+PlacesGranted Bank::give_places(Shard& shard, std::uint16_t account) {
+  PlacesState& own = shard.places.at(account);
   const Quota* quota = &budget().quota;
   if (account != PlacesWanted::kOfBudget) quota = &budget().accounts[account].quota;
   const std::int64_t limit = quota->concurrency().configured() > 0 ? quota->concurrency().limit() : kCostMax;
-  struct Sharer {
-    std::int64_t wants, clients;
-    bool own;
-  };
-  std::vector<Sharer> sharers;
+  std::vector<PlaceSharer> sharers;
   std::int64_t held = 0;
-  for (const auto& [other, of] : shards_) {
+  std::size_t place = 0;
+  for (const auto& [name, of] : shards_) {
     const auto places = of.places.find(account);
     if (places == of.places.end()) continue;
     const PlacesWanted& wants = places->second.wants;
     const bool waits = time_.at - places->second.at < kWantKept;
     held += wants.held;
-    sharers.push_back({wants.held + (waits ? wants.wanted : 0), wants.clients, other == name});
+    if (&of == &shard) place = sharers.size();
+    sharers.push_back({.wants = wants.held + (waits ? wants.wanted : 0),
+                       .clients = wants.clients,
+                       .held = wants.held,
+                       .since = places->second.since});
   }
-  // Who wants least for its weight is served first; what it leaves is the others'.
-  std::sort(sharers.begin(), sharers.end(), [](const Sharer& a, const Sharer& b) {
-    const Int128 left = static_cast<Int128>(a.wants) * b.clients,
-                 right = static_cast<Int128>(b.wants) * a.clients;
-    return left != right ? left < right : a.own > b.own;
-  });
-  std::int64_t weights = 0, rest = limit, share = 0;
-  for (const Sharer& sharer : sharers)
-    weights += sharer.clients;
-  for (const Sharer& sharer : sharers) {
-    const std::int64_t part = std::min(sharer.wants, divided_up(rest * sharer.clients, weights));
-    if (sharer.own) share = part;
-    rest -= part;
-    weights -= sharer.clients;
-  }
+  share_places(limit, sharers);
+  const std::int64_t share = sharers[place].share;
   const bool waits = issued_.wait(time_.at) > Duration(0);
-  const std::int64_t free = waits ? 0 : std::max<std::int64_t>(limit - held, 0);
-  const std::int64_t more = std::clamp<std::int64_t>(share - own.held, 0, std::min(own.wanted, free));
-  own.held += more;
-  own.wanted -= more;
-  return {.account = account, .places = own.held, .allowed = std::min(own.held, share)};
+  const std::int64_t free = waits ? 0 : std::max<std::int64_t>(limit - held - sharers[place].before, 0);
+  const std::int64_t more =
+      std::clamp<std::int64_t>(share - own.wants.held, 0, std::min(own.wants.wanted, free));
+  if (more > 0 && own.wants.held == 0) own.since = time_.at;
+  own.wants.held += more;
+  own.wants.wanted -= more;
+  return {.account = account, .places = own.wants.held, .allowed = std::min(own.wants.held, share)};
 }
 
 /// Counts turns from that of whoever was served least on, so that they stay small.
@@ -601,8 +621,11 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
     wants.held = std::clamp<std::int64_t>(wants.held, 0, kCostMax);
     wants.wanted = std::clamp<std::int64_t>(wants.wanted, 0, kCostMax);
     wants.clients = std::clamp<std::uint32_t>(wants.clients, 1, 1 << 16);
-    shard->places[wants.account] = {wants, time_.at};
-    drawn.places.push_back(give_places(draw.shard, *shard, wants.account));
+    PlacesState& state = shard->places[wants.account];
+    if ((state.wants.held > 0) != (wants.held > 0)) state.since = time_.at;
+    state.wants = wants;
+    state.at = time_.at;
+    drawn.places.push_back(give_places(*shard, wants.account));
     if (wants.account == PlacesWanted::kOfBudget) places = jobs_in_places(drawn.places.back().allowed, wants);
   }
   note_wants(*shard, draw.wants);

@@ -120,6 +120,7 @@ class Bank {
   struct PlacesState {
     PlacesWanted wants;
     TimePoint at{};
+    TimePoint since{};  ///< it holds some, or none
   };
   struct Shard {
     std::uint64_t epoch = 0, draw = 0, report = 0;
@@ -173,7 +174,7 @@ class Bank {
   std::int64_t turn_left(const Shard& shard, std::size_t lane) const;
   void lower_turns(std::size_t lane);
   std::int64_t cost_of(const Amounts& amounts) const { return Counts(amounts).of(cost_); }
-  PlacesGranted give_places(const std::string& name, Shard& shard, std::uint16_t account);
+  PlacesGranted give_places(Shard& shard, std::uint16_t account);
   /// A key in the row. `known_at`: when a shard drew last that knows it.
   struct RowKey {
     KeyOptions options;

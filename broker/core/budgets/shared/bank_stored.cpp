@@ -104,6 +104,7 @@ void Bank::save_shards(std::vector<StoredEntry>& entries) const {
       numbers.put(places.wants.wanted);
       numbers.put(places.wants.clients);
       put(numbers, places.at);
+      put(numbers, places.since);
     }
     entries.push_back({.name = std::string(kShard) + name, .numbers = std::move(numbers)});
   }
@@ -277,6 +278,7 @@ void Bank::restore_shard(std::string_view name, StoredNumbers& numbers, const Ro
     places.wants.wanted = amount_in(numbers);
     places.wants.clients = static_cast<std::uint32_t>(std::clamp<std::int64_t>(numbers.next(), 1, 1 << 16));
     places.at = time_in(numbers);
+    places.since = time_in(numbers);
     if (account == PlacesWanted::kOfBudget || places.wants.account != Claim::kNoKey)
       shard.places[places.wants.account] = places;
   }

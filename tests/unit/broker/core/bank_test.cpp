@@ -231,6 +231,41 @@ TEST(Bank, shares_places_and_takes_them_back_as_jobs_end) {
   EXPECT_EQ(places("b", 0, 10).places, 2);
 }
 
+TEST(Bank, a_job_that_waits_for_a_place_of_its_shard_keeps_no_lower_lane_of_another_one_back) {
+  Row row(a_budget(600, 4));
+  const auto granted = [&](const std::string& shard, std::size_t lane, const PlacesWanted& places) {
+    return row.draw({.shard = shard, .wants = {Row::want(10, lane)}, .places = {places}}).slices.size();
+  };
+  EXPECT_EQ(granted("a", 0, {.held = 0, .wanted = 10}), 1u);
+  EXPECT_EQ(granted("b", 1, {.held = 0, .wanted = 10}), 0u) << "a has all places";
+  EXPECT_EQ(granted("a", 0, {.held = 2, .running = 2, .wanted = 10}), 1u);
+
+  EXPECT_EQ(granted("b", 1, {.held = 0, .wanted = 10}), 1u) << "though jobs of the top lane wait at a";
+}
+
+TEST(Bank, who_has_had_no_place_for_longest_gets_the_one_that_is_given_back) {
+  Row row(a_budget(600, 2));
+  std::map<std::string, std::int64_t> held, ended;
+  // A shard's job ends now and then, and its place goes back; c has most jobs waiting, and d came last.
+  for (int turn = 0; turn < 60; ++turn) {
+    for (const char* const shard : {"a", "b", "c", "d"}) {
+      if (turn % 3 == 0 && held[shard] > 0) {
+        held[shard] = 0;
+        ++ended[shard];
+      }
+      const std::int64_t wanted = shard[0] == 'c' ? 1000 : 10;
+      const Drawn drawn =
+          row.draw({.shard = shard,
+                    .wants = {Row::want(wanted)},
+                    .places = {{.held = held[shard], .running = held[shard], .wanted = wanted}}});
+      held[shard] = drawn.places.at(0).allowed > 0 || held[shard] > 0 ? drawn.places.at(0).places : 0;
+      row.now += milliseconds(100);
+    }
+  }
+  for (const char* const shard : {"a", "b", "c", "d"})
+    EXPECT_NEAR(static_cast<double>(ended[shard]), 10, 2) << shard;
+}
+
 TEST(Bank, grants_what_may_begin_in_the_places_that_a_shard_has) {
   Row row(a_budget(60, 3));
   const auto granted = [&](const std::string& shard, const PlacesWanted& places) {

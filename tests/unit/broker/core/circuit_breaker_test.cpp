@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using State = CircuitBreaker::State;
+using BreakerState = CircuitBreaker::State;
 
 /// A breaker in virtual time.
 struct Upstream {
@@ -50,7 +50,7 @@ TEST(CircuitBreaker, opens_when_half_of_the_last_calls_failed) {
   upstream.calls(4, Verdict::failure);
   EXPECT_TRUE(upstream.breaker.closed()) << "nine calls say nothing";
   upstream.call(Verdict::failure);
-  EXPECT_EQ(upstream.breaker.state(), State::open);
+  EXPECT_EQ(upstream.breaker.state(), BreakerState::open);
   EXPECT_FALSE(upstream.admits());
 }
 
@@ -90,7 +90,7 @@ TEST(CircuitBreaker, a_newcomer_tries_once_what_failed_for_one_client_alone) {
   const auto trial = upstream.breaker.called(upstream.now);
   EXPECT_FALSE(upstream.admits()) << "one, and no more before it is answered";
   upstream.call_of(kBob, Verdict::failure, trial);
-  EXPECT_EQ(upstream.breaker.state(), State::open);
+  EXPECT_EQ(upstream.breaker.state(), BreakerState::open);
   EXPECT_EQ(upstream.breaker.only_client(), kNoMark)
       << "it fails for several: no newcomer is the first any more";
   EXPECT_GE(upstream.wait(), seconds(8)) << "the wait doubles as ever";
@@ -185,7 +185,7 @@ TEST(CircuitBreaker, tries_one_then_three_then_closes) {
   upstream.pass(wait - milliseconds(1));
   EXPECT_FALSE(upstream.admits());
   upstream.pass(milliseconds(1));
-  EXPECT_EQ(upstream.breaker.state(), State::half_open);
+  EXPECT_EQ(upstream.breaker.state(), BreakerState::half_open);
 
   ASSERT_TRUE(upstream.admits());
   const CircuitBreaker::Period trials = upstream.breaker.called(upstream.now);
@@ -215,7 +215,7 @@ TEST(CircuitBreaker, a_trial_that_fails_opens_it_for_twice_as_long_up_to_a_minut
     upstream.pass_until_half_open();
     ASSERT_TRUE(upstream.admits());
     upstream.call(Verdict::failure);
-    ASSERT_EQ(upstream.breaker.state(), State::open);
+    ASSERT_EQ(upstream.breaker.state(), BreakerState::open);
   }
   upstream.pass_until_half_open();
   upstream.calls(4, Verdict::success);
@@ -231,10 +231,10 @@ TEST(CircuitBreaker, calls_from_before_it_opened_say_nothing_later) {
   upstream.end(before, Verdict::success);
   upstream.pass_until_half_open();
   upstream.end(before, Verdict::failure);
-  EXPECT_EQ(upstream.breaker.state(), State::half_open);
+  EXPECT_EQ(upstream.breaker.state(), BreakerState::half_open);
   for (int i = 0; i < 4; ++i)
     upstream.end(before, Verdict::success);
-  EXPECT_EQ(upstream.breaker.state(), State::half_open) << "none of them was a trial";
+  EXPECT_EQ(upstream.breaker.state(), BreakerState::half_open) << "none of them was a trial";
   EXPECT_TRUE(upstream.admits());
   upstream.calls(4, Verdict::success);
   for (int i = 0; i < 20; ++i)
@@ -253,10 +253,10 @@ TEST(CircuitBreaker, a_trial_that_answers_after_the_next_opening_is_none_of_the_
 
   upstream.end(first, Verdict::success);
 
-  EXPECT_EQ(upstream.breaker.state(), State::half_open);
+  EXPECT_EQ(upstream.breaker.state(), BreakerState::half_open);
   const CircuitBreaker::Period second = upstream.breaker.called(upstream.now);
   upstream.end(first, Verdict::failure);
-  EXPECT_EQ(upstream.breaker.state(), State::half_open);
+  EXPECT_EQ(upstream.breaker.state(), BreakerState::half_open);
   EXPECT_FALSE(upstream.admits()) << "the trial is still out";
   upstream.end(second, Verdict::success);
   EXPECT_TRUE(upstream.admits());
