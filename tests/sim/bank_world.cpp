@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "tests/sim/broker_host.hpp"
@@ -29,6 +30,10 @@ constexpr Duration kLease = seconds(5);
 constexpr int kCalmPeriods = 1;
 constexpr Duration kCalm = seconds(20);
 constexpr std::size_t kSummedEvery = 97;
+/// Who would get so many jobs evenly gets one at least.
+constexpr double kNoneByChance = 8;
+/// A call lasts so long at most.
+constexpr Duration kCallMost = seconds(4);
 
 std::string text_of(Duration time) {
   return std::to_string(time.count() / 1000) + "ms";
@@ -42,11 +47,66 @@ core::RateOptions tokens(std::int64_t limit, Duration period) {
   return {.name = "tokens_per_minute", .limit = limit, .period = period, .resource = core::Resource::tokens};
 }
 
+/// How many jobs end in so many places in a period, at least.
+double in_places(std::int64_t places, Duration period) {
+  return static_cast<double>(places) * static_cast<double>(period.count()) /
+         static_cast<double>(kCallMost.count());
+}
+
+/// Keys with an account each, or some with one together, that allow less than the budget, or more than it
+/// needs. Returns how many jobs they allow in a period, at least.
+double draw_keys(BankPlan& plan, Random& random, std::int64_t jobs, std::int64_t places) {
+  const std::int64_t keys = random.between(std::int64_t{2}, 4);
+  const std::int64_t together = random.percent(40) ? random.between(std::int64_t{2}, keys) : 0;
+  const std::int64_t limit = std::max<std::int64_t>(jobs * random.one_of({20, 50, 150}) / 100, 10);
+  const bool tokens_too = plan.tokens_most > 0 && random.percent(50);
+  const std::int64_t concurrency = random.percent(30) ? places : 0;
+  for (std::int64_t i = 0; i < keys; ++i) {
+    core::KeyOptions key{.name = "k" + std::to_string(i)};
+    if (i < together) key.quota_group = "together";
+    key.weight = static_cast<std::uint32_t>(random.between(1, 3));
+    key.rates.push_back(requests(limit, plan.period));
+    if (tokens_too) key.rates.push_back(tokens(limit * plan.tokens_most / 2, plan.period));
+    key.concurrency = concurrency;
+    plan.budget.keys.push_back(key);
+  }
+  const std::int64_t accounts = keys - std::max<std::int64_t>(together - 1, 0);
+  const double at_once = concurrency > 0 ? in_places(concurrency, plan.period) : static_cast<double>(limit);
+  return static_cast<double>(accounts) * std::min(static_cast<double>(limit), at_once);
+}
+
+/// Keys, and places for calls at once: so many that each shard has its turn before the run ends.
+void draw_accounts(BankPlan& plan, Random& random) {
+  const core::RateOptions& whole = plan.budget.rates.front();
+  const std::int64_t jobs = whole.resource == core::Resource::requests
+                                ? whole.limit
+                                : std::max<std::int64_t>(whole.limit / plan.tokens_most, 1);
+  const auto shards = static_cast<std::int64_t>(plan.shards);
+  const std::int64_t places = random.between(shards / 2 + 1, 3 * shards);
+  double allowed = static_cast<double>(jobs);
+  if (random.percent(30)) {
+    plan.budget.concurrency = places;
+    allowed = std::min(allowed, in_places(places, plan.period));
+  }
+  if (random.percent(35)) {
+    allowed = std::min(allowed, draw_keys(plan, random, jobs, places));
+    // What of its limits an answer tells is of the key's account: which one nobody knows here.
+    plan.says_remaining = BankPlan::Says::nothing;
+  }
+  // Lanes above the last one leave something to that.
+  for (std::vector<double>& of_shard : plan.per_second)
+    for (double& of_lane : of_shard)
+      if (of_lane < BankPlan::kSaturated) of_lane *= allowed / static_cast<double>(jobs);
+  plan.turn = Duration(
+      static_cast<std::int64_t>(kNoneByChance * static_cast<double>(plan.period.count() * shards) / allowed));
+}
+
 }  // namespace
 
 struct BankWorld::Job {
   std::uint64_t number = 0;
   core::Amounts amounts;  ///< expected
+  std::string account{};  ///< of the key that it was given; empty: none
   TimePoint came{};
   Duration committing{};  ///< of that time: what its commits took
 };
@@ -83,6 +143,7 @@ struct BankWorld::Upstream {
   struct Limit {
     CountingWindow window;
     core::Resource resource;
+    std::string account;  ///< whose calls it counts; empty: all
     std::vector<Counted> counted;
     std::size_t first = 0;       ///< of those that are in the window
     std::int64_t in_window = 0;  ///< the sum of these
@@ -99,7 +160,21 @@ struct BankWorld::Upstream {
         in_window -= counted[first].amount;
     }
   };
+  /// Calls at once.
+  struct Places {
+    std::string account;  ///< as above
+    std::int64_t most = 0, running = 0;
+    Duration busy{};  ///< of all places together, up to `at`
+    TimePoint at{};
+
+    bool counts(const std::string& of) const { return account.empty() || account == of; }
+    std::int64_t change(std::int64_t by, TimePoint now) {
+      busy += running * (now - std::exchange(at, now));
+      return running += by;
+    }
+  };
   std::vector<Limit> limits;
+  std::vector<Places> places;
   std::vector<Duration> top_waits;
 
   /// What it says of its limits in an answer.
@@ -114,8 +189,20 @@ struct BankWorld::Upstream {
     return all;
   }
 
-  void take(const core::Amounts& used, TimePoint now) {
+  void begin(const std::string& account, TimePoint now) {
+    for (Places& of : places)
+      if (of.counts(account) && of.change(1, now) > of.most)
+        throw Violation(std::to_string(of.running) + " calls at once, where " + std::to_string(of.most) +
+                        " are allowed" + (of.account.empty() ? "" : " to account " + of.account));
+  }
+  void end(const std::string& account, TimePoint now) {
+    for (Places& of : places)
+      if (of.counts(account)) of.change(-1, now);
+  }
+
+  void take(const core::Amounts& used, const std::string& account, TimePoint now) {
     for (Limit& limit : limits) {
+      if (!limit.account.empty() && limit.account != account) continue;
       limit.counted.push_back({.at = now, .amount = used.of(limit.resource)});
       limit.in_window += limit.counted.back().amount;
       limit.drop(now);
@@ -136,14 +223,29 @@ BankWorld::BankWorld(std::uint64_t seed, const BankPlan& plan, Trace* trace)
       plan_(plan),
       trace_(trace),
       upstream_(std::make_unique<Upstream>()) {
-  for (const core::RateOptions& rate : plan_.budget.rates)
-    upstream_->limits.push_back(
-        {.window = {.period = rate.period, .limit = rate.limit}, .resource = rate.resource, .counted = {}});
+  allow({}, plan_.budget.rates, plan_.budget.concurrency);
+  std::set<std::string> known;
+  for (const core::KeyOptions& key : plan_.budget.keys)
+    if (known.insert(account_of(key)).second) allow(account_of(key), key.rates, key.concurrency);
   for (std::size_t i = 0; i < plan_.shards; ++i)
     start_shard(i);
 }
 
 BankWorld::~BankWorld() = default;
+
+void BankWorld::allow(const std::string& account, const std::vector<core::RateOptions>& rates,
+                      std::int64_t concurrency) {
+  for (const core::RateOptions& rate : rates)
+    upstream_->limits.push_back({.window = {.period = rate.period, .limit = rate.limit},
+                                 .resource = rate.resource,
+                                 .account = account,
+                                 .counted = {}});
+  if (concurrency > 0) upstream_->places.push_back({.account = account, .most = concurrency});
+}
+
+std::string BankWorld::account_of(const core::KeyOptions& key) {
+  return key.quota_group.empty() ? key.name : key.quota_group;
+}
 
 BankPlan BankWorld::draw_plan(std::uint64_t seed) {
   Random random(seed ^ 0xBA4CULL);
@@ -187,13 +289,19 @@ BankPlan BankWorld::draw_plan(std::uint64_t seed) {
   plan.says_remaining =
       random.one_of({BankPlan::Says::nothing, BankPlan::Says::at_intake, BankPlan::Says::at_answer});
   if (random.percent(20)) plan.foreign_every = random.between(Duration(milliseconds(20)), seconds(2));
+  // Drawn apart, so that the rest of each seed is as it was.
+  Random of_accounts(seed ^ 0xACC0ULL);
+  draw_accounts(plan, of_accounts);
   return plan;
 }
 
 std::string BankWorld::describe() const {
   std::string text = std::to_string(plan_.shards) + " shards, " + std::to_string(plan_.lanes) + " lanes";
   for (const Upstream::Limit& limit : upstream_->limits)
-    text += ", " + limit.window.describe();
+    text += ", " + limit.window.describe() + (limit.account.empty() ? "" : " of " + limit.account);
+  for (const Upstream::Places& places : upstream_->places)
+    text += ", " + std::to_string(places.most) + " at once" +
+            (places.account.empty() ? "" : " of " + places.account);
   text += ", transit " + text_of(plan_.transit_most) + ", link " + text_of(plan_.link_most) + ", commit " +
           text_of(plan_.commit_most) + ", lost " + std::to_string(plan_.lost_mille) + " late " +
           std::to_string(plan_.late_mille) + ", trouble every " + text_of(plan_.trouble_every);
@@ -302,6 +410,7 @@ void BankWorld::hand_over(const OwnerLink& owner, std::size_t lane, const core::
   Job waiting = job;
   const Duration commit = random_.between(milliseconds(1), plan_.commit_most);
   waiting.committing += commit;
+  if (taken.key != core::Claim::kNoKey) waiting.account = account_of(plan_.budget.keys.at(taken.key));
   after(owner, commit, [this, owner, lane, use = taken.use, waiting, fenced] {
     if (fenced) {
       owner->dead = true;
@@ -331,21 +440,26 @@ void BankWorld::call(const OwnerLink& owner, std::uint64_t use, const Job& job) 
   if (plan_.used_less) used.input_tokens = random_.between(std::int64_t{0}, used.input_tokens);
   ++report_.dispatches;
   const auto said = std::make_shared<wire::UpstreamLimits>();
-  scheduler_.after(random_.between(Duration(0), plan_.transit_most), [this, used, said, number = job.number] {
+  const Duration transit = random_.between(Duration(0), plan_.transit_most);
+  scheduler_.after(transit, [this, used, said, number = job.number, account = job.account] {
     note("call " + std::to_string(number) + " arrives");
+    upstream_->begin(account, scheduler_.now());
     report_.digest = report_.digest * 1099511628211ULL ^
                      static_cast<std::uint64_t>(scheduler_.now().time_since_epoch().count());
-    upstream_->take(used, scheduler_.now());
+    upstream_->take(used, account, scheduler_.now());
     if (plan_.says_remaining == BankPlan::Says::at_intake) *said = upstream_->said(scheduler_.now());
   });
   // What was used less is taken as known when the call has ended, in the upstream's window and here.
-  const Duration length = random_.between(milliseconds(200), seconds(4));
+  // No answer comes before its call has arrived.
+  const Duration length = std::max(random_.between(milliseconds(200), kCallMost), transit);
+  scheduler_.after(length, [this, account = job.account] { upstream_->end(account, scheduler_.now()); });
   if (plan_.says_remaining == BankPlan::Says::at_answer)
     scheduler_.after(length, [this, said] { *said = upstream_->said(scheduler_.now()); });
   after(owner, length, [this, owner, use, used, said, called_at = owner->here(scheduler_.now())] {
     if (plan_.says_remaining != BankPlan::Says::nothing)
       owner->slices->hear({.limits = *said}, called_at, owner->here(scheduler_.now()));
     owner->slices->settle(use, &used);
+    turn(owner);
   });
 }
 
@@ -418,6 +532,16 @@ std::optional<core::Drawn> BankWorld::at_bank(const core::Draw& draw) {
            std::to_string(slice.amounts.of(core::Resource::requests)) + " requests " +
            std::to_string(slice.amounts.of(core::Resource::tokens)) + " tokens, lane " +
            std::to_string(slice.lane));
+  if (trace_ != nullptr)
+    for (std::size_t i = 0; i < drawn.places.size(); ++i)
+      note(draw.shard + " had " + std::to_string(draw.places.at(i).held) + " places, ran " +
+           std::to_string(draw.places.at(i).running) + ", has " + std::to_string(drawn.places[i].places) +
+           ", allowed " + std::to_string(drawn.places[i].allowed));
+  if (trace_ != nullptr)
+    for (const core::LaneAnswer& answer : drawn.lanes)
+      if (answer.refusal != core::DrawRefusal::none)
+        note(draw.shard + " is refused for lane " + std::to_string(answer.lane) + ": reason " +
+             std::to_string(static_cast<int>(answer.refusal)) + " " + answer.limit);
   return drawn;
 }
 
@@ -489,6 +613,10 @@ void BankWorld::find_figures() {
     figures_.use = std::max(figures_.use,
                             static_cast<double>(used) / (static_cast<double>(limit.window.limit) * periods));
   }
+  for (const Upstream::Places& places : upstream_->places)
+    figures_.places_use = std::max(
+        figures_.places_use, static_cast<double>(places.busy.count()) /
+                                 static_cast<double>(places.most * places.at.time_since_epoch().count()));
   double all = 0;
   for (const auto& shard : shards_)
     all += static_cast<double>(shard->sent_late);
@@ -512,7 +640,7 @@ void BankWorld::check_liveness() const {
   for (const auto& shard : shards_) {
     const bool waits = std::any_of(shard->queues.begin(), shard->queues.end(),
                                    [](const auto& queue) { return queue.size() >= kAlwaysWaiting / 2; });
-    if (waits && shard->last_sent < TimePoint(plan_.length - std::max(plan_.period, kCalm / 2)))
+    if (waits && shard->last_sent < TimePoint(plan_.length - std::max({plan_.period, kCalm / 2, plan_.turn})))
       throw Violation(shard->name + " has jobs waiting, and has handed none over for a long time");
   }
 }
@@ -566,6 +694,12 @@ BankPlan few_large_jobs(std::size_t shards) {
   return plan;
 }
 
+BankPlan with_places(std::size_t shards, std::int64_t places) {
+  BankPlan plan = saturated(shards);
+  plan.budget.concurrency = places;
+  return plan;
+}
+
 BankPlan with_top_lane(std::size_t shards) {
   BankPlan plan = saturated(shards);
   plan.holds = {0, 100};  // of the burst, which is a tenth of the limit
@@ -579,7 +713,7 @@ bool print_bank_figures() {
   struct Row {
     std::string what;
     BankPlan plan;
-    double least_use, most_use = 1;
+    double least_use, most_use = 1, least_places = 0;
   };
   std::vector<Row> rows;
   for (const std::size_t shards : {1U, 4U, 16U})
@@ -604,6 +738,8 @@ bool print_bank_figures() {
   rows.back().plan.says_remaining = BankPlan::Says::at_intake;
   rows.push_back({"the same, told what remains at the answer", beside_others(4), 0.55, 0.66});
   rows.back().plan.says_remaining = BankPlan::Says::at_answer;
+  rows.push_back({"4 shards, saturated, 40 places for calls of 0.2 to 4 s", with_places(4, 40), 0, 1, 0.95});
+  rows.push_back({"16 shards, saturated, 8 places", with_places(16, 8), 0, 1, 0.7});
   rows.push_back({"16 shards, saturated, and a top lane with a reserve of 1 %", with_top_lane(16), 0.96});
   bool reached = true;
   for (const Row& row : rows) {
@@ -614,7 +750,11 @@ bool print_bank_figures() {
         "%-60s use of the limit %.1f %% (at least %.0f), shares %.2f to %.2f, %zu draws, row %zu bytes\n",
         row.what.c_str(), got.use * 100, row.least_use * 100, got.least_share, got.most_share, got.draws,
         got.row_bytes);
-    reached = reached && got.use >= row.least_use && got.use <= row.most_use;
+    if (row.least_places > 0)
+      std::printf("%-60s use of the places %.1f %% (at least %.0f)\n", "", got.places_use * 100,
+                  row.least_places * 100);
+    reached =
+        reached && got.use >= row.least_use && got.use <= row.most_use && got.places_use >= row.least_places;
     if (row.plan.holds[1] == 0) continue;
     std::printf("%-60s top lane: %zu jobs, waits for the budget p50 %.1f ms, p99 %.1f ms (at most 20, 600)\n",
                 "", got.top_jobs, static_cast<double>(got.top_p50.count()) / 1000,

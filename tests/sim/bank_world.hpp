@@ -28,6 +28,7 @@ struct BankPlan {
   std::vector<std::vector<double>>
       per_second;                ///< jobs of each shard, by lanes; kSaturated: as many as may go
   std::int64_t tokens_most = 0;  ///< of a job; 0: none
+  core::Duration turn{};         ///< each shard gets so many jobs in it that it cannot have none by chance
   core::Duration period{}, length{};
   core::Duration transit_most{};  ///< from a hand-over to the upstream's counter
   core::Duration commit_most = std::chrono::milliseconds(8);
@@ -46,6 +47,7 @@ struct BankPlan {
 /// What a run came to.
 struct BankFigures {
   double use = 0;                          ///< of the limit, once it was full the first time
+  double places_use = 0;                   ///< of the concurrency
   double least_share = 0, most_share = 0;  ///< of a saturated shard, by an even share
   core::Duration top_p50{}, top_p99{};     ///< what the top lane's jobs waited for the budget
   std::size_t top_jobs = 0;
@@ -75,6 +77,9 @@ class BankWorld {
   struct Upstream;
   using OwnerLink = std::shared_ptr<Owner>;
 
+  void allow(const std::string& account, const std::vector<core::RateOptions>& rates,
+             std::int64_t concurrency);
+  static std::string account_of(const core::KeyOptions& key);
   void start_shard(std::size_t place);
   void new_owner(Shard& shard);
   void arrive(Shard& shard, std::size_t lane);
