@@ -246,6 +246,12 @@ Result<Restorer::Restored> Restorer::finish(TimePoint now) {
   for (const auto& [name, entries] : budgets_)
     if (Budget* const budget = state_.budget_named(name))
       state_.budgets.restore(*budget, entries, journal_.epoch_us(), now);
+  // Their calls go on, whether their workers are back yet or not.
+  for (Job* job : jobs_)
+    if (job->adoptable)
+      job->at_away().reservation = state_.budgets.adopt(job->flow().budgets(), job->expected().amounts(),
+                                                        job->extra ? job->extra->key : std::string_view{},
+                                                        job->at_away().dispatched_at);
   state_.budgets.save_all();  // in this version's format
   groups_.restored(now);
   life_.tell_given_up(now);

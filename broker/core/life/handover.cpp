@@ -112,9 +112,6 @@ bool Handover::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   ++lane.running;
   Away& away = job.at_away();
   away.queued_ms = to_ms32(away.dispatched_at - job.accepted_at);  // in the earlier life, not since
-  away.reservation =
-      state_.budgets.adopt(job.flow().budgets(), job.expected().amounts(),
-                           job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
   // It runs since its hand-over in the earlier life: dispatched_at stays, and ran_ms counts from there.
   // The job was called in an earlier life: that is no trial of an upstream that has failed since.
   const CircuitBreaker& breaker = job.flow().service().breaker;

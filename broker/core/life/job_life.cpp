@@ -182,6 +182,7 @@ void JobLife::come_due(Job& job, TimePoint now) {
   if (job.has_content()) return fail_broken_stream(job, now);  // of an earlier life: its worker is gone, too
   state_.leave_queue(job);
   const TimePoint due = job.at_away().due;
+  if (job.adoptable) state_.budgets.settle(job.at_away().reservation, std::nullopt, now);
   state_.jobs.come_back(job);
   job.state = JobState::queued;
   if (job.adoptable) {
@@ -354,6 +355,7 @@ void JobLife::leave(Job& job, Terminal& how, TimePoint now) {
   } else {
     tell_wait(state_, job, job.state == JobState::queued ? job.flow().refused_since() : std::nullopt,
               how.ending != nullptr ? how.ending->code : ErrorCode::internal, now);
+    if (job.adoptable) state_.budgets.settle(job.at_away().reservation, std::nullopt, now);
     state_.leave_queue(job);
   }
   if (Worker* const worker = job.worker(); worker != nullptr) {
