@@ -24,8 +24,6 @@ constexpr Duration kDatabaseEpoch = std::chrono::hours(500'000);
 constexpr std::size_t kAlwaysWaiting = 400;
 /// An owner gives a draw up after this.
 constexpr Duration kDrawTimeout = seconds(1);
-/// Another owner takes over so long after one is silent.
-constexpr Duration kLease = seconds(5);
 /// Before the end all trouble is over for so many periods, and for so long at least.
 constexpr int kCalmPeriods = 1;
 constexpr Duration kCalm = seconds(20);
@@ -93,6 +91,8 @@ void draw_accounts(BankPlan& plan, Random& random) {
     // What of its limits an answer tells is of the key's account: which one nobody knows here.
     plan.says_remaining = BankPlan::Says::nothing;
   }
+  // Calls outlast their owner, too.
+  plan.lease = seconds(random.one_of({1, 5}));
   // Lanes above the last one leave something to that.
   for (std::vector<double>& of_shard : plan.per_second)
     for (double& of_lane : of_shard)
@@ -105,8 +105,9 @@ void draw_accounts(BankPlan& plan, Random& random) {
 
 struct BankWorld::Job {
   std::uint64_t number = 0;
-  core::Amounts amounts;  ///< expected
-  std::string account{};  ///< of the key that it was given; empty: none
+  core::Amounts amounts;                    ///< expected
+  std::uint16_t key = core::Claim::kNoKey;  ///< that it was given
+  std::string account{};                    ///< of that key; empty: none
   TimePoint came{};
   Duration committing{};  ///< of that time: what its commits took
 };
@@ -134,7 +135,12 @@ struct BankWorld::Shard {
   std::uint64_t epoch = 0;
   OwnerLink owner;
   std::vector<std::deque<Job>> queues;
-  std::int64_t sent_late = 0;  ///< in the second half of the run
+  struct Running {
+    std::uint16_t key = core::Claim::kNoKey;
+    TimePoint ends{};
+  };
+  std::map<std::uint64_t, Running> running;  ///< calls, whoever has handed them over
+  std::int64_t sent_late = 0;                ///< in the second half of the run
   TimePoint last_sent{};
 };
 
@@ -337,6 +343,14 @@ void BankWorld::new_owner(Shard& shard) {
     owner->clock_offset = random_.between(Duration(0), std::chrono::hours(1000));
   }
   shard.owner = owner;
+  // Those of the owners before have their places.
+  for (const auto& [number, call] : shard.running) {
+    owner->slices->adopt(call.key);
+    after(owner, call.ends - scheduler_.now(), [this, owner, key = call.key] {
+      owner->slices->leave(key);
+      turn(owner);
+    });
+  }
   after(owner, random_.between(Duration(0), milliseconds(500)), [this, owner] { turn(owner); });
 }
 
@@ -410,6 +424,7 @@ void BankWorld::hand_over(const OwnerLink& owner, std::size_t lane, const core::
   Job waiting = job;
   const Duration commit = random_.between(milliseconds(1), plan_.commit_most);
   waiting.committing += commit;
+  waiting.key = taken.key;
   if (taken.key != core::Claim::kNoKey) waiting.account = account_of(plan_.budget.keys.at(taken.key));
   after(owner, commit, [this, owner, lane, use = taken.use, waiting, fenced] {
     if (fenced) {
@@ -452,7 +467,12 @@ void BankWorld::call(const OwnerLink& owner, std::uint64_t use, const Job& job) 
   // What was used less is taken as known when the call has ended, in the upstream's window and here.
   // No answer comes before its call has arrived.
   const Duration length = std::max(random_.between(milliseconds(200), kCallMost), transit);
-  scheduler_.after(length, [this, account = job.account] { upstream_->end(account, scheduler_.now()); });
+  Shard& shard = *owner->shard;
+  shard.running[job.number] = {.key = job.key, .ends = scheduler_.now() + length};
+  scheduler_.after(length, [this, &shard, number = job.number, account = job.account] {
+    shard.running.erase(number);
+    upstream_->end(account, scheduler_.now());
+  });
   if (plan_.says_remaining == BankPlan::Says::at_answer)
     scheduler_.after(length, [this, said] { *said = upstream_->said(scheduler_.now()); });
   after(owner, length, [this, owner, use, used, said, called_at = owner->here(scheduler_.now())] {
@@ -563,9 +583,9 @@ void BankWorld::make_trouble() {
     pause = std::min(pause, std::max(longest, Duration(0)));
     note(shard.name + " is stopped for " + text_of(pause));
     owner->stopped_until = scheduler_.now() + pause;
-    if (pause < kLease || random_.percent(50)) return;
+    if (pause < plan_.lease || random_.percent(50)) return;
   }
-  scheduler_.after(kLease, [this, &shard] {
+  scheduler_.after(plan_.lease, [this, &shard] {
     note(shard.name + " has another owner");
     new_owner(shard);
   });

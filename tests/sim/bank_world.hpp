@@ -35,6 +35,7 @@ struct BankPlan {
   core::Duration link_most = std::chrono::milliseconds(2);  ///< to the bank, one way
   int lost_mille = 0, late_mille = 0;                       ///< draws
   core::Duration trouble_every{};                           ///< kills and pauses of owners; 0: none
+  core::Duration lease = std::chrono::seconds(5);           ///< until another owner takes over
   bool clocks_differ = false, database_jumps = false;
   bool used_less = false;  ///< than was expected
   /// Whether upstreams say what remains: as of when they took the call in, or of their answer.
