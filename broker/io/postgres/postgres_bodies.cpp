@@ -22,8 +22,8 @@ constexpr std::chrono::minutes kRemoveMax{10};
 
 constexpr const char* kRemove = "DELETE FROM body WHERE number = $1::bigint";
 /// An owner before this one puts no row in any more, so what no row names will never be named.
-constexpr const char* kRemoveOfOthers =
-    "DELETE FROM body WHERE number < 0 AND number > $1::bigint "
+constexpr const char* kOfOthers =
+    "SELECT DISTINCT number FROM body WHERE number < 0 AND number > $1::bigint "
     "AND NOT EXISTS (SELECT 1 FROM job WHERE job.parts_of = body.number) "
     "AND NOT EXISTS (SELECT 1 FROM result WHERE result.parts_of = body.number)";
 
@@ -90,22 +90,29 @@ void PostgresBodies::forget(const core::Writes& writes) {
 }
 
 void PostgresBodies::run() {
-  remove_of_others();
   StoreExchange::Lock lock = exchange_.lock();
   while (true) {
     exchange_.wait(lock, [&] {
-      return exchange_.ends(lock) || (!exchange_.over() && (!to_put_.empty() || !to_remove_.empty()));
+      return exchange_.ends(lock) ||
+             (!exchange_.over() && (!to_put_.empty() || !to_remove_.empty() || !others_found_));
     });
     if (exchange_.ends(lock)) return;
     if (!to_put_.empty()) {
       put_next(lock);
-      continue;
+    } else if (!to_remove_.empty()) {
+      const std::int64_t key = to_remove_.back();
+      to_remove_.pop_back();
+      lock.unlock();
+      const bool removed = remove(key);
+      lock.lock();
+      if (!removed) to_remove_.push_back(key);
+    } else {
+      lock.unlock();
+      std::vector<std::int64_t> keys;
+      others_found_ = find_of_others(keys);
+      lock.lock();
+      to_remove_.insert(to_remove_.end(), keys.begin(), keys.end());
     }
-    const std::vector<std::int64_t> keys = std::exchange(to_remove_, {});
-    lock.unlock();
-    for (const std::int64_t key : keys)
-      remove(key);
-    lock.lock();
   }
 }
 
@@ -118,10 +125,7 @@ void PostgresBodies::put_next(StoreExchange::Lock& lock) {
     const std::int64_t key = new_key();
     lock.unlock();
     const auto in = connect().and_then([&] { return put_parts(key, body.bytes()); });
-    if (!in) {
-      connection_.close();
-      if (in.error().lost()) std::this_thread::sleep_for(kRetryPause);
-    }
+    pause_if_lost(in);
     lock.lock();
     if (!in) to_remove_.push_back(key);
     if (!in && in.error().lost()) continue;
@@ -153,17 +157,34 @@ Outcome<void> PostgresBodies::put_parts(std::int64_t key, std::string_view body)
   return {};
 }
 
-/// What is not removed now is removed by a later owner.
-void PostgresBodies::remove(std::int64_t key) {
-  if (connect() && !connection_.run(kRemove, Values().integer(key), Clock::now() + kRemoveMax))
-    connection_.close();
+/// False: the database was lost. What it refuses is left to a later owner.
+bool PostgresBodies::remove(std::int64_t key) {
+  const auto removed = connect().and_then([&]() -> Outcome<void> {
+    const auto done = connection_.run(kRemove, Values().integer(key), Clock::now() + kRemoveMax);
+    return done ? Outcome<void>() : tl::unexpected(done.error());
+  });
+  return !pause_if_lost(removed);
 }
 
-void PostgresBodies::remove_of_others() {
-  if (!connect()) return;
-  static_cast<void>(
-      connection_.run(kRemoveOfOthers, Values().integer(last_key_.load()), Clock::now() + kRemoveMax));
-  connection_.close();  // it is seldom needed
+/// The same.
+bool PostgresBodies::find_of_others(std::vector<std::int64_t>& keys) {
+  const auto found = connect().and_then([&]() -> Outcome<void> {
+    const auto rows =
+        connection_.run(kOfOthers, Values().integer(before_keys_), Clock::now() + kRemoveMax);
+    if (!rows) return tl::unexpected(rows.error());
+    for (int row = 0; row < rows->rows(); ++row)
+      keys.push_back(rows->integer(row, 0));
+    return {};
+  });
+  if (keys.empty()) connection_.close();  // it is seldom needed
+  return !pause_if_lost(found);
+}
+
+bool PostgresBodies::pause_if_lost(const Outcome<void>& outcome) {
+  if (outcome) return false;
+  connection_.close();
+  if (outcome.error().lost()) std::this_thread::sleep_for(kRetryPause);
+  return outcome.error().lost();
 }
 
 Outcome<void> PostgresBodies::connect() {

@@ -33,7 +33,7 @@ class PostgresBodies {
  public:
   /// Both outlive it. `epoch`: of the owner.
   PostgresBodies(const PostgresPlace& place, StoreExchange& exchange, std::int64_t epoch)
-      : place_(place), exchange_(exchange), last_key_(-(epoch << kKeyBits)) {}
+      : place_(place), exchange_(exchange), before_keys_(-(epoch << kKeyBits)), last_key_(before_keys_) {}
 
   /// As Store::put_ahead(), take_put() and drop_put().
   void put(const Blob& body);
@@ -64,16 +64,19 @@ class PostgresBodies {
 
   std::int64_t new_key() { return last_key_.fetch_sub(1, std::memory_order_relaxed) - 1; }
   void name_parts(std::string_view body, NetWrites::Parts& parts);
-  void remove_of_others();
+  bool find_of_others(std::vector<std::int64_t>& keys);
   postgres::Outcome<void> connect();
   postgres::Outcome<void> put_parts(std::int64_t key, std::string_view body);
   void put_next(StoreExchange::Lock& lock);
-  void remove(std::int64_t key);
+  bool remove(std::int64_t key);
+  bool pause_if_lost(const postgres::Outcome<void>& outcome);
 
   const PostgresPlace& place_;
   StoreExchange& exchange_;
+  const std::int64_t before_keys_;  ///< above are earlier owners' keys, below this one's
   std::atomic<std::int64_t> last_key_;
   postgres::Connection connection_;
+  bool others_found_ = false;  ///< what earlier owners have left is in `to_remove_`
   // Under the exchange's lock, bodies by where their bytes are: a body that is kept stays where it is.
   absl::flat_hash_map<const char*, Body> bodies_;
   std::deque<const char*> to_put_;  ///< in order

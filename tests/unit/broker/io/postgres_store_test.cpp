@@ -886,6 +886,31 @@ TEST_F(LargeBody, of_an_owner_that_is_gone_is_removed_where_no_row_has_it) {
   EXPECT_EQ(test::read_results(*store, {3})[0].body->bytes(), answer.bytes());
 }
 
+TEST_F(LargeBody, of_an_owner_that_is_gone_is_removed_however_often_the_connection_is_lost) {
+  auto store = open(options("a"));
+  put(*store, body_of(1u << 20));
+  commit(*store, with_job(1, Blob()));
+  store.reset();
+  auto other = operator_session();
+  ASSERT_TRUE(other.run_script("BEGIN; UPDATE body SET part = part", postgres::Clock::now() + 10s));
+
+  store = open(options("b"));
+  commit(*store, with_job(2, Blob()));
+  while (number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
+                "'%body%' AND application_name = 'lanemq-broker'") == 0)
+    std::this_thread::sleep_for(10ms);
+  cut();
+  // Meanwhile the owner puts its own.
+  const Blob body = body_of(1u << 20);
+  store->put_ahead(body);
+  other.close();
+
+  EXPECT_TRUE(comes_true("SELECT count(DISTINCT number) FROM body", 1));
+  ASSERT_EQ(take(*store, 1).size(), 1u);
+  commit(*store, with_job(3, body));
+  EXPECT_EQ(test::read_bodies(*store, {3})[0].body->bytes(), body.bytes());
+}
+
 TEST_F(LargeBody, that_the_database_has_lost_fails_the_turn) {
   const Blob body = body_of(1u << 20);
   const auto store = open(options("a"));
