@@ -169,8 +169,7 @@ bool PostgresBodies::remove(std::int64_t key) {
 /// The same.
 bool PostgresBodies::find_of_others(std::vector<std::int64_t>& keys) {
   const auto found = connect().and_then([&]() -> Outcome<void> {
-    const auto rows =
-        connection_.run(kOfOthers, Values().integer(before_keys_), Clock::now() + kRemoveMax);
+    const auto rows = connection_.run(kOfOthers, Values().integer(before_keys_), Clock::now() + kRemoveMax);
     if (!rows) return tl::unexpected(rows.error());
     for (int row = 0; row < rows->rows(); ++row)
       keys.push_back(rows->integer(row, 0));
