@@ -341,7 +341,7 @@ bool Intake::hold_back(const wire::Outcome& outcome, const Blob& body, core::Tim
     return false;
   const core::Record* const record = broker_.jobs().find(core::JobNumber{outcome.job});
   const core::Job* const job = record == nullptr ? nullptr : record->job();
-  if (job == nullptr || !job->durable || job->attempt != outcome.attempt) return false;
+  if (job == nullptr || !job->durable || job->ended() || job->attempt != outcome.attempt) return false;
   broker_.handle(core::WorkerHeard{incoming_.address()}, now);
   held_.put_outcome(incoming_, body);
   return true;
