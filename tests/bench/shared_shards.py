@@ -3,10 +3,11 @@
 """Several shards share one upstream's limit by a bank; what did the upstream see?
 
     tests/bench/shared_shards.py [--shards 4] [--seconds 180] [--rpm 600] [--tpm 200000] [--faults SECONDS] [--uneven]
-                                 [--offline SHARE] [--database CONNINFO]
+                                 [--offline SHARE] [--candidates] [--database CONNINFO]
 
 Each shard is a broker with a store of its own, a worker process with 64 calls in flight, and a client that keeps it full. With
---faults every so many seconds one of the brokers is killed and started again, or stopped for ten seconds. With --uneven the first
+--faults every so many seconds one of the brokers is killed and started again, or stopped for ten seconds. With --candidates each shard
+has its store in PostgreSQL and a second broker, which goes on. With --uneven the first
 shard alone has work in every second half minute. With --offline such a share of the limit is set aside for each shard. --top measures how long a job of the top lane waits beside the bulk.
 The bank is in a PostgreSQL that is started for it, unless --database names one. Exit 1 if the upstream refused a call, or if less
 than 95 % (with faults 93 %) of what the limit that binds allowed in that time was used.
@@ -20,15 +21,51 @@ import statistics
 import sys
 import time
 
+import zmq
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 import harness  # noqa: E402
 import shared_limit  # noqa: E402
 from postgres import Postgres  # noqa: E402
 from shards_stage import Shards  # noqa: E402
+from test_cluster import Member  # noqa: E402
 
 CAPACITY, WINDOW = 64, 200
 STOPPED = 10.0
 TOP_EVERY = 1.0
+LEASE = 3
+
+
+class Pair:
+    """The owner of a shard's store in PostgreSQL, and a candidate. Who has ended is started again when there is an owner."""
+
+    def __init__(self, shards, name, conninfo):
+        self.shards, self.at = shards, 0
+        self.endpoints = [shards.endpoints[name], shards.others[name]]
+        self.arguments = ("--config", shards.config, "--shard", name, "--store", f"postgres:{conninfo}",
+                          *(word for option in (f"store_schema=shard {name}", "store_replication=none", f"store_lease={LEASE}s")
+                            for word in ("--set", option)))
+        self.members = []
+        for place in range(2):
+            self.members.append(self.member(place))
+            self.shards.room.pump(lambda: self.members[-1].is_ready() or self.members[-1].waits(), "a broker")
+
+    def member(self, place):
+        return self.shards.room.start(Member(f"{'ab'[place]}", self.arguments, self.endpoints[place]))
+
+    def owner(self):
+        return self.members[self.at]
+
+    def look(self):
+        """Whether another broker owns the store."""
+        other = 1 - self.at
+        if not self.members[other].has_ended() and self.members[other].is_ready():
+            self.at = other
+            return True
+        if self.owner().said and not self.owner().has_ended() and self.members[other].has_ended():
+            self.members[other].close()
+            self.members[other] = self.member(other)
+        return False
 
 
 class Trouble:
@@ -40,19 +77,22 @@ class Trouble:
 
     def look(self, now):
         if self.stopped and now >= self.stopped[1]:
-            self.shards.brokers[self.stopped[0]].signal(signal.SIGCONT)
+            self.stopped[2].signal(signal.SIGCONT)
             self.stopped = None
         if self.every and not self.stopped and now >= self.next:
             self.next = now + self.every
             name = self.random.choice(list(self.shards.rules))
+            pair = self.shards.pairs.get(name)
+            broker = pair.owner() if pair else self.shards.brokers[name]
             if self.random.random() < 0.5:
-                self.shards.brokers[name].signal(signal.SIGSTOP)
-                self.stopped = (name, now + STOPPED)
+                broker.signal(signal.SIGSTOP)
+                self.stopped = (name, now + STOPPED, broker)
                 self.done.append("stop")
             else:
-                self.shards.brokers[name].kill()
-                self.shards.brokers[name].wait()
-                self.shards.start(name)
+                broker.kill()
+                broker.wait()
+                if not pair:
+                    self.shards.start(name)
                 self.done.append("kill")
 
 
@@ -60,7 +100,10 @@ class Caller:
     """Keeps one shard full, and sends a job of the top lane now and then."""
 
     def __init__(self, shards, name, bodies, top):
-        self.client, self.service, self.bodies = shards.client(name), f"chat-{name}", bodies
+        self.pair = shards.pairs.get(name)
+        self.clients = ([harness.Client(shards.room, zmq.DEALER, endpoints["clients"]) for endpoints in self.pair.endpoints]
+                        if self.pair else [shards.client(name)])
+        self.client, self.service, self.bodies = self.clients[0], f"chat-{name}", bodies
         self.sent, self.open, self.failed, self.done = 0, {}, 0, 0
         self.top_at = time.monotonic() + 15 if top else float("inf")
         self.waits = []
@@ -72,6 +115,10 @@ class Caller:
         self.sent += 1
 
     def look(self, now, works):
+        if self.pair and self.pair.look():
+            self.client.inbox.clear()
+            self.client = self.clients[self.pair.at]
+            self.again()
         while works and len(self.open) < WINDOW:
             self.send("batch")
         if now >= self.top_at:
@@ -107,13 +154,22 @@ def measure(room, conninfo, options):
         more += "".join(f'[[lane]]\nname = "{lane}"\n{rest}\n' for lane, rest in
                         (("critical", "reserve = 0.01"), ("normal", "default = true"), ("batch", "")))
     shards = Shards(room, rules=rules, more=more)
+    shards.pairs, shards.others = {}, {name: harness.fixed_endpoints() for name in names}
     with open(shards.config) as file:
         text = file.read()
     with open(shards.config, "w") as file:
+        for name in names if options.candidates else ():
+            for kind in ("clients", "workers"):
+                one, other = shards.endpoints[name][kind], shards.others[name][kind]
+                text = text.replace(f'{kind} = ["{one}"]', f'{kind} = ["{one}", "{other}"]')
         file.write(f'bank = "postgres:{conninfo}"\n' + text)
-    shards.start()
+    if options.candidates:
+        shards.pairs = {name: Pair(shards, name, conninfo) for name in names}
+    else:
+        shards.start()
     for name in names:
-        worker = room.start(harness.Process(harness.program("lanemq-worker"), "--broker", shards.endpoints[name]["workers"],
+        brokers = ",".join(one[name]["workers"] for one in (shards.endpoints, shards.others)[: 2 if options.candidates else 1])
+        worker = room.start(harness.Process(harness.program("lanemq-worker"), "--broker", brokers,
                                             "--service", f"chat-{name}=http:{base}/v1/chat/completions", "--capacity", str(CAPACITY)))
         if not worker.line().startswith("ready"):
             raise AssertionError("a worker did not start: " + worker.stderr())
@@ -124,7 +180,7 @@ def measure(room, conninfo, options):
     killed = 0
     while (now := time.monotonic()) < begun + options.seconds:
         trouble.look(now)
-        if trouble.done.count("kill") > killed:
+        if trouble.done.count("kill") > killed and not options.candidates:
             killed = trouble.done.count("kill")
             for caller in callers:
                 caller.again()
@@ -134,7 +190,7 @@ def measure(room, conninfo, options):
     draws = [broker and shards.operator(name).ask("stats", {"ref": 1}).fields.get("bank") for name, broker in shards.brokers.items()
              if not (trouble.stopped and trouble.stopped[0] == name)]
     if trouble.stopped:
-        shards.brokers[trouble.stopped[0]].signal(signal.SIGCONT)
+        trouble.stopped[2].signal(signal.SIGCONT)
     shards.close()
     return shared_limit.upstream_stats(base), callers, trouble.done, draws
 
@@ -148,6 +204,7 @@ def main():
     parser.add_argument("--faults", type=float, default=0)
     parser.add_argument("--uneven", action="store_true")
     parser.add_argument("--offline", type=float)
+    parser.add_argument("--candidates", action="store_true")
     parser.add_argument("--top", action="store_true")
     parser.add_argument("--database")
     parser.add_argument("--seed", type=int, default=1)
