@@ -35,6 +35,7 @@ class HeldMessages {
   /// `store` outlives it.
   explicit HeldMessages(Store& store) : store_(store) {}
 
+  bool empty() const { return held_.empty(); }
   /// Whether what names this id has to wait.
   bool holds(std::string_view id) const;
   /// Whether a body is to be put ahead: the store wants it, and this has room.

@@ -319,6 +319,7 @@ std::string Intake::worker_batch_refused(std::size_t maps) const {
 /// Where the message says that its worker leaves, or comes back by another connection: tells the core first
 /// of that one's outcomes that wait, and then of the message. False: there are none.
 bool Intake::hear_behind_outcomes(core::TimePoint now) {
+  if (held_.empty()) return false;
   std::string address;
   for (std::size_t i = 0; i < reports_.size() && address.empty(); ++i) {
     if (reports_.error(i) != nullptr) continue;
