@@ -76,15 +76,16 @@ bool same_limits(const KeyOptions& a, const KeyOptions& b) {
                     });
 }
 
-/// Keys of one quota_group share limits: those that one key states go to all.
-void share_limits_of_groups(std::vector<KeyOptions>& keys) {
+/// Keys of one account share limits: those that one key states go to all.
+void share_limits_of_accounts(std::vector<KeyOptions>& keys) {
   for (KeyOptions& key : keys) {
-    if (key.quota_group.empty() || (key.rates.empty() && key.concurrency == 0)) continue;
+    if (key.rates.empty() && key.concurrency == 0) continue;
     for (KeyOptions& other : keys) {
-      if (other.quota_group != key.quota_group || same_limits(other, key)) continue;
+      if (other.account() != key.account() || same_limits(other, key)) continue;
+      if (other.name == key.name) continue;  // refused with all names that are there twice
       if (!other.rates.empty() || other.concurrency > 0)
         throw ConfigError("keys " + key.name + " and " + other.name + " are of quota_group \"" +
-                          key.quota_group + "\" and say different limits; say them with one");
+                          key.account() + "\" and say different limits; say them with one");
       other.rates = key.rates;
       other.concurrency = key.concurrency;
     }
@@ -109,7 +110,7 @@ void read_keys(const std::string& path, const toml::array& keys, BudgetOptions& 
       budget.keys.push_back(std::move(key));
     });
   }
-  share_limits_of_groups(budget.keys);
+  share_limits_of_accounts(budget.keys);
 }
 
 void read_budgets(const std::string& path, const toml::node& node, Config& config, Heard& heard) {

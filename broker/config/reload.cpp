@@ -28,7 +28,7 @@ void edit_limit(Limited& limited, const std::string& setting, const std::string&
   set_limit(limited, setting, text);
 }
 
-/// All keys of a group share its limits, so a change goes to each.
+/// All keys of an account share its limits, so a change goes to each.
 void edit_key(BudgetOptions& budget, const std::string& name, const std::string& setting,
               const std::string& text) {
   const auto key = std::find_if(budget.keys.begin(), budget.keys.end(),
@@ -36,8 +36,7 @@ void edit_key(BudgetOptions& budget, const std::string& name, const std::string&
   if (key == budget.keys.end())
     throw ConfigError("the budget has no key of that name; lanemq limits shows them");
   for (KeyOptions& other : budget.keys)
-    if (&other == &*key || (!key->quota_group.empty() && other.quota_group == key->quota_group))
-      edit_limit(other, setting, text);
+    if (other.account() == key->account()) edit_limit(other, setting, text);
 }
 
 }  // namespace

@@ -80,6 +80,9 @@ struct KeyOptions {
   std::int64_t concurrency = 0;      ///< likewise; 0: no limit
   bool draining = false;             ///< given to no job any more
 
+  /// Of the account whose limits it has: that of its group, or its own.
+  const std::string& account() const { return quota_group.empty() ? name : quota_group; }
+
   bool operator==(const KeyOptions&) const = default;
 };
 

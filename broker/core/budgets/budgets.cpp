@@ -75,11 +75,10 @@ Budget::Budget(const BudgetOptions& budget_options)
 }
 
 void Budget::add_key(const KeyOptions& key) {
-  const std::string& name = key.quota_group.empty() ? key.name : key.quota_group;
   auto account = std::find_if(accounts.begin(), accounts.end(),
-                              [&](const Account& known) { return known.name == name; });
+                              [&](const Account& known) { return known.name == key.account(); });
   if (account == accounts.end())
-    account = accounts.insert(account, {name, Quota(key.rates, key.concurrency, options.window)});
+    account = accounts.insert(account, {key.account(), Quota(key.rates, key.concurrency, options.window)});
   keys.push_back({.name = key.name,
                   .weight = key.weight,
                   .account = static_cast<std::size_t>(account - accounts.begin()),

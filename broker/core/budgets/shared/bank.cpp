@@ -42,8 +42,7 @@ std::int64_t refilled_in_slice(const std::vector<KeyOptions>& keys, Resource res
   for (const KeyOptions& key : keys) {
     const std::int64_t of_key = refilled_in_slice(key.rates, resource);
     if (of_key == kForEver) return kForEver;
-    if (accounts.insert(key.quota_group.empty() ? key.name : key.quota_group).second)
-      all = std::min(all + of_key, kCostMax);
+    if (accounts.insert(key.account()).second) all = std::min(all + of_key, kCostMax);
   }
   return keys.empty() ? kForEver : all;
 }
@@ -228,7 +227,7 @@ void Bank::take_slice(const SliceReport& report, const std::string& shard) {
 void Bank::recall_rooms(const UpstreamWord& word, TimePoint called_at) {
   for (const LimitRooms& said : word.rooms) {
     std::vector<RateLimit>* rates = &budgets_->all().front().quota.rates();
-    if (said.account != LimitRooms::kOfBudget) {
+    if (said.account != kOfBudget) {
       if (word.key >= budget().keys.size() || budget().keys[word.key].account != said.account) continue;
       rates = &budgets_->all().front().accounts[said.account].quota.rates();
     }
@@ -246,7 +245,7 @@ std::vector<LimitRooms> Bank::rooms() {
       all.back().rooms.push_back(rate.room(time_.at));
   };
   Budget& budget = budgets_->all().front();
-  add(budget.quota, LimitRooms::kOfBudget);
+  add(budget.quota, kOfBudget);
   for (std::size_t i = 0; i < budget.accounts.size(); ++i)
     add(budget.accounts[i].quota, static_cast<std::uint16_t>(i));
   return all;
@@ -556,7 +555,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
 PlacesGranted Bank::give_places(Shard& shard, std::uint16_t account) {
   PlacesState& own = shard.places.at(account);
   const Quota* quota = &budget().quota;
-  if (account != PlacesWanted::kOfBudget) quota = &budget().accounts[account].quota;
+  if (account != kOfBudget) quota = &budget().accounts[account].quota;
   const std::int64_t limit = quota->concurrency().configured() > 0 ? quota->concurrency().limit() : kCostMax;
   std::vector<PlaceSharer> sharers;
   std::int64_t held = 0;
@@ -617,7 +616,7 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   std::int64_t places = kCostMax;  // in which jobs of this draw may run
   for (std::size_t i = 0; i < std::min(draw.places.size(), kKeysMax + 1); ++i) {
     PlacesWanted wants = draw.places[i];
-    if (wants.account != PlacesWanted::kOfBudget && wants.account >= budget().accounts.size()) continue;
+    if (wants.account != kOfBudget && wants.account >= budget().accounts.size()) continue;
     wants.held = std::clamp<std::int64_t>(wants.held, 0, kCostMax);
     wants.wanted = std::clamp<std::int64_t>(wants.wanted, 0, kCostMax);
     wants.clients = std::clamp<std::uint32_t>(wants.clients, 1, 1 << 16);
@@ -626,7 +625,7 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
     state.wants = wants;
     state.at = time_.at;
     drawn.places.push_back(give_places(*shard, wants.account));
-    if (wants.account == PlacesWanted::kOfBudget) places = jobs_in_places(drawn.places.back().allowed, wants);
+    if (wants.account == kOfBudget) places = jobs_in_places(drawn.places.back().allowed, wants);
   }
   note_wants(*shard, draw.wants);
   // In the order of the map: the top lane first.

@@ -200,7 +200,7 @@ Bank::RowPlaces Bank::take_keys(const std::vector<StoredEntry>& entries) {
     const auto here = find(key.options.name);
     places.keys.push_back(here == keys.end() ? Claim::kNoKey
                                              : static_cast<std::uint16_t>(here - keys.begin()));
-    const std::string& account = key.options.quota_group.empty() ? key.options.name : key.options.quota_group;
+    const std::string& account = key.options.account();
     if (std::find(accounts.begin(), accounts.end(), account) != accounts.end()) continue;
     accounts.push_back(account);
     const auto known = std::find_if(budget().accounts.begin(), budget().accounts.end(),
@@ -273,13 +273,13 @@ void Bank::restore_shard(std::string_view name, StoredNumbers& numbers, const Ro
   for (std::size_t left = std::min<std::size_t>(number_in(numbers), kRowKeysMax + 1); left > 0; --left) {
     PlacesState places;
     const std::int64_t account = numbers.next();
-    places.wants.account = account == PlacesWanted::kOfBudget ? PlacesWanted::kOfBudget : at.account(account);
+    places.wants.account = account == kOfBudget ? kOfBudget : at.account(account);
     places.wants.held = amount_in(numbers);
     places.wants.wanted = amount_in(numbers);
     places.wants.clients = static_cast<std::uint32_t>(std::clamp<std::int64_t>(numbers.next(), 1, 1 << 16));
     places.at = time_in(numbers);
     places.since = time_in(numbers);
-    if (account == PlacesWanted::kOfBudget || places.wants.account != Claim::kNoKey)
+    if (account == kOfBudget || places.wants.account != Claim::kNoKey)
       shard.places[places.wants.account] = places;
   }
 }

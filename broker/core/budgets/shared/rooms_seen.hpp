@@ -33,7 +33,7 @@ class RoomsSeen {
     for (const Draw& draw : draws_) {
       if (draw.asked_at < called_at || draw.answered_at > called_at + kRoomHolds) continue;
       for (const LimitRooms& one : draw.rooms)
-        if (one.account == LimitRooms::kOfBudget || one.account == account) lower(least, one);
+        if (one.account == kOfBudget || one.account == account) lower(least, one);
     }
     return least;
   }

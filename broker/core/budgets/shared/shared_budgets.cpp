@@ -24,7 +24,7 @@ BudgetOptions with_keys_in_place(const Budget& budget) {
     const std::string& account = budget.accounts[key.account].name;
     KeyOptions gone{.name = key.name, .quota_group = account, .draining = true};
     for (const KeyOptions& other : options.keys)
-      if (other.quota_group == account || other.name == account) {
+      if (other.account() == account) {
         gone.rates = other.rates;
         gone.concurrency = other.concurrency;
       }

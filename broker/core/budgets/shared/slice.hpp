@@ -97,10 +97,12 @@ struct Correction {
 /// the slack of one of a minute longer here. No other windows are compared.
 inline constexpr Duration kRoomHolds = Duration(std::chrono::minutes(1)) / 100;
 
+/// In place of an account's number: the budget's own limits, which count all accounts.
+inline constexpr std::uint16_t kOfBudget = Claim::kNoKey;
+
 /// What could be sent by each limit of a budget, or of an account of its keys, as if nobody else used the
 /// account: what is known of these is added.
 struct LimitRooms {
-  static constexpr std::uint16_t kOfBudget = Claim::kNoKey;
   std::uint16_t account = kOfBudget;
   std::vector<std::int64_t> rooms;
 };
@@ -138,7 +140,6 @@ struct Report {
 
 /// Places of a concurrency: of the budget, or of an account of its keys.
 struct PlacesWanted {
-  static constexpr std::uint16_t kOfBudget = Claim::kNoKey;
   std::uint16_t account = kOfBudget;
   std::int64_t held = 0;     ///< that the shard has and keeps: at least what runs
   std::int64_t running = 0;  ///< of these, now
@@ -199,7 +200,7 @@ struct LaneAnswer {
 };
 
 struct PlacesGranted {
-  std::uint16_t account = PlacesWanted::kOfBudget;
+  std::uint16_t account = kOfBudget;
   std::int64_t places = 0;   ///< that the shard has now
   std::int64_t allowed = 0;  ///< no job is handed over while so many run: the rest is for other shards
 };

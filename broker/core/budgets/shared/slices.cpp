@@ -51,16 +51,15 @@ void Slices::configure(const BudgetOptions& budget) {
       configured_.counts[static_cast<std::size_t>(rate.resource)] = true;
   };
   count(budget.rates);
-  if (budget.concurrency > 0) places_[PlacesWanted::kOfBudget].limit = budget.concurrency;
+  if (budget.concurrency > 0) places_[kOfBudget].limit = budget.concurrency;
   // Accounts stand in the order of their first keys, as in Budget.
   std::vector<std::string> names;
   for (const KeyOptions& key : budget.keys) {
     count(key.rates);
-    const std::string& name = key.quota_group.empty() ? key.name : key.quota_group;
-    const auto known = std::find(names.begin(), names.end(), name);
+    const auto known = std::find(names.begin(), names.end(), key.account());
     configured_.accounts.push_back(static_cast<std::uint16_t>(known - names.begin()));
     if (known != names.end()) continue;
-    names.push_back(name);
+    names.push_back(key.account());
     if (key.concurrency > 0) places_[configured_.accounts.back()].limit = key.concurrency;
   }
   for (auto& [account, places] : places_)
@@ -85,7 +84,7 @@ Counts Slices::left(TimePoint now) const {
 }
 
 Slices::PlacesShown Slices::places() const {
-  const auto of_budget = places_.find(PlacesWanted::kOfBudget);
+  const auto of_budget = places_.find(kOfBudget);
   if (of_budget == places_.end()) return {};
   const Places& places = of_budget->second;
   return {.limit = places.limit, .here = places.places, .running = places.running};
@@ -97,7 +96,7 @@ const LaneAnswer* Slices::answer(std::size_t lane) const {
 }
 
 std::uint16_t Slices::account_of(std::uint16_t key) const {
-  return key < configured_.accounts.size() ? configured_.accounts[key] : PlacesWanted::kOfBudget;
+  return key < configured_.accounts.size() ? configured_.accounts[key] : kOfBudget;
 }
 
 void Slices::change_running(std::uint16_t key, std::int64_t by) {
@@ -105,14 +104,14 @@ void Slices::change_running(std::uint16_t key, std::int64_t by) {
     places.running += by;
     places.went += std::max<std::int64_t>(by, 0);
   };
-  change(places_[PlacesWanted::kOfBudget]);
+  change(places_[kOfBudget]);
   const std::uint16_t account = account_of(key);
-  if (account != PlacesWanted::kOfBudget) change(places_[account]);
+  if (account != kOfBudget) change(places_[account]);
 }
 
 /// Whether the slices of the key have so much left, and there is a place.
 bool Slices::fits(std::uint16_t key, std::size_t lane, const Counts& wanted, TimePoint now) const {
-  for (const std::uint16_t account : {PlacesWanted::kOfBudget, account_of(key)})
+  for (const std::uint16_t account : {kOfBudget, account_of(key)})
     if (const auto places = places_.find(account); places != places_.end() && !places->second.free())
       return false;
   Counts left;

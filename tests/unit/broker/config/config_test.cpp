@@ -244,6 +244,13 @@ TEST(Config, a_budget_has_keys) {
   EXPECT_EQ(keys[3].rates.at(0).limit, 60) << "the group's";
   EXPECT_TRUE(keys[3].draining);
   EXPECT_EQ(print_config(read(print_config(config))), print_config(config));
+
+  const auto named = read(
+                         "[[budget]]\nname = \"a\"\nkeys = [ \"k0\", { name = \"k1\", quota_group = \"k0\", "
+                         "limits = { concurrency = 4 } } ]\n")
+                         .core.budgets.at(0)
+                         .keys;
+  EXPECT_EQ(named.at(0).concurrency, 4) << "of the group that has its name";
 }
 
 TEST(Config, what_is_wrong_with_a_key_is_named) {
@@ -261,6 +268,14 @@ TEST(Config, what_is_wrong_with_a_key_is_named) {
       error_of(with_keys("{ name = \"k\", quota_group = \"g\", limits = { requests_per_minute = 1 } },"
                          "{ name = \"l\", quota_group = \"g\", limits = { requests_per_minute = 2 } }")),
       HasSubstr("say different limits"));
+  EXPECT_THAT(
+      error_of(with_keys("{ name = \"k\", limits = { requests_per_minute = 1 } },"
+                         "{ name = \"l\", quota_group = \"k\", limits = { requests_per_minute = 2 } }")),
+      HasSubstr("say different limits"))
+      << "a key that is named as a group is of it";
+  EXPECT_THAT(error_of(with_keys("{ name = \"k\", limits = { requests_per_minute = 1 } },"
+                                 "{ name = \"k\", limits = { requests_per_minute = 2 } }")),
+              HasSubstr("\"k\" is there twice"));
 }
 
 TEST(Config, patterns_and_groups_are_as_long_as_names) {

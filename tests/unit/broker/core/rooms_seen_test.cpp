@@ -13,7 +13,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr TimePoint kFirstCall{std::chrono::hours(1)};
-constexpr std::uint16_t kOf = LimitRooms::kOfBudget;
+constexpr std::uint16_t kOf = kOfBudget;
 
 TEST(RoomsSeen, says_the_least_of_the_draws_soon_after_a_call) {
   RoomsSeen seen;
