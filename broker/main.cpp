@@ -177,8 +177,8 @@ std::vector<OptionChange> changes_of(const Config& running, const Config& counts
 /// Applies what needs no restart of a configuration that was read again. `options`: the core's, in which
 /// operators may have changed lanes and limits. `change_http` is told what counts there from now on.
 lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& read,
-                                const lanemq::core::Options& options, ReloadMode mode,
-                                const std::function<void(HttpChange)>& change_http) {
+                                const lanemq::core::Options& options, const lanemq::io::Objection& objection,
+                                ReloadMode mode, const std::function<void(HttpChange)>& change_http) {
   try {
     const Config wanted = read();
     // A file that is cut, or not complete yet, has none.
@@ -198,6 +198,7 @@ lanemq::Result<Reloaded> reload(Config& running, const std::function<Config()>& 
           " has no key any more, and nobody could connect; to take all keys back, restart the broker");
     HttpChange http_change = http_now(wanted);
     Config config = lanemq::reloaded(running, wanted);
+    if (const std::string why = objection(config.core); !why.empty()) throw ConfigError(why);
     Config changed_by_operators = running;
     changed_by_operators.core.lanes = options.lanes;
     changed_by_operators.core.budgets = options.budgets;
@@ -622,13 +623,17 @@ int serve(Config config, const std::function<Config()>& read_again) {
   lanemq::service::Notifier notifier(process_environment);
   Http http;
   http.wait(config, options);
-  const auto reload_now = [&](const lanemq::core::Options& now, ReloadMode mode) {
-    return reload(config, read_again, now, mode,
+  const auto reload_now = [&](const lanemq::core::Options& now, const lanemq::io::Objection& objection,
+                              ReloadMode mode) {
+    return reload(config, read_again, now, objection, mode,
                   [&http](HttpChange change) { http.change(std::move(change)); });
   };
   lanemq::io::StoreWait wait(
       signals, notifier, [&http](const StoreWaiting& seen) { http.tell(seen); },
-      [&] { static_cast<void>(reload_now(config.core, ReloadMode::apply)); });
+      [&] {
+        const auto none = [](const lanemq::core::Options&) { return std::string(); };  // nothing runs yet
+        static_cast<void>(reload_now(config.core, none, ReloadMode::apply));
+      });
   options.waiting = [&wait](const StoreWaiting& seen) { return wait.go_on(seen); };
   // A log that a crash has left is written to the store when that is opened.
   notifier.extend(kOpeningMax, "opens the store");

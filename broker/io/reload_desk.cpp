@@ -36,9 +36,16 @@ std::string_view name_of(OptionChange::How how) {
   return "changed";
 }
 
+Result<Reloaded> ReloadDesk::read(ReloadMode mode) {
+  const Objection objection = [this](const core::Options& wanted) {
+    return core::cannot_configure(broker_.budgets(), wanted.budgets);
+  };
+  return reload_(broker_.options(), objection, mode);
+}
+
 Result<Reloaded> ReloadDesk::apply(core::TimePoint now) {
   const service::Reloading told(service_watch_.notifier());
-  Result<Reloaded> reloaded = reload_(broker_.options(), ReloadMode::apply);
+  Result<Reloaded> reloaded = read(ReloadMode::apply);
   service_watch_.reloaded(reloaded.has_value());
   if (!reloaded) return reloaded;
   broker_.handle(core::OptionsChanged{&reloaded->options}, now);
@@ -52,8 +59,7 @@ void ReloadDesk::asked_by_signal(core::TimePoint now) {
 
 void ReloadDesk::asked(const core::Origin& from, const wire::AdminQuery& query, std::string_view who,
                        core::TimePoint now) {
-  const Result<Reloaded> reloaded =
-      query.dry_run ? reload_(broker_.options(), ReloadMode::try_only) : apply(now);
+  const Result<Reloaded> reloaded = query.dry_run ? read(ReloadMode::try_only) : apply(now);
   if (!reloaded) return core::refuse(broker_.outbox(), from, query.ref.bytes, reloaded.error());
   core::DocumentPage rows(static_cast<std::int64_t>(kChangesTold));
   const auto next = core::fill_page(rows, 0, reloaded->changes, row_of);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -31,10 +32,14 @@ std::string_view name_of(OptionChange::How how);
 /// Whether a reload is carried out.
 enum class ReloadMode : unsigned char { apply, try_only };
 
+/// Why a core that runs cannot have these options; empty: it can.
+using Objection = std::function<std::string(const core::Options& wanted)>;
+
 /// Reads the configuration again. `running`: the core's options, an operator's changes included. Applies what
 /// is not the core's, and logs, unless it only tries. An error says what cannot be used, and nothing has
 /// changed.
-using Reload = std::function<Result<Reloaded>(const core::Options& running, ReloadMode mode)>;
+using Reload = std::function<Result<Reloaded>(const core::Options& running, const Objection& objection,
+                                              ReloadMode mode)>;
 
 /// Reloads of the configuration, asked for by a signal or an operator. Not thread-safe; belongs to the loop.
 class ReloadDesk {
@@ -50,6 +55,7 @@ class ReloadDesk {
              core::TimePoint now);
 
  private:
+  Result<Reloaded> read(ReloadMode mode);
   Result<Reloaded> apply(core::TimePoint now);
 
   core::Broker& broker_;

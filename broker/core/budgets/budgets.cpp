@@ -8,6 +8,7 @@
 
 #include "broker/core/base/check.hpp"
 #include "broker/core/base/mark.hpp"
+#include "broker/core/budgets/shared/bank.hpp"
 
 namespace lanemq::core {
 namespace {
@@ -813,6 +814,26 @@ void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now
   for (Set& set : sets_)
     describe(set);
   save_all();
+}
+
+std::string cannot_configure(const Budgets& budgets, const std::vector<BudgetOptions>& options) {
+  for (const Budget& budget : budgets.all()) {
+    const auto wanted = std::find_if(options.begin(), options.end(), [&](const BudgetOptions& other) {
+      return other.name == budget.options.name;
+    });
+    if (wanted == options.end()) continue;
+    const BudgetOptions in_place = with_keys_in_place(budget, *wanted);
+    std::string why;
+    if (budget.slices != nullptr)
+      why = Bank::cannot_share(in_place);
+    else if (in_place.keys.size() > Budgets::kKeysSinceStartMax)
+      why = "budget \"" + wanted->name + "\" has " + std::to_string(in_place.keys.size()) +
+            " keys; there may be " + std::to_string(Budgets::kKeysSinceStartMax);
+    if (!why.empty())
+      return why +
+             ". Keys that were taken out since the broker's start count until it is restarted: restart it";
+  }
+  return {};
 }
 
 }  // namespace lanemq::core

@@ -113,7 +113,8 @@ struct Reservation {
 /// The limits of all upstreams. All or nothing: a job takes from every budget that matches it, or from none.
 class Budgets {
  public:
-  static constexpr std::size_t kKeysMax = 256;  ///< of a budget
+  static constexpr std::size_t kKeysMax = 256;                     ///< of a budget
+  static constexpr std::size_t kKeysSinceStartMax = 4 * kKeysMax;  ///< with those that were reloaded away
 
   explicit Budgets(const std::vector<BudgetOptions>& options);
   Budgets(const Budgets&) = delete;
@@ -417,5 +418,9 @@ void Budgets::for_quotas(const Reservation& reservation, Change change) {
 
 /// Adds to the times of what Budgets::save() returned with Detail::few, for a store with another clock.
 void shift_history(std::vector<StoredEntry>& entries, Duration by);
+
+/// For people: why the budgets cannot be configured so while the broker runs; empty: they can. Requires: the
+/// options are good for a broker that starts.
+std::string cannot_configure(const Budgets& budgets, const std::vector<BudgetOptions>& options);
 
 }  // namespace lanemq::core

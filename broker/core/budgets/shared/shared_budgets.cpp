@@ -9,10 +9,15 @@
 namespace lanemq::core {
 namespace {
 
-/// The budget's options as its bank is told them: with the keys in their places here, by which both name
-/// them. One that is not configured any more is given to nobody.
-BudgetOptions with_keys_in_place(const Budget& budget) {
-  BudgetOptions options = budget.options;
+/// An amount's part for one shard.
+std::int64_t part_of(std::int64_t amount, const BudgetOptions& options) {
+  return static_cast<std::int64_t>(static_cast<Int128>(amount) * options.offline_share / 1000 /
+                                   static_cast<std::int64_t>(std::max<std::size_t>(options.shared_by, 1)));
+}
+
+}  // namespace
+
+BudgetOptions with_keys_in_place(const Budget& budget, BudgetOptions options) {
   std::vector<KeyOptions> keys;
   for (const Key& key : budget.keys) {
     const auto configured = std::find_if(options.keys.begin(), options.keys.end(),
@@ -30,17 +35,12 @@ BudgetOptions with_keys_in_place(const Budget& budget) {
       }
     keys.push_back(std::move(gone));
   }
+  for (const KeyOptions& added : options.keys)
+    if (std::none_of(keys.begin(), keys.end(), [&](const KeyOptions& one) { return one.name == added.name; }))
+      keys.push_back(added);
   options.keys = std::move(keys);
   return options;
 }
-
-/// An amount's part for one shard.
-std::int64_t part_of(std::int64_t amount, const BudgetOptions& options) {
-  return static_cast<std::int64_t>(static_cast<Int128>(amount) * options.offline_share / 1000 /
-                                   static_cast<std::int64_t>(std::max<std::size_t>(options.shared_by, 1)));
-}
-
-}  // namespace
 
 BudgetOptions offline_part(const BudgetOptions& options) {
   BudgetOptions part = options;
@@ -99,7 +99,7 @@ void SharedBudgets::begin(const std::string& shard, std::uint64_t epoch, bool on
 void SharedBudgets::configure(TimePoint now) {
   for (Budget& budget : budgets_) {
     if (budget.slices == nullptr) continue;
-    budget.slices->configure(with_keys_in_place(budget));
+    budget.slices->configure(with_keys_in_place(budget, budget.options));
     if (!budget.offline) continue;
     const BudgetOptions part = offline_part(budget.options);
     budget.offline->configure(part.rates, part.concurrency, part.window, now);
@@ -122,8 +122,9 @@ std::vector<DrawWanted> SharedBudgets::begin_draws(TimePoint now) {
   for (std::size_t i = 0; any_ && i < budgets_.size(); ++i) {
     Budget& budget = budgets_[i];
     if (budget.slices == nullptr || budget.slices->draw_due(now) > now) continue;
-    wanted.push_back(
-        {.budget = i, .options = with_keys_in_place(budget), .draw = budget.slices->begin_draw(now)});
+    wanted.push_back({.budget = i,
+                      .options = with_keys_in_place(budget, budget.options),
+                      .draw = budget.slices->begin_draw(now)});
     budget.drawn_for = 0;
   }
   return wanted;

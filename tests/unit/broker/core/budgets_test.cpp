@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "broker/core/budgets/shared/bank.hpp"
 #include "broker/core/jobs/stored.hpp"
 
 namespace lanemq::core {
@@ -764,6 +765,47 @@ TEST(Budgets, what_is_said_of_the_only_key_in_use_counts_for_the_budget) {
   budgets.configure({options}, kStart);
   budgets.learn(budgets.reserve(set, {}, kStart), limit_of_requests(50), kStart);
   EXPECT_EQ(limit(), 60) << "of two accounts neither says what both may have";
+}
+
+TEST(Budgets, keys_that_were_taken_out_count_for_what_a_bank_may_have) {
+  const auto keys = [](int first, int count) {
+    std::vector<KeyOptions> some;
+    for (int i = first; i < first + count; ++i)
+      some.push_back(key("k" + std::to_string(i), 0, 0));
+    return some;
+  };
+  BudgetOptions options = requests("b", "", 600);
+  options.shared = true;
+  options.keys = keys(0, 20);
+  Budgets budgets({options});
+  budgets.shared.begin("a", 1, false);
+
+  options.keys = keys(12, 20);
+  ASSERT_THAT(cannot_configure(budgets, {options}), IsEmpty()) << "32, with the 12 that are gone";
+  budgets.configure({options}, kStart);
+  budgets.shared.want(0, {.lane = 0, .jobs = 1});
+  const auto draws = budgets.shared.begin_draws(kStart);
+  ASSERT_EQ(draws.size(), 1u);
+  EXPECT_EQ(draws[0].options.keys.size(), 32u);
+  EXPECT_THAT(Bank::cannot_share(draws[0].options), IsEmpty());
+
+  options.keys = keys(13, 20);
+  EXPECT_THAT(cannot_configure(budgets, {options}),
+              AllOf(HasSubstr("33 keys"), HasSubstr("at most 32"), HasSubstr("restart")));
+  EXPECT_THAT(cannot_configure(Budgets({options}), {options}), IsEmpty()) << "for a broker that starts";
+}
+
+TEST(Budgets, keys_that_were_taken_out_are_bounded_without_a_bank_too) {
+  BudgetOptions options = requests("b", "", 600);
+  Budgets budgets({options});
+  for (std::size_t i = 0; i < Budgets::kKeysSinceStartMax; ++i) {
+    options.keys = {key("k" + std::to_string(i), 0, 0)};
+    ASSERT_THAT(cannot_configure(budgets, {options}), IsEmpty()) << i;
+    budgets.configure({options}, kStart);
+  }
+  EXPECT_THAT(cannot_configure(budgets, {options}), IsEmpty()) << "nothing new";
+  options.keys = {key("another", 0, 0)};
+  EXPECT_THAT(cannot_configure(budgets, {options}), HasSubstr("may be 1024"));
 }
 
 TEST(Budgets, a_reload_without_a_change_forgets_nothing_that_the_upstream_said) {
