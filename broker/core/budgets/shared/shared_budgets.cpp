@@ -110,8 +110,15 @@ void SharedBudgets::want(std::size_t budget, const LaneWant& want) {
   budgets_[budget].slices->want(want);
 }
 
+std::size_t SharedBudgets::drawing() const {
+  return static_cast<std::size_t>(std::count_if(budgets_.begin(), budgets_.end(), [](const Budget& budget) {
+    return budget.slices != nullptr && budget.slices->drawing();
+  }));
+}
+
 TimePoint SharedBudgets::draw_due(TimePoint now) const {
   TimePoint due = kNever;
+  if (any_ && drawing() >= kDrawsMax) return due;  // an answer comes first
   for (std::size_t i = 0; any_ && i < budgets_.size(); ++i)
     if (budgets_[i].slices != nullptr) due = std::min(due, budgets_[i].slices->draw_due(now));
   return due;
@@ -119,7 +126,10 @@ TimePoint SharedBudgets::draw_due(TimePoint now) const {
 
 std::vector<DrawWanted> SharedBudgets::begin_draws(TimePoint now) {
   std::vector<DrawWanted> wanted;
-  for (std::size_t i = 0; any_ && i < budgets_.size(); ++i) {
+  if (!any_) return wanted;
+  const std::size_t most = kDrawsMax - std::min(drawing(), kDrawsMax);
+  for (std::size_t looked = 0; looked < budgets_.size() && wanted.size() < most; ++looked) {
+    const std::size_t i = (draws_from_ + looked) % budgets_.size();
     Budget& budget = budgets_[i];
     if (budget.slices == nullptr || budget.slices->draw_due(now) > now) continue;
     wanted.push_back({.budget = i,
@@ -127,6 +137,7 @@ std::vector<DrawWanted> SharedBudgets::begin_draws(TimePoint now) {
                       .draw = budget.slices->begin_draw(now)});
     budget.drawn_for = 0;
   }
+  if (!wanted.empty()) draws_from_ = wanted.back().budget + 1;
   return wanted;
 }
 

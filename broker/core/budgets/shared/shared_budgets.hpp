@@ -37,6 +37,10 @@ std::string cannot_set_aside(const BudgetOptions& options);
 /// suspend. Belongs to Budgets, whose budgets it works on.
 class SharedBudgets {
  public:
+  /// So many draws are under way at most. The time of what is drawn begins with its draw, and draws are done
+  /// one after the other: more of them would wait until nothing of that time is left.
+  static constexpr std::size_t kDrawsMax = 2;
+
   /// `budgets` outlives it.
   explicit SharedBudgets(std::vector<Budget>& budgets) : budgets_(budgets) {}
 
@@ -48,9 +52,9 @@ class SharedBudgets {
 
   /// What a lane wants of a budget from now on. Requires: it is shared.
   void want(std::size_t budget, const LaneWant& want);
-  /// When the next draw is due; kNever: none is.
+  /// When the next draw is due; kNever: none is, or an answer comes first.
   TimePoint draw_due(TimePoint now) const;
-  /// Begins the draws that are due; each is to be answered by drawn().
+  /// Begins draws that are due, of each budget in its turn; each is to be answered by drawn().
   std::vector<DrawWanted> begin_draws(TimePoint now);
   /// The bank's answer; null: nobody knows whether it was drawn.
   void drawn(std::size_t budget, const Drawn* drawn, TimePoint now);
@@ -94,8 +98,11 @@ class SharedBudgets {
     bool offline = false;
   };
 
+  std::size_t drawing() const;
+
   std::vector<Budget>& budgets_;
   bool any_ = false;
+  std::size_t draws_from_ = 0;  ///< whose turn it is to draw
   std::uint64_t last_ = 0;
   absl::flat_hash_map<std::uint64_t, std::vector<Use>> uses_;  ///< by Reservation::shared
   std::optional<wire::UpstreamLimits> limits_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/budgets/budgets.hpp"
 
+#include <deque>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -793,6 +794,47 @@ TEST(Budgets, keys_that_were_taken_out_count_for_what_a_bank_may_have) {
   EXPECT_THAT(cannot_configure(budgets, {options}),
               AllOf(HasSubstr("33 keys"), HasSubstr("at most 32"), HasSubstr("restart")));
   EXPECT_THAT(cannot_configure(Budgets({options}), {options}), IsEmpty()) << "for a broker that starts";
+}
+
+TEST(Budgets, many_shared_budgets_draw_in_turn_while_what_they_draw_is_fresh) {
+  constexpr std::size_t kBudgets = 150;
+  constexpr Duration kDraw = milliseconds(5);
+  std::vector<BudgetOptions> options;
+  for (std::size_t i = 0; i < kBudgets; ++i) {
+    options.push_back(requests("b" + std::to_string(i), "", 6000));
+    options.back().window = WindowKind::sliding;
+    options.back().shared = true;
+  }
+  Budgets budgets(options);
+  budgets.shared.begin("a", 1, false);
+  std::vector<std::string> rows(kBudgets);
+  std::vector<std::size_t> usable(kBudgets);
+  std::deque<DrawWanted> line;  // as before one connection to the bank
+  TimePoint now = kStart + seconds(1000);
+  for (const TimePoint until = now + seconds(10); now < until; now += kDraw) {
+    if (!line.empty()) {
+      const DrawWanted asked = std::move(line.front());
+      line.pop_front();
+      Bank bank(asked.options, 0);
+      if (!rows[asked.budget].empty()) {
+        ASSERT_TRUE(bank.restore(rows[asked.budget]));
+      }
+      const Drawn drawn = bank.draw(asked.draw, {.now = now, .server = 1});
+      rows[asked.budget] = bank.save();
+      budgets.shared.drawn(asked.budget, &drawn, now);
+      usable[asked.budget] += budgets.all()[asked.budget].slices->left(now).of(Resource::requests) > 0 ? 1 : 0;
+    }
+    for (std::size_t i = 0; i < kBudgets; ++i)
+      budgets.shared.want(i, {.lane = 0, .jobs = 100, .all = {.requests = 100}});
+    for (DrawWanted& wanted : budgets.shared.begin_draws(now))
+      line.push_back(std::move(wanted));
+    if (line.size() >= SharedBudgets::kDrawsMax) {
+      ASSERT_EQ(budgets.shared.draw_due(now), kNever);
+    }
+  }
+  // 2000 draws are done in the time, 13 of each budget.
+  for (std::size_t i = 0; i < kBudgets; ++i)
+    EXPECT_GE(usable[i], 10u) << i;
 }
 
 TEST(Budgets, keys_that_were_taken_out_are_bounded_without_a_bank_too) {
