@@ -6,9 +6,10 @@
                                  [--offline SHARE] [--candidates] [--database CONNINFO]
 
 Each shard is a broker with a store of its own, a worker process with 64 calls in flight, and a client that keeps it full. With
---faults every so many seconds one of the brokers is killed and started again, or stopped for ten seconds. With --candidates each shard
-has its store in PostgreSQL and a second broker, which goes on. With --uneven the first
-shard alone has work in every second half minute. With --offline such a share of the limit is set aside for each shard. --top measures how long a job of the top lane waits beside the bulk.
+--faults every so many seconds one of the brokers is killed and started again, or stopped for ten seconds. With --candidates each
+shard has its store in PostgreSQL and a second broker, which goes on. With --uneven the first shard alone has work in every second
+half minute. With --offline such a share of the limit is set aside for each shard. --top measures how long a job of the top lane
+waits beside the bulk.
 The bank is in a PostgreSQL that is started for it, unless --database names one. Exit 1 if the upstream refused a call, or if less
 than 95 % (with faults 93 %) of what the limit that binds allowed in that time was used.
 """
@@ -41,7 +42,7 @@ class Pair:
 
     def __init__(self, shards, name, conninfo):
         self.shards, self.at = shards, 0
-        self.endpoints = [shards.endpoints[name], shards.others[name]]
+        self.endpoints = shards.seats[name]
         self.arguments = ("--config", shards.config, "--shard", name, "--store", f"postgres:{conninfo}",
                           *(word for option in (f"store_schema=shard {name}", "store_replication=none", f"store_lease={LEASE}s")
                             for word in ("--set", option)))
@@ -153,22 +154,14 @@ def measure(room, conninfo, options):
     if options.top:
         more += "".join(f'[[lane]]\nname = "{lane}"\n{rest}\n' for lane, rest in
                         (("critical", "reserve = 0.01"), ("normal", "default = true"), ("batch", "")))
-    shards = Shards(room, rules=rules, more=more)
-    shards.pairs, shards.others = {}, {name: harness.fixed_endpoints() for name in names}
-    with open(shards.config) as file:
-        text = file.read()
-    with open(shards.config, "w") as file:
-        for name in names if options.candidates else ():
-            for kind in ("clients", "workers"):
-                one, other = shards.endpoints[name][kind], shards.others[name][kind]
-                text = text.replace(f'{kind} = ["{one}"]', f'{kind} = ["{one}", "{other}"]')
-        file.write(f'bank = "postgres:{conninfo}"\n' + text)
+    shards = Shards(room, rules=rules, more=more, bank=f"postgres:{conninfo}", seats=2 if options.candidates else 1)
+    shards.pairs = {}
     if options.candidates:
         shards.pairs = {name: Pair(shards, name, conninfo) for name in names}
     else:
         shards.start()
     for name in names:
-        brokers = ",".join(one[name]["workers"] for one in (shards.endpoints, shards.others)[: 2 if options.candidates else 1])
+        brokers = ",".join(seat["workers"] for seat in shards.seats[name])
         worker = room.start(harness.Process(harness.program("lanemq-worker"), "--broker", brokers,
                                             "--service", f"chat-{name}=http:{base}/v1/chat/completions", "--capacity", str(CAPACITY)))
         if not worker.line().startswith("ready"):

@@ -13,21 +13,29 @@ RULES = {"acme": 'match = { tenant = "acme*" }', "audio": 'match = { service = "
 
 class Shards:
     """A broker for each shard. `rules`: the match of each by its name, the last one without. `more`: further lines of
-    the configuration. Requires: room.close() ends the brokers."""
+    the configuration; `bank`: as it says it. `seats`: so many brokers may be started of each shard; `endpoints` are those of the
+    first. Requires: room.close() ends the brokers."""
 
-    def __init__(self, room, rules=None, more="", arguments=()):
-        self.room, self.rules, self.arguments = room, rules or RULES, arguments
+    def __init__(self, room, rules=None, more="", arguments=(), bank="", seats=1):
+        self.room, self.rules, self.arguments, self.more, self.bank = room, rules or RULES, arguments, more, bank
         self.folder = tempfile.TemporaryDirectory(prefix="lanemq-shards-")
-        self.endpoints = {name: harness.fixed_endpoints() for name in self.rules}
+        self.seats = {name: [harness.fixed_endpoints() for _ in range(seats)] for name in self.rules}
+        self.endpoints = {name: seats[0] for name, seats in self.seats.items()}
         self.config = os.path.join(self.folder.name, "broker.toml")
-        self.write(more)
+        self.write()
         self.brokers = {}
 
-    def write(self, more="", rules=None):
-        tables = [f'[[shard]]\nname = "{name}"\n{match}\nclients = ["{self.endpoints[name]["clients"]}"]\n'
-                  f'workers = ["{self.endpoints[name]["workers"]}"]\n' for name, match in (rules or self.rules).items()]
+    def write(self, more=None, rules=None, bank=None):
+        """None: as before."""
+        self.more = self.more if more is None else more
+        self.bank = self.bank if bank is None else bank
+        def listed(name, kind):
+            return kind + " = [" + ", ".join(f'"{seat[kind]}"' for seat in self.seats[name]) + "]\n"
+        tables = [f'[[shard]]\nname = "{name}"\n{match}\n{listed(name, "clients")}{listed(name, "workers")}'
+                  for name, match in (rules or self.rules).items()]
+        top = [f'bank = "{self.bank}"'] if self.bank else []
         with open(self.config, "w") as file:
-            file.write("\n".join([*tables, more]))
+            file.write("\n".join([*top, *tables, self.more]))
 
     def store(self, name):
         return f"sqlite:{self.folder.name}/{name}.db"

@@ -146,12 +146,7 @@ class Mistakes(Case):
     """What a start, and --check, say of rules that are hardly meant."""
 
     def run_it(self, *arguments, more="", rules=None, endpoints=True, bank=""):
-        self.shards.write(more, rules)
-        if bank:
-            with open(self.shards.config) as file:
-                text = file.read()
-            with open(self.shards.config, "w") as file:
-                file.write(f'bank = "{bank}"\n{text}')
+        self.shards.write(more, rules, bank)
         return subprocess.run([harness.program("lanemq-broker"), "--config", self.shards.config, "--shard", "rest", "--store",
                                "memory", *(self.shards.flags("rest") if endpoints else ()), *arguments], capture_output=True,
                               text=True, timeout=harness.PATIENCE)
@@ -237,12 +232,8 @@ class BankCase(harness.Case):
         conninfo = self.make_database()
         self.shards = Shards(self.room, rules={"a": 'match = { service = ["sa", "free"] }', "b": ""},
                              more=f'[[budget]]\nname = "api"\nmatch = {{ service = "s*" }}\n'
-                                  f'limits = {{ requests_per_minute = {self.LIMIT} }}\n')
+                                  f'limits = {{ requests_per_minute = {self.LIMIT} }}\n', bank=f"postgres:{conninfo}")
         self.addCleanup(self.shards.close)
-        with open(self.shards.config) as file:
-            text = file.read()
-        with open(self.shards.config, "w") as file:
-            file.write(f'bank = "postgres:{conninfo}"\n' + text)
         self.offered = []  # when a worker was given a job of the budget, and of which shard
 
     def worker(self, name):
@@ -276,10 +267,7 @@ class BankCase(harness.Case):
 
 class Bank(BankCase):
     def check(self, conninfo):
-        with open(self.shards.config) as file:
-            lines = file.read().split("\n", 1)[1]
-        with open(self.shards.config, "w") as file:
-            file.write(f'bank = "postgres:{conninfo}"\n{lines}')
+        self.shards.write(bank=f"postgres:{conninfo}")
         return subprocess.run([harness.program("lanemq-broker"), "--config", self.shards.config, "--shard", "a", "--store",
                                "memory", "--check", *self.shards.flags("a")], capture_output=True, text=True,
                               timeout=harness.PATIENCE)
