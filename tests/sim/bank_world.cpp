@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <set>
 #include <utility>
 
 #include "tests/sim/broker_host.hpp"
@@ -27,7 +26,6 @@ constexpr Duration kDrawTimeout = seconds(1);
 /// Before the end all trouble is over for so many periods, and for so long at least.
 constexpr int kCalmPeriods = 1;
 constexpr Duration kCalm = seconds(20);
-constexpr std::size_t kSummedEvery = 97;
 /// Who would get so many jobs evenly gets one at least.
 constexpr double kNoneByChance = 8;
 /// A call lasts so long at most.
@@ -144,114 +142,13 @@ struct BankWorld::Shard {
   TimePoint last_sent{};
 };
 
-/// Counts each call when it arrives, whatever becomes of whoever made it.
-struct BankWorld::Upstream {
-  struct Limit {
-    CountingWindow window;
-    core::Resource resource;
-    std::string account;  ///< whose calls it counts; empty: all
-    std::vector<Counted> counted;
-    std::size_t first = 0;       ///< of those that are in the window
-    std::int64_t in_window = 0;  ///< the sum of these
-    std::deque<TimePoint> foreign;
-
-    /// What others have used in the window that ends now.
-    std::int64_t of_others(TimePoint now) {
-      while (!foreign.empty() && foreign.front() <= now - window.period)
-        foreign.pop_front();
-      return static_cast<std::int64_t>(foreign.size());
-    }
-    void drop(TimePoint now) {
-      for (; first < counted.size() && counted[first].at <= now - window.period; ++first)
-        in_window -= counted[first].amount;
-    }
-  };
-  /// Calls at once.
-  struct Places {
-    std::string account;  ///< as above
-    std::int64_t most = 0, running = 0;
-    Duration busy{};  ///< of all places together, up to `at`
-    TimePoint at{};
-
-    bool counts(const std::string& of) const { return account.empty() || account == of; }
-    std::int64_t change(std::int64_t by, TimePoint now) {
-      busy += running * (now - std::exchange(at, now));
-      return running += by;
-    }
-  };
-  std::vector<Limit> limits;
-  std::vector<Places> places;
-  std::vector<Duration> top_waits;
-
-  /// What it says of its limits in an answer.
-  wire::UpstreamLimits said(TimePoint now) {
-    wire::UpstreamLimits all;
-    for (Limit& limit : limits) {
-      limit.drop(now);
-      const std::int64_t left =
-          std::max<std::int64_t>(limit.window.limit - limit.in_window - limit.of_others(now), 0);
-      (limit.resource == core::Resource::requests ? all.remaining_requests : all.remaining_tokens) = left;
-    }
-    return all;
-  }
-
-  void begin(const std::string& account, TimePoint now) {
-    for (Places& of : places)
-      if (of.counts(account) && of.change(1, now) > of.most)
-        throw Violation(std::to_string(of.running) + " calls at once, where " + std::to_string(of.most) +
-                        " are allowed" + (of.account.empty() ? "" : " to account " + of.account));
-  }
-  void end(const std::string& account, TimePoint now) {
-    for (Places& of : places)
-      if (of.counts(account)) of.change(-1, now);
-  }
-
-  void take(const core::Amounts& used, const std::string& account, TimePoint now) {
-    for (Limit& limit : limits) {
-      if (!limit.account.empty() && limit.account != account) continue;
-      limit.counted.push_back({.at = now, .amount = used.of(limit.resource)});
-      limit.in_window += limit.counted.back().amount;
-      limit.drop(now);
-      // Summing up anew takes long, so it is done now and then.
-      if (limit.counted.size() % kSummedEvery == 0 &&
-          limit.window.used(limit.counted, now) != limit.in_window)
-        throw Violation("the upstream does not know what it counts");
-      if (limit.in_window > limit.window.most())
-        throw Violation("the upstream refuses a call: " + std::to_string(limit.in_window) +
-                        " in a window of " + limit.window.describe());
-    }
-  }
-};
-
 BankWorld::BankWorld(std::uint64_t seed, const BankPlan& plan, Trace* trace)
-    : random_(seed),
-      added_(seed ^ 0x1A7EULL),
-      plan_(plan),
-      trace_(trace),
-      upstream_(std::make_unique<Upstream>()) {
-  allow({}, plan_.budget.rates, plan_.budget.concurrency);
-  std::set<std::string> known;
-  for (const core::KeyOptions& key : plan_.budget.keys)
-    if (known.insert(account_of(key)).second) allow(account_of(key), key.rates, key.concurrency);
+    : random_(seed), added_(seed ^ 0x1A7EULL), plan_(plan), trace_(trace), upstream_(plan_.budget) {
   for (std::size_t i = 0; i < plan_.shards; ++i)
     start_shard(i);
 }
 
 BankWorld::~BankWorld() = default;
-
-void BankWorld::allow(const std::string& account, const std::vector<core::RateOptions>& rates,
-                      std::int64_t concurrency) {
-  for (const core::RateOptions& rate : rates)
-    upstream_->limits.push_back({.window = {.period = rate.period, .limit = rate.limit},
-                                 .resource = rate.resource,
-                                 .account = account,
-                                 .counted = {}});
-  if (concurrency > 0) upstream_->places.push_back({.account = account, .most = concurrency});
-}
-
-std::string BankWorld::account_of(const core::KeyOptions& key) {
-  return key.quota_group.empty() ? key.name : key.quota_group;
-}
 
 BankPlan BankWorld::draw_plan(std::uint64_t seed) {
   Random random(seed ^ 0xBA4CULL);
@@ -303,11 +200,7 @@ BankPlan BankWorld::draw_plan(std::uint64_t seed) {
 
 std::string BankWorld::describe() const {
   std::string text = std::to_string(plan_.shards) + " shards, " + std::to_string(plan_.lanes) + " lanes";
-  for (const Upstream::Limit& limit : upstream_->limits)
-    text += ", " + limit.window.describe() + (limit.account.empty() ? "" : " of " + limit.account);
-  for (const Upstream::Places& places : upstream_->places)
-    text += ", " + std::to_string(places.most) + " at once" +
-            (places.account.empty() ? "" : " of " + places.account);
+  text += upstream_.describe();
   text += ", transit " + text_of(plan_.transit_most) + ", link " + text_of(plan_.link_most) + ", commit " +
           text_of(plan_.commit_most) + ", lost " + std::to_string(plan_.lost_mille) + " late " +
           std::to_string(plan_.late_mille) + ", trouble every " + text_of(plan_.trouble_every);
@@ -425,7 +318,7 @@ void BankWorld::hand_over(const OwnerLink& owner, std::size_t lane, const core::
   const Duration commit = random_.between(milliseconds(1), plan_.commit_most);
   waiting.committing += commit;
   waiting.key = taken.key;
-  if (taken.key != core::Claim::kNoKey) waiting.account = account_of(plan_.budget.keys.at(taken.key));
+  if (taken.key != core::Claim::kNoKey) waiting.account = plan_.budget.keys.at(taken.key).account();
   after(owner, commit, [this, owner, lane, use = taken.use, waiting, fenced] {
     if (fenced) {
       owner->dead = true;
@@ -445,7 +338,7 @@ void BankWorld::send(const OwnerLink& owner, std::size_t lane, std::uint64_t use
   }
   shard.last_sent = scheduler_.now();
   if (scheduler_.now() > TimePoint(plan_.length / 2)) ++shard.sent_late;
-  if (lane == 0) upstream_->top_waits.push_back(scheduler_.now() - job.came - job.committing);
+  if (lane == 0) top_waits_.push_back(scheduler_.now() - job.came - job.committing);
   call(owner, use, job);
 }
 
@@ -458,11 +351,11 @@ void BankWorld::call(const OwnerLink& owner, std::uint64_t use, const Job& job) 
   const Duration transit = random_.between(Duration(0), plan_.transit_most);
   scheduler_.after(transit, [this, used, said, number = job.number, account = job.account] {
     note("call " + std::to_string(number) + " arrives");
-    upstream_->begin(account, scheduler_.now());
+    upstream_.begin(account, scheduler_.now());
     report_.digest = report_.digest * 1099511628211ULL ^
                      static_cast<std::uint64_t>(scheduler_.now().time_since_epoch().count());
-    upstream_->take(used, account, scheduler_.now());
-    if (plan_.says_remaining == BankPlan::Says::at_intake) *said = upstream_->said(scheduler_.now());
+    upstream_.take(used, account, scheduler_.now());
+    if (plan_.says_remaining == BankPlan::Says::at_intake) *said = upstream_.said(scheduler_.now());
   });
   // What was used less is taken as known when the call has ended, in the upstream's window and here.
   // No answer comes before its call has arrived.
@@ -471,10 +364,10 @@ void BankWorld::call(const OwnerLink& owner, std::uint64_t use, const Job& job) 
   shard.running[job.number] = {.key = job.key, .ends = scheduler_.now() + length};
   scheduler_.after(length, [this, &shard, number = job.number, account = job.account] {
     shard.running.erase(number);
-    upstream_->end(account, scheduler_.now());
+    upstream_.end(account, scheduler_.now());
   });
   if (plan_.says_remaining == BankPlan::Says::at_answer)
-    scheduler_.after(length, [this, said] { *said = upstream_->said(scheduler_.now()); });
+    scheduler_.after(length, [this, said] { *said = upstream_.said(scheduler_.now()); });
   after(owner, length, [this, owner, use, used, said, called_at = owner->here(scheduler_.now())] {
     if (plan_.says_remaining != BankPlan::Says::nothing)
       owner->slices->hear({.limits = *said}, called_at, owner->here(scheduler_.now()));
@@ -485,8 +378,7 @@ void BankWorld::call(const OwnerLink& owner, std::uint64_t use, const Job& job) 
 
 /// Their calls are never refused.
 void BankWorld::use_as_others() {
-  for (Upstream::Limit& limit : upstream_->limits)
-    if (limit.resource == core::Resource::requests) limit.foreign.push_back(scheduler_.now());
+  upstream_.use_as_others(scheduler_.now());
   scheduler_.after(plan_.foreign_every, [this] { use_as_others(); });
 }
 
@@ -624,19 +516,8 @@ RunReport BankWorld::run() {
 
 void BankWorld::find_figures() {
   const TimePoint from(plan_.period * 2), end(plan_.length);
-  for (const Upstream::Limit& limit : upstream_->limits) {
-    std::int64_t used = 0;
-    for (const Counted& one : limit.counted)
-      if (one.at > from && one.at <= end) used += one.amount;
-    const double periods =
-        static_cast<double>((end - from).count()) / static_cast<double>(plan_.period.count());
-    figures_.use = std::max(figures_.use,
-                            static_cast<double>(used) / (static_cast<double>(limit.window.limit) * periods));
-  }
-  for (const Upstream::Places& places : upstream_->places)
-    figures_.places_use = std::max(
-        figures_.places_use, static_cast<double>(places.busy.count()) /
-                                 static_cast<double>(places.most * places.at.time_since_epoch().count()));
+  figures_.use = upstream_.use(from, end);
+  figures_.places_use = upstream_.places_use();
   double all = 0;
   for (const auto& shard : shards_)
     all += static_cast<double>(shard->sent_late);
@@ -647,7 +528,7 @@ void BankWorld::find_figures() {
     figures_.least_share = std::min(figures_.least_share, share);
     figures_.most_share = std::max(figures_.most_share, share);
   }
-  std::vector<Duration>& waits = upstream_->top_waits;
+  std::vector<Duration>& waits = top_waits_;
   figures_.top_jobs = waits.size();
   if (waits.empty()) return;
   std::sort(waits.begin(), waits.end());

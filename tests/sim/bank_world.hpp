@@ -12,9 +12,9 @@
 
 #include "broker/core/budgets/shared/bank.hpp"
 #include "broker/core/budgets/shared/slices.hpp"
-#include "tests/sim/counting_window.hpp"
 #include "tests/sim/random.hpp"
 #include "tests/sim/scheduler.hpp"
+#include "tests/sim/strict_upstream.hpp"
 #include "tests/sim/world.hpp"
 
 namespace lanemq::sim {
@@ -75,12 +75,8 @@ class BankWorld {
   struct Job;
   struct Shard;
   struct Owner;
-  struct Upstream;
   using OwnerLink = std::shared_ptr<Owner>;
 
-  void allow(const std::string& account, const std::vector<core::RateOptions>& rates,
-             std::int64_t concurrency);
-  static std::string account_of(const core::KeyOptions& key);
   void start_shard(std::size_t place);
   void new_owner(Shard& shard);
   void arrive(Shard& shard, std::size_t lane);
@@ -110,7 +106,8 @@ class BankWorld {
   core::Duration database_ahead_{};
   std::uint64_t database_server_ = 1;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::unique_ptr<Upstream> upstream_;
+  StrictUpstream upstream_;
+  std::vector<core::Duration> top_waits_;
   BankFigures figures_;
   RunReport report_;
   std::uint64_t jobs_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/cluster/bank_draws.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "broker/core/budgets/shared/bank.hpp"
@@ -11,9 +12,13 @@ namespace {
 /// As BankTable has it.
 constexpr std::chrono::seconds kAnswerMax{2};
 
-std::string shown(const std::optional<core::Drawn>& drawn) {
+std::string shown(const core::Draw& draw, const std::optional<core::Drawn>& drawn) {
   if (!drawn) return " is lost";
   std::string text = ":";
+  for (std::size_t i = 0; i < std::min(drawn->places.size(), draw.places.size()); ++i)
+    text += " had " + std::to_string(draw.places[i].held) + " places, ran " +
+            std::to_string(draw.places[i].running) + ", has " + std::to_string(drawn->places[i].places) +
+            ", allowed " + std::to_string(drawn->places[i].allowed) + ";";
   for (const core::Slice& slice : drawn->slices)
     text += " slice " + std::to_string(slice.number) + " of " +
             std::to_string(slice.amounts.of(core::Resource::requests)) + " for lane " +
@@ -84,7 +89,7 @@ void BankDraws::over(std::optional<core::Drawn> drawn) {
   busy_ = false;
   if (!drawn && link_) database_.hang_up(std::exchange(link_, nullptr), true);
   const std::size_t budget = wanted_.front().budget;
-  say_("draw " + std::to_string(wanted_.front().draw.number) + shown(drawn));
+  say_("draw " + std::to_string(wanted_.front().draw.number) + shown(wanted_.front().draw, drawn));
   wanted_.pop_front();
   answer_(budget, drawn);
   next();

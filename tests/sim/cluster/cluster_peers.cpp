@@ -42,6 +42,7 @@ void ClusterClient::think() {
       const auto& lanes = stage_.plan.swarm.options.lanes;
       const core::LaneOptions& lane = lanes[random.below(lanes.size())];
       Task task{.body = "q" + std::to_string(number) + ".", .lane = lane.name, .durable = lane.durable};
+      if (stage_.plan.tokens_most > 0) task.tokens = random.between(std::int64_t{1}, stage_.plan.tokens_most);
       // Large ones are not loaded with their jobs.
       if (random.percent(20)) task.body.resize(StoreModel::kBodyReadMax + 100, 'x');
       const std::string id = "job-" + std::to_string(number);
@@ -87,7 +88,7 @@ void ClusterClient::follow(std::size_t at) {
 void ClusterClient::submit(const std::string& id) {
   const Task& task = tasks_[id];
   const std::uint64_t ref = stage_.next_ref++;
-  stage_.witness.asks(ref, id, task.durable);
+  stage_.witness.asks(ref, id, task.durable, task.tokens);
   asked_[ref] = id;
   Buffer ref_bytes;
   if (task.fetches)
@@ -98,6 +99,7 @@ void ClusterClient::submit(const std::string& id) {
   message.lane = task.lane;
   message.client = "somebody";
   message.reply = "both";
+  message.cost = wire::Cost{.input_tokens = task.tokens, .output_tokens = 0};
   message.ref = number_ref(ref, ref_bytes);
   say(message, task.body);
 }
@@ -179,6 +181,9 @@ void ClusterWorker::start() {
 void ClusterWorker::crash() {
   ++life_;
   session_.reset();
+  for (const Lease& lease : calls_)
+    stage_.witness.call_ends(lease.first, lease.second, stage_.scheduler.now());
+  calls_.clear();
   if (link_) stage_.members[linked_at_]->disconnect(link_, true);
   stage_.scheduler.after(stage_.random.between(Duration(0), seconds(3)), [this, life = life_] {
     if (life == life_) start();
@@ -212,6 +217,7 @@ void ClusterWorker::act_on(const worker::Effects& effects) {
   for (const worker::Effect& effect : effects) {
     if (const auto* begin = std::get_if<worker::StartJob>(&effect)) {
       stage_.witness.calls(begin->lease.job, begin->lease.attempt, stage_.scheduler.now());
+      calls_.insert({begin->lease.job, begin->lease.attempt});
       stage_.scheduler.after(stage_.random.between(milliseconds(10), kWorkMax),
                              [this, life = life_, lease = begin->lease] {
                                if (life == life_) finish(lease);
@@ -229,6 +235,8 @@ void ClusterWorker::act_on(const worker::Effects& effects) {
 }
 
 void ClusterWorker::finish(wire::Lease lease) {
+  if (calls_.erase({lease.job, lease.attempt}) > 0)
+    stage_.witness.call_ends(lease.job, lease.attempt, stage_.scheduler.now());
   const auto body = bodies_.extract(Lease(lease.job, lease.attempt));
   if (body.empty() || !session_) return;
   worker::Effects effects;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@ class ClusterClient {
  private:
   struct Task {
     std::string body, lane;
+    std::int64_t tokens = 0;
     bool durable = false, fetches = false;
   };
 
@@ -88,6 +90,7 @@ class ClusterWorker {
   std::size_t linked_at_ = 0;
   Decoder decoder_;
   std::map<Lease, std::string> bodies_;
+  std::set<Lease> calls_;  ///< under way
   core::TimePoint wakeup_at_ = core::kNever;
 };
 

@@ -29,9 +29,18 @@ std::string shown(core::TimePoint at) {
 
 // ---- clients ------------------------------------------------------------------------------------------
 
-void ClusterWitness::asks(std::uint64_t ref, const std::string& id, bool durable) {
+void ClusterWitness::asks(std::uint64_t ref, const std::string& id, bool durable, std::int64_t tokens) {
   asked_[ref] = {.id = id, .durable = durable};
   jobs_[id].durable = durable;
+  jobs_[id].tokens = tokens;
+}
+
+/// Of jobs that are not durable the new owner knows nothing: it has their calls given up as soon as their
+/// workers tell of them.
+void ClusterWitness::owns(std::int64_t epoch, core::TimePoint now) {
+  owned_.emplace(epoch, now);
+  for (auto& [lease, offer] : offers_)
+    if (offer.runs && !jobs_[offer.id].durable) end_call(offer, now);
 }
 
 void ClusterWitness::releasing(core::TimePoint decided_at, core::TimePoint now, std::int64_t epoch) {
@@ -96,8 +105,8 @@ void ClusterWitness::sent_to_worker(const std::string&, const wire::WorkerComman
   const std::string id(offer->id);
   const auto earlier = handed_over_at_.extract({epoch_, offer->job});
   const core::TimePoint at = earlier.empty() ? decided_at_ : earlier.mapped();
-  if (!offers_.try_emplace({offer->job, offer->attempt}, Offer{.id = id, .decided_at = at, .left_at = now_})
-           .second)
+  const Offer made{.id = id, .account = account_of(offer->key), .decided_at = at, .left_at = now_};
+  if (!offers_.try_emplace({offer->job, offer->attempt}, made).second)
     violated(named(id) + " is handed over twice as attempt " + std::to_string(offer->attempt));
   // Its successor does not count the call. What a bank grants may be used to the end of its time.
   const auto later = owned_.upper_bound(epoch_);
@@ -122,20 +131,45 @@ void ClusterWitness::calls(std::uint64_t job, std::int64_t attempt, core::TimePo
     violated(named(offer->second.id) + " was handed over at " + shown(offer->second.left_at) +
              ", but was answered at " + shown(of.answered_at));
   // Of what a bank grants the time counts at which it leaves.
-  if (options_.budgets.front().shared) return calls_.push_back(now);
   const core::Duration period = options_.budgets.front().rates.front().period;
-  calls_.push_back(std::min(now, offer->second.decided_at + period / kForeseen - kClocksApart));
+  const core::TimePoint counts =
+      options_.budgets.front().shared
+          ? now
+          : std::min(now, offer->second.decided_at + period / kForeseen - kClocksApart);
+  calls_.push_back({counts, offer->second.account, {.input_tokens = of.tokens}});
+  offer->second.runs = true;
+  calls_now_.begin(offer->second.account, now);
+}
+
+void ClusterWitness::call_ends(std::uint64_t job, std::int64_t attempt, core::TimePoint now) {
+  const auto offer = offers_.find({job, attempt});
+  if (offer != offers_.end() && offer->second.runs) end_call(offer->second, now);
+}
+
+void ClusterWitness::end_call(Offer& offer, core::TimePoint now) {
+  offer.runs = false;
+  calls_now_.end(offer.account, now);
+}
+
+void ClusterWitness::other_calls(const std::string& account, const core::Amounts& amounts,
+                                 core::TimePoint now) {
+  calls_.push_back({now, account, amounts});
+  calls_now_.begin(account, now);
+}
+
+std::string ClusterWitness::account_of(std::string_view key) const {
+  for (const core::KeyOptions& one : options_.budgets.front().keys)
+    if (one.name == key) return one.quota_group.empty() ? one.name : one.quota_group;
+  if (!key.empty()) violated("a job has key \"" + std::string(key) + "\", which is not there");
+  return {};
 }
 
 void ClusterWitness::check_windows() const {
-  const core::RateOptions& rate = options_.budgets.front().rates.front();
-  const auto limit = static_cast<std::size_t>(rate.limit);
-  std::vector<core::TimePoint> times = calls_;
-  std::sort(times.begin(), times.end());
-  for (std::size_t last = limit; last < times.size(); ++last)
-    if (times[last] - times[last - limit] < rate.period)
-      violated("more than " + std::to_string(rate.limit) + " calls in the window that ends at " +
-               shown(times[last]));
+  std::vector<Call> calls = calls_;
+  std::stable_sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) { return a.at < b.at; });
+  StrictUpstream upstream(options_.budgets.front());
+  for (const Call& call : calls)
+    upstream.take(call.amounts, call.account, call.at);
 }
 
 // ---- the database -------------------------------------------------------------------------------------

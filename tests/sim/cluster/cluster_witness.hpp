@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/sim/cluster/database.hpp"
+#include "tests/sim/strict_upstream.hpp"
 #include "tests/sim/watcher.hpp"
 
 namespace lanemq::sim {
@@ -19,24 +20,27 @@ namespace lanemq::sim {
 /// nothing of who owns the store.
 class ClusterWitness final : public Watcher {
  public:
-  explicit ClusterWitness(const core::Options& options) : options_(options) {}
+  explicit ClusterWitness(const core::Options& options)
+      : options_(options), calls_now_(options.budgets.front()) {}
 
   // ---- clients and workers ----
 
   /// A client submits, cancels or fetches; answers name it by `ref`.
-  void asks(std::uint64_t ref, const std::string& id, bool durable);
+  void asks(std::uint64_t ref, const std::string& id, bool durable, std::int64_t tokens);
   void cancels(const std::string& id) { jobs_[id].cancelled = true; }
-  /// A worker calls the upstream.
+  /// A worker calls the upstream, and has its answer or gives the call up.
   void calls(std::uint64_t job, std::int64_t attempt, core::TimePoint now);
-  /// Another shard's worker calls it.
-  void calls_of_another(core::TimePoint now) { calls_.push_back(now); }
+  void call_ends(std::uint64_t job, std::int64_t attempt, core::TimePoint now);
+  /// Another shard's worker does.
+  void other_calls(const std::string& account, const core::Amounts& amounts, core::TimePoint now);
+  void other_call_ends(const std::string& account, core::TimePoint now) { calls_now_.end(account, now); }
 
   // ---- brokers ----
 
   /// What is sent from here on was decided then, and leaves now, from an owner that has this epoch.
   void releasing(core::TimePoint decided_at, core::TimePoint now, std::int64_t epoch);
   /// A candidate has heard that the store is its own.
-  void owns(std::int64_t epoch, core::TimePoint now) { owned_.emplace(epoch, now); }
+  void owns(std::int64_t epoch, core::TimePoint now);
   /// A hand-over that waited for its body was decided earlier.
   void decided(std::uint64_t job, core::TimePoint at, std::int64_t epoch) {
     handed_over_at_[{epoch, job}] = at;
@@ -76,16 +80,27 @@ class ClusterWitness final : public Watcher {
   };
   struct Job {
     bool durable = false, promised = false, cancelled = false;
+    std::int64_t tokens = 0;
     std::optional<std::string> answer;
     core::TimePoint promised_at{}, answered_at{};
     std::optional<std::uint64_t> number;
   };
   struct Offer {
     std::string id;
+    std::string account;  ///< of its key; empty: it has none
     core::TimePoint decided_at{}, left_at{};
+    bool runs = false;  ///< and its owner, or a later one, knows of it
+  };
+  struct Call {
+    core::TimePoint at{};  ///< as the upstream's windows count it
+    std::string account;
+    core::Amounts amounts;
   };
 
   void promised(Job& job);
+  void end_call(Offer& offer, core::TimePoint now);
+  /// Of a key of the budget.
+  std::string account_of(std::string_view key) const;
   void ended(std::uint64_t ref, std::string_view code, std::string_view body);
 
   const core::Options& options_;
@@ -97,7 +112,8 @@ class ClusterWitness final : public Watcher {
   std::map<std::uint64_t, std::string> id_of_;
   std::map<std::pair<std::int64_t, std::uint64_t>, core::TimePoint> handed_over_at_;  ///< by epochs and jobs
   std::map<Lease, Offer> offers_;
-  std::vector<core::TimePoint> calls_;
+  std::vector<Call> calls_;
+  StrictUpstream calls_now_;  ///< of which only the places count
   std::set<std::uint64_t> told_;
 };
 

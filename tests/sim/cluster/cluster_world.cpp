@@ -30,7 +30,7 @@ const std::vector<std::string> kBankTroubles = {"bank_cut",   "bank_late", "bank
                                                 "rival_stop", "rival_cut", "rival_snap", "overtake"};
 
 /// `added`: what came later is drawn from it, so that the rest of each seed is as before.
-ClusterPlan draw_plan(Random& random, Random& added) {
+ClusterPlan draw_trouble(Random& random, Random& added) {
   ClusterPlan plan;
   Swarm& swarm = plan.swarm;
   swarm.services = {"ask"};
@@ -83,11 +83,49 @@ ClusterPlan draw_plan(Random& random, Random& added) {
   return plan;
 }
 
+/// Tokens, keys and calls at once: so that everybody gets on in the time of a run.
+void draw_accounts(ClusterPlan& plan, Random& random) {
+  core::BudgetOptions& budget = plan.swarm.options.budgets.front();
+  const core::RateOptions whole = budget.rates.front();
+  const auto tokens = [&plan, &whole](std::int64_t jobs) {
+    return core::RateOptions{.name = "tokens_per_minute",
+                             .limit = std::max<std::int64_t>(jobs / 2, 2) * plan.tokens_most,
+                             .period = whole.period,
+                             .capacity = 2 * plan.tokens_most,
+                             .resource = core::Resource::tokens};
+  };
+  if (random.percent(30)) {
+    plan.tokens_most = random.between(std::int64_t{2}, 500);
+    budget.rates.push_back(tokens(whole.limit));
+  }
+  if (random.percent(30)) budget.concurrency = random.between(std::int64_t{3}, 8);
+  if (random.percent(70)) return;
+  const std::int64_t keys = random.between(std::int64_t{2}, 3);
+  const std::int64_t together = random.percent(40) ? 2 : 0;
+  core::KeyOptions key{.rates = {whole}};
+  key.rates.front().limit = std::max<std::int64_t>(whole.limit * random.one_of({50, 150}) / 100, 5);
+  key.rates.front().capacity = 0;
+  if (plan.tokens_most > 0 && random.percent(50)) key.rates.push_back(tokens(key.rates.front().limit));
+  if (random.percent(40)) key.concurrency = random.between(std::int64_t{2}, 5);
+  for (std::int64_t i = 0; i < keys; ++i) {
+    key.name = "k" + std::to_string(i);
+    key.quota_group = i < together ? "together" : "";
+    budget.keys.push_back(key);
+  }
+}
+
+ClusterPlan draw_plan(std::uint64_t seed, Random& random, Random& added) {
+  ClusterPlan plan = draw_trouble(random, added);
+  Random of_accounts(seed ^ 0xACC0ULL);
+  draw_accounts(plan, of_accounts);
+  return plan;
+}
+
 }  // namespace
 
 ClusterWorld::ClusterWorld(std::uint64_t seed, std::size_t events_max, Trace* trace)
     : random_{Random(seed), Random(seed ^ 0xBA4CULL)},
-      plan_(draw_plan(random_.all, random_.added)),
+      plan_(draw_plan(seed, random_.all, random_.added)),
       events_max_(events_max),
       trace_(trace),
       witness_(plan_.swarm.options),
@@ -102,8 +140,9 @@ ClusterWorld::ClusterWorld(std::uint64_t seed, std::size_t events_max, Trace* tr
                                                 witness_, batches_));
   const core::BudgetOptions& budget = plan_.swarm.options.budgets.front();
   if (!budget.shared) return;
-  rival_ = std::make_unique<RivalShard>(
-      RivalShard::Stage{scheduler_, random_.all, trace, database_, witness_}, budget);
+  rival_ =
+      std::make_unique<RivalShard>(RivalShard::Stage{scheduler_, random_.all, trace, database_, witness_},
+                                   budget, core::Amounts{.input_tokens = plan_.tokens_most / 2});
   std::array<Duration, Database::kServers> ahead;
   for (Duration& of_server : ahead)
     of_server = random_.added.between(Duration(0), kBankClocksApart);
@@ -115,9 +154,8 @@ ClusterWorld::~ClusterWorld() = default;
 std::string ClusterWorld::describe() const {
   std::string text = std::to_string(members_.size()) + " brokers, lease " +
                      std::to_string(core::to_ms(plan_.lease)) + "ms, " +
-                     std::to_string(plan_.swarm.options.budgets.front().rates.front().limit) + " calls in " +
-                     std::to_string(core::to_ms(plan_.swarm.options.budgets.front().rates.front().period)) +
-                     "ms" + (rival_ ? ", shared" : "") + "; trouble:";
+                     StrictUpstream(plan_.swarm.options.budgets.front()).describe().substr(2) +
+                     (rival_ ? ", shared" : "") + "; trouble:";
   for (const std::string& trouble : plan_.troubles)
     text += " " + trouble;
   return text;

@@ -26,6 +26,7 @@ struct ClusterPlan {
   core::Duration lease{}, away_max{};
   core::Duration load_max{};          ///< a load takes so long at most
   core::Duration restart_max{};       ///< until a process that ended is there again
+  std::int64_t tokens_most = 0;       ///< of a job; 0: none
   int trouble_pause = 1;              ///< seconds between two troubles, at most
   std::vector<std::string> troubles;  ///< of which each comes equally often
 };

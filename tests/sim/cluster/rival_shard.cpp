@@ -19,9 +19,10 @@ constexpr std::int64_t kPpmMax = 950;
 
 }  // namespace
 
-RivalShard::RivalShard(const Stage& stage, const core::BudgetOptions& budget)
+RivalShard::RivalShard(const Stage& stage, const core::BudgetOptions& budget, const core::Amounts& job)
     : stage_(stage),
       budget_(budget),
+      job_(job),
       kind_{.always_waits = stage.random.percent(50),
             .dies_late = stage.random.percent(50),
             .clock_ppm = stage.random.between(-kPpmMax, kPpmMax)},
@@ -50,7 +51,19 @@ void RivalShard::start() {
         turn();
       },
       [this](const std::string& what) { say(what); });
+  adopt();
   process_.after({}, [this] { arrive(); });
+}
+
+/// Calls that an earlier owner has handed over have their places.
+void RivalShard::adopt() {
+  for (const auto& [number, call] : running_) {
+    slices_->adopt(call.key);
+    process_.after(call.ends - stage_.scheduler.now(), [this, key = call.key] {
+      slices_->leave(key);
+      turn();
+    });
+  }
 }
 
 void RivalShard::kill(bool heard) {
@@ -109,33 +122,50 @@ void RivalShard::turn() {
   bool any = false;
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     while (waiting_[lane] > 0) {
-      const auto taken = slices_->take(lane, {}, here());
+      const auto taken = slices_->take(lane, job_, here());
       if (!taken) break;
       --waiting_[lane];
-      process_.after(commit, [this, lane, use = taken->use] { send(lane, use); });
+      process_.after(commit, [this, lane, taken = *taken] { send(lane, taken); });
       any = true;
     }
-    slices_->want({.lane = lane, .jobs = waiting_[lane], .all = {.requests = waiting_[lane]}});
+    const std::int64_t jobs = waiting_[lane];
+    slices_->want({.lane = lane,
+                   .head = job_,
+                   .jobs = jobs,
+                   .all = {.requests = jobs, .input_tokens = jobs * job_.input_tokens}});
   }
   if (any && slow && kind_.dies_late && stage_.random.percent(30))
     process_.after(commit + milliseconds(1), [this] { kill(stage_.random.percent(50)); });
   wake();
 }
 
-void RivalShard::send(std::size_t lane, core::Slices::UseId use) {
-  if (!slices_->send(use, here())) {
+void RivalShard::send(std::size_t lane, const core::Slices::Taken& taken) {
+  if (!slices_->send(taken.use, here())) {
     say("is too late to hand over");
     ++waiting_[lane];
     return turn();
   }
   last_sent_ = stage_.scheduler.now();
-  stage_.scheduler.after(stage_.random.between(Duration(100), milliseconds(20)),
-                         [this] { stage_.witness.calls_of_another(stage_.scheduler.now()); });
-  const auto ends = [this, use] {
-    const core::Amounts one;
-    slices_->settle(use, &one);
-  };
-  process_.after(stage_.random.between(milliseconds(100), seconds(4)), ends);
+  const Duration transit = stage_.random.between(Duration(100), milliseconds(20));
+  const Duration time = stage_.random.between(milliseconds(100), seconds(4));
+  call(taken.key, transit, time);
+  process_.after(time, [this, use = taken.use] {
+    slices_->settle(use, &job_);
+    turn();
+  });
+}
+
+/// The call arrives, and ends, whatever becomes of the shard's owner.
+void RivalShard::call(std::uint16_t key, Duration transit, Duration time) {
+  const std::string account = key == core::Claim::kNoKey ? "" : budget_.keys.at(key).account();
+  const std::uint64_t number = ++calls_;
+  running_[number] = {.key = key, .ends = stage_.scheduler.now() + time};
+  stage_.scheduler.after(
+      transit, [this, account] { stage_.witness.other_calls(account, job_, stage_.scheduler.now()); });
+  stage_.scheduler.after(time, [this, account, number] {
+    running_.erase(number);
+    stage_.witness.other_call_ends(account, stage_.scheduler.now());
+  });
 }
 
 /// Draws now, or when that is due.

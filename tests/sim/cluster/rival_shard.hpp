@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <deque>
+#include <map>
 #include <memory>
 
 #include "broker/core/budgets/shared/slices.hpp"
@@ -25,7 +25,8 @@ class RivalShard {
     Database& database;
     ClusterWitness& witness;
   };
-  RivalShard(const Stage& stage, const core::BudgetOptions& budget);
+  /// `job`: what each of its jobs takes.
+  RivalShard(const Stage& stage, const core::BudgetOptions& budget, const core::Amounts& job);
 
   void start();
   /// kill -9; another owner takes over soon. `heard`: the database hears of it.
@@ -50,11 +51,14 @@ class RivalShard {
   core::TimePoint here() const;
   void arrive();
   void turn();
-  void send(std::size_t lane, core::Slices::UseId use);
+  void send(std::size_t lane, const core::Slices::Taken& taken);
+  void call(std::uint16_t key, core::Duration transit, core::Duration time);
+  void adopt();
   void wake();
 
   const Stage stage_;
   const core::BudgetOptions budget_;
+  const core::Amounts job_;
   Kind kind_;
   Process process_;
   const std::shared_ptr<DatabaseWay> way_;
@@ -62,6 +66,12 @@ class RivalShard {
   std::unique_ptr<core::Slices> slices_;
   std::unique_ptr<BankDraws> draws_;
   std::array<std::int64_t, kLanes> waiting_{};
+  struct Running {
+    std::uint16_t key = core::Claim::kNoKey;
+    core::TimePoint ends{};
+  };
+  std::map<std::uint64_t, Running> running_;  ///< calls, whichever owner has handed them over
+  std::uint64_t calls_ = 0;
   core::TimePoint wakes_at_ = core::kNever;
   core::TimePoint last_sent_{};
 };

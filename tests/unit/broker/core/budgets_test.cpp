@@ -822,7 +822,8 @@ TEST(Budgets, many_shared_budgets_draw_in_turn_while_what_they_draw_is_fresh) {
       const Drawn drawn = bank.draw(asked.draw, {.now = now, .server = 1});
       rows[asked.budget] = bank.save();
       budgets.shared.drawn(asked.budget, &drawn, now);
-      usable[asked.budget] += budgets.all()[asked.budget].slices->left(now).of(Resource::requests) > 0 ? 1 : 0;
+      usable[asked.budget] +=
+          budgets.all()[asked.budget].slices->left(now).of(Resource::requests) > 0 ? 1 : 0;
     }
     for (std::size_t i = 0; i < kBudgets; ++i)
       budgets.shared.want(i, {.lane = 0, .jobs = 100, .all = {.requests = 100}});
