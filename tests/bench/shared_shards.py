@@ -180,8 +180,9 @@ def measure(room, conninfo, options):
         for place, caller in enumerate(callers):
             caller.look(now, not options.uneven or place == 0 or int((now - begun) / 30) % 2 == 0)
         room.keep_alive(0.05)
-    draws = [broker and shards.operator(name).ask("stats", {"ref": 1}).fields.get("bank") for name, broker in shards.brokers.items()
-             if not (trouble.stopped and trouble.stopped[0] == name)]
+    owners = {name: shards.pairs[name].endpoints[shards.pairs[name].at] if shards.pairs else shards.endpoints[name] for name in names}
+    draws = [harness.Client(room, zmq.DEALER, owner["admin"]).ask("stats", {"ref": 1}).fields.get("bank")
+             for name, owner in owners.items() if not (trouble.stopped and trouble.stopped[0] == name)]
     if trouble.stopped:
         trouble.stopped[2].signal(signal.SIGCONT)
     shards.close()
