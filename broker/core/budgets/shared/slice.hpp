@@ -27,6 +27,10 @@ inline constexpr std::int64_t kClockParts = 1000;
 /// So long a want counts after its shard has said it.
 inline constexpr Duration kWantKept = std::chrono::seconds(2);
 
+/// A shard in whose places calls run draws at least so often, so that its bank knows of them whatever becomes
+/// of its row.
+inline constexpr Duration kPlacesSaidEvery = std::chrono::seconds(5);
+
 /// So many lanes a draw may name, so many uses of a slice, words, corrections and lost draws one report.
 inline constexpr std::size_t kWantsMax = 16, kUsesMax = 64, kWordsMax = 64, kCorrectionsMax = 1024,
                              kDisclaimedMax = 64;

@@ -301,8 +301,11 @@ TimePoint Slices::draw_due(TimePoint now) const {
   for (const auto& [number, held] : held_)
     if (held.unsent == 0) due = std::min(due, std::max(usual, held.asked_at + kUsable));
   // A new owner says what runs; what does not run any more is for other shards.
-  for (const auto& [account, places] : places_)
-    if (places.limit > 0 && (!flight_.any || places.places > places.running)) due = std::min(due, usual);
+  for (const auto& [account, places] : places_) {
+    if (places.limit == 0) continue;
+    if (!flight_.any || places.places > places.running) due = std::min(due, usual);
+    if (places.running > 0) due = std::min(due, flight_.asked_at + kPlacesSaidEvery);
+  }
   return due == kNever ? kNever : std::max(due, now);
 }
 

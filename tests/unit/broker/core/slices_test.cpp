@@ -289,6 +289,25 @@ TEST_F(SlicesTest, hands_no_job_over_without_a_place_and_gives_back_what_it_does
   EXPECT_EQ(next.places[0].held, 0);
 }
 
+TEST_F(SlicesTest, says_what_runs_in_places_while_any_does) {
+  BudgetOptions budget = a_budget();
+  budget.concurrency = 4;
+  Slices placed("a", 1, budget);
+  placed.adopt(Claim::kNoKey);
+  const Draw draw = placed.begin_draw(now);
+  placed.drawn({.number = draw.number, .at = bank_time(), .places = {{.places = 1, .allowed = 1}}}, now);
+
+  EXPECT_EQ(placed.draw_due(now), now + seconds(5)) << "though it wants nothing";
+  now += seconds(5);
+  placed.begin_draw(now);
+  placed.lost(now);
+  EXPECT_EQ(placed.draw_due(now), now + kSliceTime) << "again";
+  placed.leave(Claim::kNoKey);
+  now += seconds(5);
+  placed.drawn({.number = placed.begin_draw(now).number, .at = bank_time(), .places = {{}}}, now);
+  EXPECT_EQ(placed.draw_due(now), kNever);
+}
+
 TEST_F(SlicesTest, the_only_owner_draws_though_its_epoch_came_of_a_clock_that_was_set_back) {
   Bank bank(a_budget());
   bank.draw({.shard = "a", .epoch = 5000, .number = 1}, {.now = bank_time()});
