@@ -2,6 +2,7 @@
 #include "broker/core/scheduler/state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "broker/core/base/check.hpp"
 
@@ -26,7 +27,10 @@ State::State(Options all, std::uint64_t seed)
     if (lane.is_default) default_lane = lanes.back().get();
   }
   LANEMQ_CHECK(default_lane != nullptr);
-  budgets.shared.begin(options.shard, options.shard_epoch, !options.store_shared);
+  std::vector<std::string> names;
+  for (const ShardOptions& shard : options.shards)
+    names.push_back(shard.name);
+  budgets.shared.begin(options.shard, options.shard_epoch, !options.store_shared, std::move(names));
 }
 
 template <class Note>

@@ -256,6 +256,8 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
   if (word.kind == UpstreamWord::Kind::forgotten) {
     budgets_->lift(0, time_.at);
     issued_.grants_from = {};
+    for (auto& [name, shard] : shards_)
+      if (shard.is_silent(time_.at)) shard.places.clear();
     return;
   }
   const std::size_t keys = budget().keys.size();
@@ -339,7 +341,7 @@ bool Bank::make_room_for_shard() {
                                    [](const auto& places) { return places.second.wants.held > 0; }) ||
                        std::any_of(ledger_.begin(), ledger_.end(),
                                    [&](const auto& slice) { return slice.second.shard == one.first; });
-    return !holds && time_.at - one.second.drawn_at > kShardKept;
+    return !holds && one.second.is_silent(time_.at);
   });
   if (idle == shards_.end()) return false;
   shards_.erase(idle);
@@ -348,6 +350,11 @@ bool Bank::make_room_for_shard() {
 
 /// The shard that draws; null: it may not, and `drawn` says why.
 Bank::Shard* Bank::find_shard(const Draw& draw, Drawn& drawn) {
+  // What those hold that are gone for good would be nobody's for ever.
+  std::erase_if(shards_, [&](const Shards::value_type& one) {
+    return one.second.is_silent(time_.at) && one.first != draw.shard &&
+           std::find(draw.shards.begin(), draw.shards.end(), one.first) == draw.shards.end();
+  });
   auto at = shards_.find(draw.shard);
   if (at == shards_.end()) {
     LANEMQ_CHECK(draw.shard.size() <= kShardNameMax);

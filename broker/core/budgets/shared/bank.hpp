@@ -69,7 +69,10 @@ class Bank {
   static constexpr std::size_t kRowKeysMax = 2 * kKeysMax;
   /// A report of a slice counts for so long after its grant. Later its amount counts as used at its end.
   static constexpr Duration kReportTaken = std::chrono::seconds(60);
-  /// Where there is no room for one more, a shard is forgotten that holds nothing and was silent for so long.
+  /// A shard is forgotten, with the places that it holds, that was silent for so long and that the drawing
+  /// one does not name. One that is named keeps its places, until an operator says otherwise (resume): it may
+  /// be cut off while calls run in them. Where there is no room for one more shard, one goes that holds
+  /// nothing.
   static constexpr Duration kShardKept = std::chrono::minutes(10);
   /// A shard that waits is left its turn for so long after its last draw.
   static constexpr Duration kTurnKept = std::chrono::milliseconds(1100);
@@ -127,6 +130,8 @@ class Bank {
     TimePoint drawn_at{}, reported_at{};
     std::map<std::size_t, LaneState> lanes;
     std::map<std::uint16_t, PlacesState> places;
+
+    bool is_silent(TimePoint now) const { return now - drawn_at > kShardKept; }
   };
   using Shards = std::map<std::string, Shard, std::less<>>;
   struct Issued {

@@ -2,6 +2,7 @@
 #include "broker/core/budgets/shared/shared_budgets.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "broker/core/base/check.hpp"
 #include "broker/core/budgets/budgets.hpp"
@@ -84,7 +85,9 @@ std::string cannot_set_aside(const BudgetOptions& options) {
   return {};
 }
 
-void SharedBudgets::begin(const std::string& shard, std::uint64_t epoch, bool only_owner) {
+void SharedBudgets::begin(const std::string& shard, std::uint64_t epoch, bool only_owner,
+                          std::vector<std::string> shards) {
+  shards_ = std::move(shards);
   for (Budget& budget : budgets_) {
     if (!budget.options.shared) continue;
     budget.slices = std::make_unique<Slices>(shard, epoch, budget.options, only_owner);
@@ -135,6 +138,7 @@ std::vector<DrawWanted> SharedBudgets::begin_draws(TimePoint now) {
     wanted.push_back({.budget = i,
                       .options = with_keys_in_place(budget, budget.options),
                       .draw = budget.slices->begin_draw(now)});
+    wanted.back().draw.shards = shards_;
     budget.drawn_for = 0;
   }
   if (!wanted.empty()) draws_from_ = wanted.back().budget + 1;

@@ -44,8 +44,10 @@ class SharedBudgets {
   /// `budgets` outlives it.
   explicit SharedBudgets(std::vector<Budget>& budgets) : budgets_(budgets) {}
 
-  /// Begins to share those that say so. `epoch`: of this owner of the shard; `only_owner`: as of Slices.
-  void begin(const std::string& shard, std::uint64_t epoch, bool only_owner);
+  /// Begins to share those that say so. `epoch`: of this owner of the shard; `only_owner`: as of Slices;
+  /// `shards`: the names of all that are configured.
+  void begin(const std::string& shard, std::uint64_t epoch, bool only_owner,
+             std::vector<std::string> shards = {});
   bool any() const { return any_; }
   /// The budgets have other limits or keys.
   void configure(TimePoint now);
@@ -101,6 +103,7 @@ class SharedBudgets {
   std::size_t drawing() const;
 
   std::vector<Budget>& budgets_;
+  std::vector<std::string> shards_;
   bool any_ = false;
   std::size_t draws_from_ = 0;  ///< whose turn it is to draw
   std::uint64_t last_ = 0;

@@ -171,6 +171,8 @@ struct Draw {
   Report report;
   std::vector<LaneWant> wants;
   std::vector<PlacesWanted> places;
+  /// All that the shard's configuration names; empty: it knows of none but itself.
+  std::vector<std::string> shards{};
 };
 
 /// Amounts that a shard may use.

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -229,6 +230,48 @@ TEST(Bank, shares_places_and_takes_them_back_as_jobs_end) {
   EXPECT_EQ(first.allowed, 2);
   EXPECT_EQ(places("a", 2, 10).places, 2) << "two jobs have ended";
   EXPECT_EQ(places("b", 0, 10).places, 2);
+}
+
+/// The places that the shard has after a draw.
+std::int64_t places_of(Row& row, const std::string& shard, std::int64_t held, std::int64_t wanted,
+                       const std::vector<std::string>& named, const Report& report = {}) {
+  return row
+      .draw({.shard = shard,
+             .report = report,
+             .places = {{.held = held, .running = held, .wanted = wanted}},
+             .shards = named})
+      .places.at(0)
+      .places;
+}
+
+TEST(Bank, gives_away_the_places_of_a_shard_that_is_gone_for_good) {
+  Row row(a_budget(60, 4));
+  ASSERT_EQ(places_of(row, "old", 0, 4, {}), 4);
+
+  row.now += minutes(10);
+  EXPECT_EQ(places_of(row, "b", 0, 4, {"b"}), 0) << "calls may run in them still";
+  row.now += minutes(1);
+  EXPECT_EQ(places_of(row, "b", 0, 4, {"b", "old"}), 0) << "it may be cut off, or down, and comes back";
+  EXPECT_EQ(places_of(row, "b", 0, 4, {"b"}), 4);
+}
+
+TEST(Bank, gives_away_the_places_of_a_shard_that_is_down_where_an_operator_says_so) {
+  Row row(a_budget(60, 4));
+  ASSERT_EQ(places_of(row, "down", 0, 4, {}), 4);
+  const auto resume = [&](std::uint64_t number) {
+    places_of(row, "b", 0, 0, {"b", "down"},
+              {.number = number,
+               .slices = {},
+               .corrections = {},
+               .words = {{.kind = UpstreamWord::Kind::forgotten}}});
+    return places_of(row, "b", 0, 4, {"b", "down"});
+  };
+
+  row.now += minutes(9);
+  EXPECT_EQ(resume(1), 0) << "calls may run in them still";
+  row.now += minutes(2);
+  EXPECT_EQ(resume(2), 4);
+  EXPECT_EQ(places_of(row, "down", 1, 4, {"b", "down"}), 1) << "what runs there is told all the same";
 }
 
 TEST(Bank, a_job_that_waits_for_a_place_of_its_shard_keeps_no_lower_lane_of_another_one_back) {

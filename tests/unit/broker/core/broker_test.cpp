@@ -677,5 +677,18 @@ TEST(Broker, equal_seeds_give_equal_bytes_and_others_do_not) {
   EXPECT_NE(play(7), play(8));
 }
 
+TEST(Broker, tells_the_bank_of_a_shared_budget_which_shards_there_are) {
+  Options options = small_options();
+  options.budgets = {{.name = "api", .concurrency = 4, .shared = true, .shared_by = 2}};
+  options.shards = {{.name = "acme", .services = {"s"}}, {.name = "rest"}};
+  options.shard = "acme";
+  Broker broker(options, 1);
+
+  const std::vector<DrawWanted> draws = broker.budgets().shared.begin_draws(TimePoint(seconds(1)));
+
+  ASSERT_THAT(draws, testing::SizeIs(1));
+  EXPECT_THAT(draws[0].draw.shards, testing::ElementsAre("acme", "rest"));
+}
+
 }  // namespace
 }  // namespace lanemq::core
