@@ -377,8 +377,10 @@ void Stage::bank_happens(const Words& said) {
                       .jobs = parse_number(words.take("wants").value_or("1"))};
   words.require_all_taken();
   want.all.requests = want.jobs;
-  static_cast<void>(
-      draw_from(*options, {.shard = what, .epoch = 1, .number = ++other_draws_[what], .wants = {want}}));
+  core::Draw draw{.shard = what, .epoch = 1, .number = ++other_draws_[what], .wants = {want}};
+  for (const core::ShardOptions& shard : options_.shards)
+    draw.shards.push_back(shard.name);
+  static_cast<void>(draw_from(*options, draw));
 }
 
 /// Makes the draws that are due. Returns whether any was.

@@ -255,7 +255,7 @@ std::vector<LimitRooms> Bank::rooms() {
 void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way) {
   if (word.kind == UpstreamWord::Kind::forgotten) {
     budgets_->lift(0, time_.at);
-    issued_.grants_from = {};
+    issued_.grants_from = issued_.places_from = {};
     for (auto& [name, shard] : shards_)
       if (shard.is_silent(time_.at)) shard.places.clear();
     return;
@@ -503,7 +503,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
                        Drawn& drawn) {
   LaneState& state = shard.lanes.at(lane);
   LaneAnswer answer{.lane = lane, .retry_after = kSliceTime};
-  if (issued_.wait(time_.at) > Duration(0)) {
+  if (issued_.has_lost(time_.at)) {
     answer.refusal = DrawRefusal::lost_draws;
     return answer;
   }
@@ -581,7 +581,7 @@ PlacesGranted Bank::give_places(Shard& shard, std::uint16_t account) {
   }
   share_places(limit, sharers);
   const std::int64_t share = sharers[place].share;
-  const bool waits = issued_.wait(time_.at) > Duration(0);
+  const bool waits = time_.at < issued_.places_from;
   const std::int64_t free = waits ? 0 : std::max<std::int64_t>(limit - held - sharers[place].before, 0);
   const std::int64_t more =
       std::clamp<std::int64_t>(share - own.wants.held, 0, std::min(own.wants.wanted, free));
@@ -606,13 +606,21 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   time_.tell(clock, draw);
   drawn.at = time_.at;
   drawn.clock_changes = time_.clock_changes;
-  issued_.count(draw, time_.at, counted_for(options_));
+  if (issued_.count(draw, time_.at, options_))
+    for (auto& [name, of] : shards_)
+      of.heard = false;
   drawn.draws = issued_.draws;
   end_slices();
   Shard* const shard = find_shard(draw, drawn);
   if (shard == nullptr) return drawn;
   shard->draw = draw.number;
   shard->drawn_at = time_.at;
+  shard->heard = true;
+  const bool all_heard = std::all_of(draw.shards.begin(), draw.shards.end(), [&](const std::string& name) {
+    const auto of = shards_.find(name);
+    return of != shards_.end() && of->second.heard;
+  });
+  if (all_heard) issued_.places_from = {};
   if (draw.report.number > shard->report) {
     take_report(draw);
     shard->report = draw.report.number;

@@ -47,6 +47,10 @@ namespace lanemq::core {
 /// a former primary, in a backup or a new table, nobody knows what has been granted since: nothing is granted
 /// until all of that has left its windows, unless an operator says that it may (resume).
 ///
+/// Places have no window: a call keeps its place until it ends. So a bank that has lost draws, or has a row
+/// that nobody has drawn from yet, gives no places before each shard that the drawing one names has told it
+/// which it uses, or kPlacesUnknown has passed.
+///
 /// Shards may know different keys while their configuration is changed. The row names its keys, with their
 /// limits: those that the drawing shard does not know are counted, and given to nobody.
 ///
@@ -127,6 +131,7 @@ class Bank {
   };
   struct Shard {
     std::uint64_t epoch = 0, draw = 0, report = 0;
+    bool heard = false;  ///< it has said which places it uses, since the bank may not know of all
     TimePoint drawn_at{}, reported_at{};
     std::map<std::size_t, LaneState> lanes;
     std::map<std::uint16_t, PlacesState> places;
@@ -137,17 +142,26 @@ class Bank {
   struct Issued {
     std::uint64_t next_slice = 1, draws = 0;
     TimePoint grants_from{};  ///< until then it grants nothing
+    TimePoint places_from{};  ///< nor gives places, unless it has heard of all shards
 
-    /// Counts a draw. `counts`: for how long what was granted does.
-    void count(const Draw& draw, TimePoint now, Duration counts) {
-      if (draw.draws_known > draws) {
+    /// Counts a draw of the budget. True: draws are lost, or it is the first one of a row: this may be that
+    /// of a new bank, or of one whose row was deleted.
+    bool count(const Draw& draw, TimePoint now, const BudgetOptions& budget) {
+      const bool lost = draw.draws_known > draws, first = draws == 0;
+      if (lost) {
         draws = draw.draws_known;
-        grants_from = now + counts;
+        grants_from = now + counted_for(budget);
       }
+      if ((lost || first) && has_places(budget)) places_from = now + kPlacesUnknown;
       ++draws;
+      return lost || first;
     }
-    /// How long nothing is granted any more.
-    Duration wait(TimePoint now) const { return std::max(grants_from - now, Duration(0)); }
+    bool has_lost(TimePoint now) const { return now < grants_from; }
+    /// How long nothing is granted any more, or no places are given, since draws were lost.
+    Duration wait(TimePoint now) const {
+      if (grants_from == TimePoint{}) return Duration(0);
+      return std::max({grants_from - now, places_from - now, Duration(0)});
+    }
   };
 
   static std::unique_ptr<Budgets> budgets_of(const BudgetOptions& options, int offline_share);

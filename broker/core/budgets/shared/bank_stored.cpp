@@ -106,6 +106,7 @@ void Bank::save_shards(std::vector<StoredEntry>& entries) const {
       put(numbers, places.at);
       put(numbers, places.since);
     }
+    numbers.put(shard.heard ? 1 : 0);
     entries.push_back({.name = std::string(kShard) + name, .numbers = std::move(numbers)});
   }
 }
@@ -222,6 +223,7 @@ std::string Bank::save() const {
   own.put(static_cast<std::int64_t>(time_.clock_changes));
   own.put(static_cast<std::int64_t>(issued_.draws));
   put(own, issued_.grants_from);
+  put(own, issued_.places_from);
   entries.push_back({.name = std::string(kBank), .numbers = std::move(own)});
   save_keys(entries);
   save_shards(entries);
@@ -282,6 +284,7 @@ void Bank::restore_shard(std::string_view name, StoredNumbers& numbers, const Ro
     if (account == kOfBudget || places.wants.account != Claim::kNoKey)
       shard.places[places.wants.account] = places;
   }
+  shard.heard = numbers.next() != 0;
 }
 
 Result<void> Bank::restore_entry(StoredEntry& entry, const RowPlaces& places) {
@@ -297,6 +300,7 @@ Result<void> Bank::restore_entry(StoredEntry& entry, const RowPlaces& places) {
     time_.clock_changes = number_in(numbers);
     issued_.draws = number_in(numbers);
     issued_.grants_from = time_in(numbers);
+    issued_.places_from = time_in(numbers);
     return {};
   }
   if (entry.name.starts_with(kShard)) {

@@ -30,6 +30,9 @@ inline constexpr Duration kWantKept = std::chrono::seconds(2);
 /// A shard in whose places calls run draws at least so often, so that its bank knows of them whatever becomes
 /// of its row.
 inline constexpr Duration kPlacesSaidEvery = std::chrono::seconds(5);
+/// A bank that may not know of all places in which calls run gives none for so long. All shards that it can
+/// hear have told it of theirs by then, though two draws in a row are lost.
+inline constexpr Duration kPlacesUnknown = 3 * kPlacesSaidEvery;
 
 /// So many lanes a draw may name, so many uses of a slice, words, corrections and lost draws one report.
 inline constexpr std::size_t kWantsMax = 16, kUsesMax = 64, kWordsMax = 64, kCorrectionsMax = 1024,
@@ -243,6 +246,8 @@ struct Drawn {
 
 /// For how long a grant may count, at most: by the longest of the budget's windows and those of its keys.
 Duration counted_for(const BudgetOptions& budget);
+/// Whether the budget, or an account of its keys, has a concurrency, whose places shards share.
+bool has_places(const BudgetOptions& budget);
 
 /// A draw that is to be made at the bank of a budget.
 struct DrawWanted {

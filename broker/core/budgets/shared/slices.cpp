@@ -35,6 +35,11 @@ Duration counted_for(const BudgetOptions& budget) {
   return longest + kSliceTime;
 }
 
+bool has_places(const BudgetOptions& budget) {
+  return budget.concurrency > 0 || std::any_of(budget.keys.begin(), budget.keys.end(),
+                                               [](const KeyOptions& key) { return key.concurrency > 0; });
+}
+
 Slices::Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget, bool only_owner)
     : owner_{.shard = std::move(shard), .epoch = epoch, .only = only_owner} {
   configure(budget);
@@ -42,7 +47,7 @@ Slices::Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budg
 
 void Slices::configure(const BudgetOptions& budget) {
   configured_ = {};
-  configured_.counted_for = counted_for(budget);
+  configured_.known_for = std::max(counted_for(budget), has_places(budget) ? kPlacesUnknown : Duration(0));
   rooms_.forget();  // they may be of other limits
   for (auto& [account, places] : places_)
     places.limit = 0;
@@ -403,7 +408,7 @@ Draw Slices::begin_draw(TimePoint now) {
   if (reference_) {
     draw.saw = saw(now);
     draw.clock_changes = reference_->clock_changes;
-    if (now - reference_->here <= at_most(configured_.counted_for)) draw.draws_known = reference_->draws;
+    if (now - reference_->here <= at_most(configured_.known_for)) draw.draws_known = reference_->draws;
   }
   for (auto& [lane, want] : wants_) {
     if (want.want.jobs == 0 && !want.told) continue;

@@ -161,7 +161,7 @@ class Slices {
   struct Configured {
     bool counts[Counts::kResources] = {};
     std::vector<std::uint16_t> accounts;  ///< of keys
-    Duration counted_for{};
+    Duration known_for{};  ///< so long a draw tells which ones were taken: what they granted may count
   };
   struct Owner {
     std::string shard;

@@ -274,6 +274,39 @@ TEST(Bank, gives_away_the_places_of_a_shard_that_is_down_where_an_operator_says_
   EXPECT_EQ(places_of(row, "down", 1, 4, {"b", "down"}), 1) << "what runs there is told all the same";
 }
 
+TEST(Bank, gives_no_places_from_a_new_row_before_all_shards_have_said_what_they_use) {
+  Row row(a_budget(60, 4));
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b", "c"}), 0);
+  EXPECT_EQ(places_of(row, "b", 3, 3, {"a", "b", "c"}), 3);
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b", "c"}), 0);
+  EXPECT_EQ(places_of(row, "c", 0, 0, {"a", "b", "c"}), 0);
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b", "c"}), 1);
+}
+
+TEST(Bank, gives_places_from_a_new_row_when_those_who_use_some_would_have_said_so) {
+  Row row(a_budget(60, 4));
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b"}), 0);
+  row.now += milliseconds(14'999);
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b"}), 0);
+  row.now += milliseconds(1);
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b"}), 4);
+}
+
+TEST(Bank, that_has_lost_draws_gives_no_places_before_all_shards_have_said_what_they_use) {
+  Row row(a_budget(60, 4));
+  places_of(row, "b", 0, 0, {});
+  ASSERT_EQ(places_of(row, "a", 0, 0, {"a", "b"}), 0);
+  const std::string former = row.row();
+  ASSERT_EQ(places_of(row, "b", 0, 4, {"a", "b"}), 4);
+  row.now += seconds(4);
+
+  row.row() = former;
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b"}), 0);
+  row.now += seconds(1);
+  EXPECT_EQ(places_of(row, "b", 2, 0, {"a", "b"}), 2) << "two calls have ended";
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b"}), 2);
+}
+
 TEST(Bank, a_job_that_waits_for_a_place_of_its_shard_keeps_no_lower_lane_of_another_one_back) {
   Row row(a_budget(600, 4));
   const auto granted = [&](const std::string& shard, std::size_t lane, const PlacesWanted& places) {

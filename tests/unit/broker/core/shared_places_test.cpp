@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,26 +24,36 @@ constexpr Duration kTick = milliseconds(1);
 class Shards {
  public:
   Shards(const BudgetOptions& budget, std::size_t shards, Duration job) : budget_(budget), job_(job) {
-    for (std::size_t i = 0; i < shards; ++i)
-      shards_.push_back({.slices = std::make_unique<Slices>("shard" + std::to_string(i), 1, budget)});
+    for (std::size_t i = 0; i < shards; ++i) {
+      names_.push_back("shard" + std::to_string(i));
+      shards_.push_back({.slices = std::make_unique<Slices>(names_.back(), 1, budget)});
+    }
   }
 
-  /// All shards have jobs enough, in a lane below the top one. Returns thousandths of the places' time in
-  /// which a job ran.
+  /// From now on the shard has so many jobs; else it has jobs enough.
+  void have(std::size_t shard, std::int64_t jobs) { shards_.at(shard).jobs = jobs; }
+  void lose_row() { row_.clear(); }
+  /// Jobs are in a lane below the top one. Returns thousandths of the places' time in which a job ran.
   std::int64_t run(Duration time, std::int64_t places) {
     std::int64_t ran = 0;
     for (const TimePoint until = now_ + time; now_ < until; now_ += kTick) {
       std::int64_t running = 0;
+      std::map<std::uint16_t, std::int64_t> of_key;
       for (Shard& shard : shards_) {
         step(shard);
         running += static_cast<std::int64_t>(shard.running.size());
+        for (const Running& one : shard.running)
+          ++of_key[one.key];
       }
       most_ = std::max(most_, running);
+      for (const auto& [key, jobs] : of_key)
+        most_of_[key] = std::max(most_of_[key], jobs);
       ran += running;
     }
     return ran * 1000 / (places * (time / kTick));
   }
   std::int64_t most() const { return most_; }
+  std::int64_t most_of(std::uint16_t key) const { return most_of_.at(key); }
   void configure(const BudgetOptions& budget) {
     budget_ = budget;
     for (Shard& shard : shards_)
@@ -52,12 +64,13 @@ class Shards {
  private:
   struct Running {
     Slices::UseId use = 0;
+    std::uint16_t key = Claim::kNoKey;
     TimePoint ends{};
   };
   struct Shard {
     std::unique_ptr<Slices> slices;
     std::deque<Running> running{};
-    std::int64_t went = 0;
+    std::int64_t jobs = 1'000'000'000, went = 0;
   };
 
   void step(Shard& shard) {
@@ -66,12 +79,15 @@ class Shards {
       shard.running.pop_front();
     }
     // As Dispatcher::say_wants() counts: by eight places of workers, and by what went.
-    const std::int64_t jobs = std::max<std::int64_t>(8, 2 * shard.went);
+    const std::int64_t jobs = std::min(std::max<std::int64_t>(8, 2 * shard.went), shard.jobs);
     shard.slices->want({.lane = 1, .jobs = jobs, .all = {.requests = jobs}});
     if (shard.slices->draw_due(now_) <= now_) draw(shard);
-    while (const auto taken = shard.slices->take(1, {}, now_)) {
+    while (shard.jobs > 0) {
+      const auto taken = shard.slices->take(1, {}, now_);
+      if (!taken) break;
+      --shard.jobs;
       ASSERT_TRUE(shard.slices->send(taken->use, now_));
-      shard.running.push_back({.use = taken->use, .ends = now_ + job_});
+      shard.running.push_back({.use = taken->use, .key = taken->key, .ends = now_ + job_});
       ++shard.went;
     }
   }
@@ -80,7 +96,9 @@ class Shards {
     if (!row_.empty()) {
       ASSERT_TRUE(bank.restore(row_));
     }
-    shard.slices->drawn(bank.draw(shard.slices->begin_draw(now_), {.now = now_}), now_);
+    Draw draw = shard.slices->begin_draw(now_);
+    draw.shards = names_;
+    shard.slices->drawn(bank.draw(draw, {.now = now_}), now_);
     row_ = bank.save();
     shard.went = 0;
   }
@@ -89,8 +107,10 @@ class Shards {
   Duration job_;
   TimePoint now_{std::chrono::hours(500'000)};
   std::string row_;
+  std::vector<std::string> names_;
   std::vector<Shard> shards_;
   std::int64_t most_ = 0;
+  std::map<std::uint16_t, std::int64_t> most_of_;
 };
 
 BudgetOptions a_budget(std::int64_t concurrency) {
@@ -107,6 +127,20 @@ TEST(SharedPlaces, are_used_by_short_jobs_and_by_long_ones) {
     EXPECT_GE(shards.run(seconds(60), 6), 930) << job.count() << " us a job";
     EXPECT_LE(shards.most(), 6);
   }
+}
+
+TEST(SharedPlaces, hold_though_the_row_is_lost_while_calls_run) {
+  Shards shards(a_budget(5), 2, minutes(10));
+  shards.have(0, 0);
+  shards.have(1, 5);
+  shards.run(minutes(2), 5);
+  ASSERT_EQ(shards.most(), 5);
+
+  shards.lose_row();
+  shards.have(0, 100);
+  shards.run(minutes(1), 5);
+
+  EXPECT_EQ(shards.most(), 5);
 }
 
 TEST(SharedPlaces, are_those_of_the_options_that_count_now) {

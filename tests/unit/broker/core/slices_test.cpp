@@ -308,6 +308,16 @@ TEST_F(SlicesTest, says_what_runs_in_places_while_any_does) {
   EXPECT_EQ(placed.draw_due(now), kNever);
 }
 
+TEST_F(SlicesTest, knows_of_draws_as_long_as_calls_may_run_unsaid) {
+  Slices placed("a", 1, {.name = "shared", .concurrency = 4});
+  placed.drawn({.number = placed.begin_draw(now).number, .at = bank_time(), .draws = 7}, now);
+  now += seconds(15);
+  EXPECT_EQ(placed.begin_draw(now).draws_known, 7u);
+  placed.lost(now);
+  now += seconds(1);
+  EXPECT_EQ(placed.begin_draw(now).draws_known, 0u);
+}
+
 TEST_F(SlicesTest, the_only_owner_draws_though_its_epoch_came_of_a_clock_that_was_set_back) {
   Bank bank(a_budget());
   bank.draw({.shard = "a", .epoch = 5000, .number = 1}, {.now = bank_time()});
