@@ -110,12 +110,21 @@ LaneWant bounded(LaneWant want) {
   return want;
 }
 
-/// How many jobs may begin in so many places until the next draw: in those that are free, and in each as many
-/// as went of late and as many again, so that short jobs are not held up. One at least: a place may get free.
-std::int64_t jobs_in_places(std::int64_t allowed, const PlacesWanted& wants) {
-  if (allowed == 0) return 0;
-  const std::int64_t running = std::clamp<std::int64_t>(wants.running, 0, wants.held);
-  return std::max<std::int64_t>(allowed - running + 2 * std::clamp<std::int64_t>(wants.went, 0, kCostMax), 1);
+/// What the job that is next claims, whatever places there are.
+Claim claim_of(const LaneWant& want) {
+  return {.amounts = want.head, .hold = want.hold};
+}
+
+std::uint16_t account_of(const Budget& budget, const Reservation& reservation) {
+  return reservation.key == Claim::kNoKey ? kOfBudget
+                                          : static_cast<std::uint16_t>(budget.keys[reservation.key].account);
+}
+
+/// Whether one job finds out if the upstream takes calls again.
+bool is_trial(const Budget& budget, const Reservation& reservation, TimePoint now) {
+  if (reservation.tries_key || now < budget.quota.paused_until()) return true;
+  const std::uint16_t account = account_of(budget, reservation);
+  return account != kOfBudget && now < budget.accounts[account].quota.paused_until();
 }
 
 }  // namespace
@@ -433,10 +442,7 @@ std::int64_t Bank::turn_left(const Shard& shard, std::size_t lane) const {
 
 /// How many jobs more than the first one the slice is for.
 std::int64_t Bank::extra_jobs(const Reservation& reservation, const LaneWant& want, const Bounds& most) {
-  if (reservation.tries_key || time_.at < budget().quota.paused_until()) return 0;
-  if (reservation.key != Claim::kNoKey &&
-      time_.at < budget().accounts[budget().keys[reservation.key].account].quota.paused_until())
-    return 0;
+  if (is_trial(budget(), reservation, time_.at)) return 0;
   const Amounts job = usual_job(want);
   std::int64_t jobs = std::min(want.jobs, most.jobs) - 1;
   if (const std::int64_t cost = cost_of(job); cost > 0)
@@ -449,11 +455,16 @@ std::int64_t Bank::extra_jobs(const Reservation& reservation, const LaneWant& wa
   return jobs;
 }
 
-/// Requires: nothing stands in the way of the first job.
-Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, const Bounds& most) {
+/// Requires: nothing stands in the way of the first job, whose claim it is.
+Bank::Granted Bank::grant(const std::string& name, Shard& shard, LaneState& state, const Claim& claim,
+                          std::int64_t cost_max, PlacesLeft& places) {
   const LaneWant want = state.want;
-  Reservation reservation = budgets_->reserve(set_, {.amounts = want.head, .hold = want.hold}, time_.at);
-  const std::int64_t extra = extra_jobs(reservation, want, most);
+  Reservation reservation = budgets_->reserve(set_, claim, time_.at);
+  const std::uint16_t account = account_of(budget(), reservation);
+  const std::int64_t most = places.most(account, want.jobs);
+  const std::int64_t extra = extra_jobs(reservation, want, {.cost = cost_max, .jobs = most});
+  const bool bounded = 1 + extra == most && !is_trial(budget(), reservation, time_.at);
+  places.take(account, 1 + extra);
   const Amounts more = times(usual_job(want), extra);
   Budget& budget = budgets_->all().front();
   if (extra > 0) {
@@ -484,12 +495,11 @@ Slice Bank::grant(const std::string& name, Shard& shard, LaneState& state, const
   state.want.jobs -= 1 + extra;
   state.want.all = sum_of(want.all, times(sum_of(want.head, more), -1));
   state.want.head = usual_job(want);
-  return slice;
+  return {.slice = slice, .bounded = bounded};
 }
 
 /// Says why the job that is next does not go, and when it may.
-void Bank::explain(const LaneWant& want, LaneAnswer& answer) {
-  const Claim claim{.amounts = want.head, .hold = want.hold};
+void Bank::explain(const Claim& claim, LaneAnswer& answer) {
   const Obstacle obstacle = budgets_->obstacle_of(set_, 0, claim, time_.at);
   answer.refusal = obstacle.no_key   ? DrawRefusal::no_key
                    : obstacle.paused ? DrawRefusal::paused
@@ -499,7 +509,7 @@ void Bank::explain(const LaneWant& want, LaneAnswer& answer) {
     answer.retry_after = std::clamp(obstacle.until - time_.at, kRetryMin, kRetryMax);
 }
 
-LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, std::int64_t& places,
+LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, PlacesLeft& places,
                        Drawn& drawn) {
   LaneState& state = shard.lanes.at(lane);
   LaneAnswer answer{.lane = lane, .retry_after = kSliceTime};
@@ -513,7 +523,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
   }
   // A job that can never be had keeps nobody waiting.
   if (budgets_->unsatisfiable(set_, state.want.head)) {
-    explain(state.want, answer);
+    explain(claim_of(state.want), answer);
     state.want.jobs = 0;
     return answer;
   }
@@ -524,7 +534,8 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
     state.want.jobs = 0;
     return answer;
   }
-  if (places <= 0) {
+  // What waits for places of this shard alone keeps no lower lane of another one back.
+  if (!places.any()) {
     answer.refusal = DrawRefusal::places;
     state.want.jobs = 0;
     return answer;
@@ -535,23 +546,23 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
     answer.retry_after = kSliceTime / 5;
     return answer;
   }
-  const Claim first{.amounts = state.want.head, .hold = state.want.hold};
-  if (budgets_->obstacle(set_, first, time_.at)) {
-    explain(state.want, answer);
+  const Claim claim = places.apart(claim_of(state.want), *budgets_, set_, time_.at);
+  if (const Obstacle obstacle = budgets_->obstacle(set_, claim, time_.at)) {
+    if (obstacle.no_key && !budgets_->obstacle(set_, claim_of(state.want), time_.at).no_key) {
+      answer.refusal = DrawRefusal::places;
+      state.want.jobs = 0;
+      return answer;
+    }
+    explain(claim, answer);
     return answer;
   }
-  const std::int64_t waited = state.want.jobs;
-  drawn.slices.push_back(grant(name, shard, state, {.cost = cost_max, .jobs = places}));
-  places -= waited - state.want.jobs;
+  const Granted granted = grant(name, shard, state, claim, cost_max, places);
+  drawn.slices.push_back(granted.slice);
   if (state.want.jobs == 0) return answer;
-  // What waits for places of this shard alone keeps no lower lane of another one back.
-  if (places <= 0) {
-    answer.refusal = DrawRefusal::places;
-    state.want.jobs = 0;
-    return answer;
-  }
-  if (budgets_->obstacle(set_, {.amounts = state.want.head, .hold = state.want.hold}, time_.at))
-    explain(state.want, answer);
+  if (granted.bounded) return serve(name, shard, lane, places, drawn);
+  const Claim next = places.apart(claim_of(state.want), *budgets_, set_, time_.at);
+  if (budgets_->obstacle(set_, next, time_.at))
+    explain(next, answer);
   else
     answer.refusal = DrawRefusal::others_turn;
   return answer;
@@ -628,7 +639,7 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
   }
   drawn.reported_at = shard->reported_at;
 
-  std::int64_t places = kCostMax;  // in which jobs of this draw may run
+  PlacesLeft places(issued_.draws);
   for (std::size_t i = 0; i < std::min(draw.places.size(), kKeysMax + 1); ++i) {
     PlacesWanted wants = draw.places[i];
     if (wants.account != kOfBudget && wants.account >= budget().accounts.size()) continue;
@@ -640,13 +651,15 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
     state.wants = wants;
     state.at = time_.at;
     drawn.places.push_back(give_places(*shard, wants.account));
-    if (wants.account == kOfBudget) places = jobs_in_places(drawn.places.back().allowed, wants);
+    places.add(wants, drawn.places.back().allowed);
   }
   note_wants(*shard, draw.wants);
   // In the order of the map: the top lane first.
   for (auto& [lane, state] : shard->lanes)
-    if (state.want.jobs > 0 && state.at == time_.at)
+    if (state.want.jobs > 0 && state.at == time_.at) {
+      places.begin_lane();
       drawn.lanes.push_back(serve(draw.shard, *shard, lane, places, drawn));
+    }
   for (const auto& [lane, state] : shard->lanes)
     lower_turns(lane);
   for (const auto& [model, until] : budgets_->paused_models(0, time_.at))

@@ -17,6 +17,7 @@
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/budgets.hpp"
 #include "broker/core/budgets/shared/bank_time.hpp"
+#include "broker/core/budgets/shared/places_left.hpp"
 #include "broker/core/budgets/shared/slice.hpp"
 
 namespace lanemq::core {
@@ -185,11 +186,15 @@ class Bank {
   struct Bounds {
     std::int64_t cost = 0, jobs = 0;
   };
-  LaneAnswer serve(const std::string& name, Shard& shard, std::size_t lane, std::int64_t& places,
-                   Drawn& drawn);
-  Slice grant(const std::string& name, Shard& shard, LaneState& state, const Bounds& most);
+  LaneAnswer serve(const std::string& name, Shard& shard, std::size_t lane, PlacesLeft& places, Drawn& drawn);
+  struct Granted {
+    Slice slice;
+    bool bounded = false;  ///< by the places of its key: others may have some
+  };
+  Granted grant(const std::string& name, Shard& shard, LaneState& state, const Claim& claim,
+                std::int64_t cost_max, PlacesLeft& places);
   std::int64_t extra_jobs(const Reservation& reservation, const LaneWant& want, const Bounds& most);
-  void explain(const LaneWant& want, LaneAnswer& answer);
+  void explain(const Claim& claim, LaneAnswer& answer);
   std::int64_t turn_left(const Shard& shard, std::size_t lane) const;
   void lower_turns(std::size_t lane);
   std::int64_t cost_of(const Amounts& amounts) const { return Counts(amounts).of(cost_); }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -354,6 +355,60 @@ TEST(Bank, grants_what_may_begin_in_the_places_that_a_shard_has) {
   EXPECT_EQ(granted("a", {.held = 3, .running = 3, .wanted = 8}), 1) << "one of them may end";
   EXPECT_EQ(granted("a", {.held = 3, .running = 3, .went = 4, .wanted = 8}), 8) << "short jobs";
   EXPECT_EQ(granted("b", {.held = 0, .running = 0, .wanted = 8}), 0) << "a has all places";
+}
+
+BudgetOptions with_places(std::vector<std::pair<std::string, std::int64_t>> keys) {
+  BudgetOptions budget{.name = "shared"};
+  for (const auto& [name, concurrency] : keys)
+    budget.keys.push_back({.name = name,
+                           .rates = {{.name = "requests_per_minute",
+                                      .limit = 60,
+                                      .period = minutes(1),
+                                      .capacity = 60,
+                                      .resource = Resource::requests}},
+                           .concurrency = concurrency});
+  return budget;
+}
+
+TEST(Bank, grants_a_key_in_whose_account_the_shard_has_a_free_place) {
+  Row row(with_places({{"k1", 1}, {"k2", 1}}));
+
+  const Drawn drawn = row.draw({.shard = "a",
+                                .wants = {Row::want(1)},
+                                .places = {{.account = 0, .held = 1, .running = 1, .went = 5, .wanted = 1},
+                                           {.account = 1, .wanted = 1}}});
+
+  ASSERT_THAT(drawn.slices, SizeIs(1));
+  EXPECT_EQ(drawn.slices[0].key, 1);
+}
+
+TEST(Bank, grants_each_key_as_many_jobs_as_may_begin_in_the_places_of_its_account) {
+  Row row(with_places({{"k1", 2}, {"k2", 3}}));
+
+  const Drawn drawn = row.draw({.shard = "a",
+                                .wants = {Row::want(10)},
+                                .places = {{.account = 0, .wanted = 10}, {.account = 1, .wanted = 10}}});
+
+  std::map<std::uint16_t, std::int64_t> got;
+  for (const Slice& slice : drawn.slices)
+    got[slice.key] += slice.amounts.of(Resource::requests);
+  EXPECT_EQ(got, (std::map<std::uint16_t, std::int64_t>{{0, 2}, {1, 3}}));
+  EXPECT_EQ(drawn.lanes.at(0).refusal, DrawRefusal::places);
+}
+
+TEST(Bank, a_job_that_waits_for_a_place_of_its_shards_keys_keeps_no_lower_lane_of_another_one_back) {
+  Row row(with_places({{"k1", 2}, {"k2", 2}}));
+  const auto draw = [&](const std::string& shard, std::size_t lane, std::int64_t held) {
+    return row.draw({.shard = shard,
+                     .wants = {Row::want(10, lane)},
+                     .places = {{.account = 0, .held = held, .running = held, .wanted = 10},
+                                {.account = 1, .held = held, .running = held, .wanted = 10}}});
+  };
+  draw("a", 0, 0);
+  EXPECT_THAT(draw("b", 1, 0).slices, IsEmpty()) << "a has all places";
+  EXPECT_EQ(draw("a", 0, 1).lanes.at(0).refusal, DrawRefusal::places);
+
+  EXPECT_THAT(draw("b", 1, 0).slices, SizeIs(2)) << "though jobs of the top lane wait at a";
 }
 
 TEST(Bank, offline_share_is_granted_to_nobody) {

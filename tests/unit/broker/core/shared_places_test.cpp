@@ -129,6 +129,26 @@ TEST(SharedPlaces, are_used_by_short_jobs_and_by_long_ones) {
   }
 }
 
+TEST(SharedPlaces, are_used_of_all_keys) {
+  for (const std::size_t count : {1, 2})
+    for (const Duration job : {milliseconds(20), milliseconds(400), milliseconds(3000), milliseconds(30'000)})
+      for (const std::int64_t per_minute : {0, 30'000}) {
+        BudgetOptions budget{.name = "shared"};
+        for (const std::string name : {"k1", "k2"}) {
+          budget.keys.push_back({.name = name, .concurrency = 3});
+          if (per_minute > 0)
+            budget.keys.back().rates = {
+                {.name = "requests_per_minute", .limit = per_minute, .period = minutes(1)}};
+        }
+        Shards shards(budget, count, job);
+        shards.run(seconds(10), 6);
+        EXPECT_GE(shards.run(seconds(120), 6), 930)
+            << job.count() << " us a job, " << count << " shards, " << per_minute << " per minute";
+        EXPECT_EQ(shards.most_of(0), 3);
+        EXPECT_EQ(shards.most_of(1), 3);
+      }
+}
+
 TEST(SharedPlaces, hold_though_the_row_is_lost_while_calls_run) {
   Shards shards(a_budget(5), 2, minutes(10));
   shards.have(0, 0);
