@@ -51,16 +51,19 @@ std::int64_t burst_of(const RateOptions& rate) {
   return rate.capacity > 0 ? rate.capacity : std::max<std::int64_t>(rate.limit / 10, 1);
 }
 
+/// What the bank grants of a limit: at least 1, since 0 is none.
+std::int64_t granted(std::int64_t limit, int offline_share) {
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(static_cast<Int128>(limit) * (1000 - offline_share) / 1000), 1);
+}
+
 void fit_rate(RateOptions& rate, WindowKind window, int offline_share) {
-  const auto granted = [&](std::int64_t amount) {
-    return std::max<std::int64_t>(
-        static_cast<std::int64_t>(static_cast<Int128>(amount) * (1000 - offline_share) / 1000), 1);
-  };
+  const std::int64_t burst = granted(burst_of(rate), offline_share);
   if (window == WindowKind::bucket)
-    rate.capacity = std::max<std::int64_t>(granted(burst_of(rate)) - refilled_in_slice(rate), 1);
+    rate.capacity = std::max<std::int64_t>(burst - refilled_in_slice(rate), 1);
   else
-    rate.capacity = std::max(granted(burst_of(rate)), kBurstSlices * refilled_in_slice(rate));
-  rate.limit = granted(rate.limit);
+    rate.capacity = std::max(burst, kBurstSlices * refilled_in_slice(rate));
+  rate.limit = granted(rate.limit, offline_share);
 }
 
 /// The budget as the bank counts it: it matches all that is drawn.
@@ -70,7 +73,7 @@ BudgetOptions fitted(const BudgetOptions& options, int offline_share) {
   if (fit.model.find_first_of("*?[") != std::string::npos) fit.model = {};
   for (RateOptions& rate : fit.rates)
     fit_rate(rate, fit.window, offline_share);
-  fit.concurrency = fit.concurrency * (1000 - offline_share) / 1000;
+  if (fit.concurrency > 0) fit.concurrency = granted(fit.concurrency, offline_share);
   for (KeyOptions& key : fit.keys)
     for (RateOptions& rate : key.rates)
       fit_rate(rate, fit.window, offline_share);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -409,6 +410,15 @@ TEST(Bank, a_job_that_waits_for_a_place_of_its_shards_keys_keeps_no_lower_lane_o
   EXPECT_EQ(draw("a", 0, 1).lanes.at(0).refusal, DrawRefusal::places);
 
   EXPECT_THAT(draw("b", 1, 0).slices, SizeIs(2)) << "though jobs of the top lane wait at a";
+}
+
+TEST(Bank, shares_a_concurrency_of_any_size) {
+  // Of the first one nine tenths are 5 with the carry lost; of one place nothing is left that is not a limit.
+  for (const auto& [concurrency, wanted, places] :
+       {std::tuple{std::int64_t{20'496'382'304'121'730}, 10, 10}, std::tuple{std::int64_t{1}, 10, 1}}) {
+    Row row(a_budget(60, concurrency), 100);
+    EXPECT_EQ(places_of(row, "a", 0, wanted, {}), places) << concurrency;
+  }
 }
 
 TEST(Bank, offline_share_is_granted_to_nobody) {
