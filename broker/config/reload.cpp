@@ -39,6 +39,36 @@ void edit_key(BudgetOptions& budget, const std::string& name, const std::string&
     if (other.account() == key->account()) edit_limit(other, setting, text);
 }
 
+const KeyOptions* find_key(const std::vector<KeyOptions>& keys, const std::string& name) {
+  const auto key =
+      std::find_if(keys.begin(), keys.end(), [&](const KeyOptions& one) { return one.name == name; });
+  return key == keys.end() ? nullptr : &*key;
+}
+
+/// The wanted keys, of which each that is known stays of its account until a restart: what this has counted,
+/// and which of its calls run, is known of the account. It has the limits that are wanted of keys that are to
+/// stay of it, or else those it has.
+std::vector<KeyOptions> keys_of_their_accounts(const std::vector<KeyOptions>& running,
+                                               const std::vector<KeyOptions>& wanted) {
+  const auto stays = [&](const KeyOptions& key) {
+    const KeyOptions* const known = find_key(running, key.name);
+    return known != nullptr && known->account() == key.account();
+  };
+  std::vector<KeyOptions> keys = wanted;
+  for (KeyOptions& key : keys) {
+    const KeyOptions* const known = find_key(running, key.name);
+    if (known == nullptr || stays(key)) continue;
+    const auto limits = std::find_if(wanted.begin(), wanted.end(), [&](const KeyOptions& other) {
+      return stays(other) && other.account() == known->account();
+    });
+    const KeyOptions& limited = limits == wanted.end() ? *known : *limits;
+    key.quota_group = known->quota_group;
+    key.rates = limited.rates;
+    key.concurrency = limited.concurrency;
+  }
+  return keys;
+}
+
 }  // namespace
 }  // namespace config
 
@@ -65,7 +95,7 @@ Config reloaded(const Config& running, const Config& wanted) {
     if (place == wanted.core.budgets.end()) continue;
     budget.rates = place->rates;
     budget.concurrency = place->concurrency;
-    budget.keys = place->keys;
+    budget.keys = keys_of_their_accounts(budget.keys, place->keys);
   }
   config.core.clients = wanted.core.clients;
   config.server.keys = wanted.server.keys;

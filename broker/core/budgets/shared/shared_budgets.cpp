@@ -21,13 +21,14 @@ std::int64_t part_of(std::int64_t amount, const BudgetOptions& options) {
 BudgetOptions with_keys_in_place(const Budget& budget, BudgetOptions options) {
   std::vector<KeyOptions> keys;
   for (const Key& key : budget.keys) {
+    const std::string& account = budget.accounts[key.account].name;
     const auto configured = std::find_if(options.keys.begin(), options.keys.end(),
                                          [&](const KeyOptions& one) { return one.name == key.name; });
     if (configured != options.keys.end()) {
       keys.push_back(*configured);
+      keys.back().quota_group = account == key.name ? std::string() : account;
       continue;
     }
-    const std::string& account = budget.accounts[key.account].name;
     KeyOptions gone{.name = key.name, .quota_group = account, .draining = true};
     for (const KeyOptions& other : options.keys)
       if (other.account() == account) {

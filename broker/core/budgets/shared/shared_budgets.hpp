@@ -23,7 +23,8 @@ struct Budget;
 struct Reservation;
 
 /// `options` as the budget's bank is told them: with the keys in their places here, by which both name them;
-/// new ones follow. One that is not configured any more keeps its place, and is given to nobody.
+/// new ones follow. One that is not configured any more keeps its place, and is given to nobody. Each is of
+/// the account that it has here, until a restart.
 BudgetOptions with_keys_in_place(const Budget& budget, BudgetOptions options);
 /// The limits of this shard's part of the budget's offline_share. Requires: it is shared, and has one.
 BudgetOptions offline_part(const BudgetOptions& options);

@@ -43,7 +43,8 @@ class Slices {
   /// `only_owner`: nobody else can own the shard while this one does, whatever the epochs say. Where the bank
   /// knows a later one, since these came of a clock that was set back, it begins a later one still.
   Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget, bool only_owner = false);
-  /// Applies other limits and keys; these stand in their places as before, new ones behind them.
+  /// Applies other limits and keys; these stand in their places as before, new ones behind them. Requires: a
+  /// key stays of its account.
   void configure(const BudgetOptions& budget);
 
   /// What a lane wants from now on; no jobs: nothing.

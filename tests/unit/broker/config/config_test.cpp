@@ -516,6 +516,33 @@ TEST(Reload, keeps_what_needs_a_restart_and_takes_the_rest) {
                                    "budget.x.match.model:  -> m", "+ budget.y"));
 }
 
+TEST(Reload, leaves_a_key_with_its_account) {
+  const auto with_keys = [](const std::string& keys) {
+    return read("[[budget]]\nname = \"x\"\nkeys = [" + keys + "]\n");
+  };
+  const std::string limit = ", limits = { concurrency = ";
+  const Config running = with_keys("{ name = \"k1\"" + limit + "2 } }, { name = \"k2\"" + limit +
+                                   "3 } },"
+                                   "{ name = \"k3\", quota_group = \"org\"" +
+                                   limit + "4 } }, { name = \"k4\", quota_group = \"org\" }");
+  const Config wanted = with_keys(
+      "{ name = \"k1\", quota_group = \"org\" },"
+      "{ name = \"k2\", weight = 5" +
+      limit + "7 } }, { name = \"k3\", quota_group = \"org\"" + limit + "9 } }, { name = \"k4\"" + limit +
+      "1 } }");
+
+  const Config counts = reloaded(running, wanted);
+
+  EXPECT_THAT(told(running, counts), testing::ElementsAre("budget.x.keys.k2.weight: 1 -> 5",
+                                                          "budget.x.keys.k2.limits.concurrency: 3 -> 7",
+                                                          "budget.x.keys.k3.limits.concurrency: 4 -> 9",
+                                                          "budget.x.keys.k4.limits.concurrency: 4 -> 9"));
+  EXPECT_THAT(told(counts, wanted), testing::ElementsAre("budget.x.keys.k1.quota_group:  -> org",
+                                                         "budget.x.keys.k1.limits.concurrency: 2 -> 9",
+                                                         "budget.x.keys.k4.quota_group: org -> ",
+                                                         "budget.x.keys.k4.limits.concurrency: 9 -> 1"));
+}
+
 TEST(Reload, tells_lanes_that_change_places) {
   const Config before = read("[[lane]]\nname = \"a\"\ndefault = true\n[[lane]]\nname = \"b\"\n");
   const Config after = read("[[lane]]\nname = \"b\"\n[[lane]]\nname = \"a\"\ndefault = true\n");

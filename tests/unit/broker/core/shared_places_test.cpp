@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "broker/core/budgets/budgets.hpp"
 #include "broker/core/budgets/shared/bank.hpp"
 #include "broker/core/budgets/shared/slices.hpp"
 
@@ -147,6 +148,47 @@ TEST(SharedPlaces, are_used_of_all_keys) {
         EXPECT_EQ(shards.most_of(0), 3);
         EXPECT_EQ(shards.most_of(1), 3);
       }
+}
+
+TEST(SharedPlaces, are_counted_by_the_accounts_that_keys_had_at_the_start) {
+  BudgetOptions budget{.name = "shared", .shared = true, .shared_by = 2};
+  for (const std::string name : {"k1", "k2"})
+    budget.keys.push_back({.name = name, .concurrency = 2});
+  Budgets budgets({budget});
+  budgets.shared.begin("a", 1, true);
+  const BudgetSet set = budgets.match({}, {}, {}, {});
+  TimePoint now{seconds(100)};
+  const auto drawn = [&] {
+    now += seconds(5);
+    std::vector<DrawWanted> wanted = budgets.shared.begin_draws(now);
+    EXPECT_EQ(wanted.size(), 1u);
+    budgets.shared.drawn(0, nullptr, now);
+    return wanted.at(0);
+  };
+  const auto running = [](const DrawWanted& wanted) {
+    std::vector<std::int64_t> all;
+    for (const PlacesWanted& places : wanted.draw.places)
+      all.push_back(places.running);
+    return all;
+  };
+  std::vector<Reservation> calls;
+  for (int i = 0; i < 2; ++i)
+    calls.push_back(budgets.adopt(set, {}, "k2", now));
+  ASSERT_EQ(running(drawn()), (std::vector<std::int64_t>{0, 2}));
+
+  for (KeyOptions& key : budget.keys)
+    key.quota_group = "org";
+  budget.keys.push_back({.name = "k3", .quota_group = "k2", .concurrency = 2});
+  budgets.configure({budget}, now);
+  const DrawWanted regrouped = drawn();
+  EXPECT_EQ(running(regrouped), (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(regrouped.options.keys.at(0).account(), "k1");
+  EXPECT_EQ(regrouped.options.keys.at(1).account(), "k2");
+  EXPECT_EQ(regrouped.options.keys.at(2).account(), "k2") << "a new one is of the account that it names";
+
+  for (Reservation& call : calls)
+    budgets.settle(call, std::nullopt, now);
+  EXPECT_EQ(running(drawn()), (std::vector<std::int64_t>{0, 0}));
 }
 
 TEST(SharedPlaces, hold_though_the_row_is_lost_while_calls_run) {
