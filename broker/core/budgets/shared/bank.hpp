@@ -205,17 +205,17 @@ class Bank {
     TimePoint known_at{};
   };
   /// Where the row's keys and accounts are here; kNoKey: nowhere.
-  struct RowPlaces {
+  struct RowIndexes {
     std::vector<std::uint16_t> keys, accounts;
     std::uint16_t key(std::int64_t of_row) const;
     std::uint16_t account(std::int64_t of_row) const;
   };
   static RowKey row_key(const StoredEntry& entry);
-  RowPlaces take_keys(const std::vector<StoredEntry>& entries);
+  RowIndexes take_keys(const std::vector<StoredEntry>& entries);
   void save_keys(std::vector<StoredEntry>& entries) const;
   void save_shards(std::vector<StoredEntry>& entries) const;
-  Result<void> restore_entry(StoredEntry& entry, const RowPlaces& places);
-  void restore_shard(std::string_view name, StoredNumbers& numbers, const RowPlaces& places);
+  Result<void> restore_entry(StoredEntry& entry, const RowIndexes& indexes);
+  void restore_shard(std::string_view name, StoredNumbers& numbers, const RowIndexes& indexes);
 
   BudgetOptions options_;             ///< as the drawing shard knows it, and keys that others know
   std::vector<TimePoint> known_at_;   ///< of the keys behind those that the drawing shard knows

@@ -149,13 +149,13 @@ Bank::RowKey Bank::row_key(const StoredEntry& entry) {
   return key;
 }
 
-std::uint16_t Bank::RowPlaces::key(std::int64_t of_row) const {
+std::uint16_t Bank::RowIndexes::key(std::int64_t of_row) const {
   return of_row >= 0 && static_cast<std::size_t>(of_row) < keys.size()
              ? keys[static_cast<std::size_t>(of_row)]
              : Claim::kNoKey;
 }
 
-std::uint16_t Bank::RowPlaces::account(std::int64_t of_row) const {
+std::uint16_t Bank::RowIndexes::account(std::int64_t of_row) const {
   return of_row >= 0 && static_cast<std::size_t>(of_row) < accounts.size()
              ? accounts[static_cast<std::size_t>(of_row)]
              : Claim::kNoKey;
@@ -163,7 +163,7 @@ std::uint16_t Bank::RowPlaces::account(std::int64_t of_row) const {
 
 /// Adds those keys of the row that the drawing shard does not know, as long as a window may hold uses of
 /// them. Says where the row's are.
-Bank::RowPlaces Bank::take_keys(const std::vector<StoredEntry>& entries) {
+Bank::RowIndexes Bank::take_keys(const std::vector<StoredEntry>& entries) {
   std::vector<RowKey> row;
   for (const StoredEntry& entry : entries)
     if (entry.name.starts_with(kKey) && row.size() < kRowKeysMax) row.push_back(row_key(entry));
@@ -195,22 +195,22 @@ Bank::RowPlaces Bank::take_keys(const std::vector<StoredEntry>& entries) {
   budgets_ = budgets_of(options_, offline_share_);
   set_ = budgets_->match({}, budget().options.model, {}, {});
 
-  RowPlaces places;
+  RowIndexes indexes;
   std::vector<std::string> accounts;
   for (const RowKey& key : row) {
     const auto here = find(key.options.name);
-    places.keys.push_back(here == keys.end() ? Claim::kNoKey
-                                             : static_cast<std::uint16_t>(here - keys.begin()));
+    indexes.keys.push_back(here == keys.end() ? Claim::kNoKey
+                                              : static_cast<std::uint16_t>(here - keys.begin()));
     const std::string& account = key.options.account();
     if (std::find(accounts.begin(), accounts.end(), account) != accounts.end()) continue;
     accounts.push_back(account);
     const auto known = std::find_if(budget().accounts.begin(), budget().accounts.end(),
                                     [&](const Account& one) { return one.name == account; });
-    places.accounts.push_back(known == budget().accounts.end()
-                                  ? Claim::kNoKey
-                                  : static_cast<std::uint16_t>(known - budget().accounts.begin()));
+    indexes.accounts.push_back(known == budget().accounts.end()
+                                   ? Claim::kNoKey
+                                   : static_cast<std::uint16_t>(known - budget().accounts.begin()));
   }
-  return places;
+  return indexes;
 }
 
 std::string Bank::save() const {
@@ -253,7 +253,7 @@ std::string Bank::save() const {
   return std::string(out.view());
 }
 
-void Bank::restore_shard(std::string_view name, StoredNumbers& numbers, const RowPlaces& at) {
+void Bank::restore_shard(std::string_view name, StoredNumbers& numbers, const RowIndexes& indexes) {
   Shard& shard = shards_[std::string(name)];
   shard.epoch = static_cast<std::uint64_t>(numbers.next());
   shard.draw = number_in(numbers);
@@ -275,7 +275,7 @@ void Bank::restore_shard(std::string_view name, StoredNumbers& numbers, const Ro
   for (std::size_t left = std::min<std::size_t>(number_in(numbers), kRowKeysMax + 1); left > 0; --left) {
     PlacesState places;
     const std::int64_t account = numbers.next();
-    places.wants.account = account == kOfBudget ? kOfBudget : at.account(account);
+    places.wants.account = account == kOfBudget ? kOfBudget : indexes.account(account);
     places.wants.held = amount_in(numbers);
     places.wants.wanted = amount_in(numbers);
     places.wants.clients = static_cast<std::uint32_t>(std::clamp<std::int64_t>(numbers.next(), 1, 1 << 16));
@@ -287,7 +287,7 @@ void Bank::restore_shard(std::string_view name, StoredNumbers& numbers, const Ro
   shard.heard = numbers.next() != 0;
 }
 
-Result<void> Bank::restore_entry(StoredEntry& entry, const RowPlaces& places) {
+Result<void> Bank::restore_entry(StoredEntry& entry, const RowIndexes& indexes) {
   StoredNumbers& numbers = entry.numbers;
   if (entry.name == kBank) {
     if (const std::int64_t version = numbers.next(); version != kVersion)
@@ -304,13 +304,13 @@ Result<void> Bank::restore_entry(StoredEntry& entry, const RowPlaces& places) {
     return {};
   }
   if (entry.name.starts_with(kShard)) {
-    restore_shard(std::string_view(entry.name).substr(kShard.size()), numbers, places);
+    restore_shard(std::string_view(entry.name).substr(kShard.size()), numbers, indexes);
     return shards_.size() > kShardsMax ? damaged("has too many shards") : Result<void>{};
   }
   if (!entry.name.starts_with(kSlice)) return {};
   const std::uint64_t number = number_in(numbers);
   Entry slice{.shard = entry.name.substr(kSlice.size()), .draw = number_in(numbers)};
-  slice.key = places.key(numbers.next());
+  slice.key = indexes.key(numbers.next());
   slice.over = numbers.next() != 0;
   slice.granted_at = time_in(numbers);
   for (std::size_t i = 0; i < Counts::kResources; ++i)
@@ -333,12 +333,12 @@ Result<void> Bank::restore(std::string_view row) {
   Result<std::vector<StoredEntry>> entries = entries_in(bytes);
   if (!entries) return tl::unexpected(entries.error());
   if (entries->empty() || entries->front().name != kBank) return damaged("is no bank's");
-  RowPlaces places;
-  if (const Result<void> done = restore_entry(entries->front(), places); !done) return done;
-  places = take_keys(*entries);
+  RowIndexes indexes;
+  if (const Result<void> done = restore_entry(entries->front(), indexes); !done) return done;
+  indexes = take_keys(*entries);
   entries->erase(entries->begin());
   for (StoredEntry& entry : *entries)
-    if (const Result<void> done = restore_entry(entry, places); !done) return done;
+    if (const Result<void> done = restore_entry(entry, indexes); !done) return done;
   budgets_->restore(budgets_->all().front(), *entries, 0, time_.at);
   return {};
 }
