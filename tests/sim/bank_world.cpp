@@ -30,6 +30,9 @@ constexpr Duration kCalm = seconds(20);
 constexpr double kNoneByChance = 8;
 /// A call lasts so long at most.
 constexpr Duration kCallMost = seconds(4);
+/// A row that comes back is at most so many times as old.
+constexpr Duration kRowKeptEvery = seconds(3);
+constexpr std::size_t kRowsKept = 10;
 
 std::string text_of(Duration time) {
   return std::to_string(time.count() / 1000) + "ms";
@@ -195,6 +198,8 @@ BankPlan BankWorld::draw_plan(std::uint64_t seed) {
   // Drawn apart, so that the rest of each seed is as it was.
   Random of_accounts(seed ^ 0xACC0ULL);
   draw_accounts(plan, of_accounts);
+  // Who was there before knows of draws; a new owner believes what it finds.
+  plan.loses_rows = plan.trouble_every == Duration(0) && of_accounts.percent(60);
   return plan;
 }
 
@@ -399,7 +404,9 @@ void BankWorld::wake(const OwnerLink& owner) {
 
 /// The draw takes place at the bank, or not, and its answer arrives, or not, or when the owner has given up.
 void BankWorld::draw(const OwnerLink& owner) {
-  const core::Draw draw = owner->slices->begin_draw(owner->here(scheduler_.now()));
+  core::Draw draw = owner->slices->begin_draw(owner->here(scheduler_.now()));
+  for (const auto& shard : shards_)
+    draw.shards.push_back(shard->name);
   ++figures_.draws;
   const bool lost = random_.per_mille(static_cast<std::uint64_t>(plan_.lost_mille));
   const bool done = !lost || random_.percent(50);
@@ -458,14 +465,13 @@ std::optional<core::Drawn> BankWorld::at_bank(const core::Draw& draw) {
 }
 
 void BankWorld::make_trouble() {
-  const Duration calm = std::max(kCalm, plan_.period * (kCalmPeriods + 1));
-  if (scheduler_.now() > TimePoint(plan_.length - calm)) return;
+  if (scheduler_.now() > TimePoint(plan_.length - calm())) return;
   scheduler_.after(random_.between(plan_.trouble_every / 2, plan_.trouble_every * 3 / 2),
                    [this] { make_trouble(); });
   Shard& shard = *shards_[random_.below(shards_.size())];
   const OwnerLink owner = shard.owner;
   if (owner->dead || scheduler_.now() < owner->stopped_until) return;
-  const Duration longest = TimePoint(plan_.length - calm) - scheduler_.now();
+  const Duration longest = TimePoint(plan_.length - calm()) - scheduler_.now();
   if (random_.percent(40)) {
     note(shard.name + " is killed");
     owner->dead = true;
@@ -497,7 +503,30 @@ void BankWorld::change_clock() {
        text_of(ahead));
 }
 
+void BankWorld::keep_row() {
+  earlier_rows_.push_back(row_);
+  if (earlier_rows_.size() > kRowsKept) earlier_rows_.pop_front();
+  scheduler_.after(kRowKeptEvery, [this] { keep_row(); });
+}
+
+/// A former primary takes writes again, a backup is restored, or somebody deletes the row.
+void BankWorld::lose_row() {
+  if (scheduler_.now() > TimePoint(plan_.length - calm())) return;
+  scheduler_.after(added_.between(plan_.length / 8, plan_.length / 2), [this] { lose_row(); });
+  const bool all = added_.percent(40);
+  note(all ? "the bank's row is deleted" : "the bank's row is an earlier one");
+  row_ = all ? std::string() : earlier_rows_[added_.below(earlier_rows_.size())];
+}
+
+Duration BankWorld::calm() const {
+  return std::max(kCalm, plan_.period * (kCalmPeriods + 1));
+}
+
 RunReport BankWorld::run() {
+  if (plan_.loses_rows) {
+    keep_row();
+    scheduler_.after(added_.between(Duration(0), plan_.length / 2), [this] { lose_row(); });
+  }
   if (plan_.trouble_every > Duration(0)) make_trouble();
   if (plan_.foreign_every > Duration(0)) use_as_others();
   if (plan_.database_jumps) {

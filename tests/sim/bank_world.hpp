@@ -37,7 +37,8 @@ struct BankPlan {
   core::Duration trouble_every{};                           ///< kills and pauses of owners; 0: none
   core::Duration lease = std::chrono::seconds(5);           ///< until another owner takes over
   bool clocks_differ = false, database_jumps = false;
-  bool used_less = false;  ///< than was expected
+  bool loses_rows = false;  ///< the bank's row is gone, or is as it was a while before
+  bool used_less = false;   ///< than was expected
   /// Whether upstreams say what remains: as of when they took the call in, or of their answer.
   enum class Says : std::uint8_t { nothing, at_intake, at_answer } says_remaining = Says::nothing;
   core::Duration foreign_every{};  ///< others use one request of the account, one after the other; 0: nobody
@@ -92,9 +93,13 @@ class BankWorld {
   void after(const OwnerLink& owner, core::Duration wait, std::function<void()> what);
   void make_trouble();
   void change_clock();
+  void keep_row();
+  void lose_row();
   void use_as_others();
   void note(const std::string& line);
   core::BankClock database_clock() const;
+  /// Before the end all trouble is over for so long.
+  core::Duration calm() const;
   void find_figures();
   void check_liveness() const;
 
@@ -103,6 +108,7 @@ class BankWorld {
   Trace* trace_;
   Scheduler scheduler_;
   std::string row_;
+  std::deque<std::string> earlier_rows_;  ///< one every few seconds
   core::Duration database_ahead_{};
   std::uint64_t database_server_ = 1;
   std::vector<std::unique_ptr<Shard>> shards_;
