@@ -26,8 +26,7 @@ void HeldMessages::put_outcome(Incoming& message, const Blob& body) {
 }
 
 bool HeldMessages::wait(Incoming& message, const Blob& body, std::string_view id) {
-  // The body of a small message may lie in its header, and be taken out with it.
-  if (message.header().empty() || !has_room(message.header().size() + body.size())) return false;
+  if (!has_room(message.header().size() + body.size())) return false;
   hold(message, body, id, false);
   return true;
 }
@@ -77,7 +76,7 @@ std::vector<Incoming> HeldMessages::let_go(std::string_view address) {
     if (held_[i].of_worker && held_[i].message.address() == address) {
       take(i, messages);
       // Bytes of its own: those that are put are not this turn's.
-      messages.back().put_back(Blob::copy(*messages.back().body_frame()));
+      messages.back().put_back(Blob::copy(messages.back().take_body({}, 0).bytes()));
     } else {
       ++i;
     }

@@ -44,8 +44,7 @@ class Incoming : public socket::Message {
   std::string_view envelope() const { return envelope_; }
   /// Whether the peer is a REQ: the last frame before the header is empty.
   bool from_req() const { return from_req_; }
-  /// What the ZAP handler has called the peer: its public key; empty: no key was asked for. Requires: the
-  /// body was not taken.
+  /// What the ZAP handler has called the peer: its public key; empty: no key was asked for.
   std::string_view user_id() const { return property("User-Id"); }
 
  private:

@@ -40,10 +40,13 @@ zmq::message_t lend(const Blob& body, std::shared_ptr<Outstanding> outstanding) 
 }
 
 Blob Message::take_body(std::string_view inside, std::size_t borrow_max) {
-  if (is_put_back()) return apart_;
+  if (!apart_.empty()) return apart_;
   const std::string_view bytes = has_body_ ? view_of(body_) : inside;
   if (bytes.size() <= borrow_max) return Blob::borrow(bytes);
-  return adopt(std::move(has_body_ ? body_ : header_), bytes);
+  if (has_body_) return adopt(std::move(body_), bytes);
+  zmq::message_t header;
+  header.copy(header_);  // shares the bytes, which stay where they are
+  return adopt(std::move(header), bytes);
 }
 
 Blob Message::take_body_frame() {

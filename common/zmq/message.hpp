@@ -53,19 +53,20 @@ class Message {
   }
   /// Why this is no message: it has no header, or too many frames; then header() is empty. Null: it is one.
   const char* fault() const { return fault_; }
-  /// The descriptor of its connection; -1 where the transport does not tell. Requires: the body was not
-  /// taken.
+  /// The descriptor of its connection; -1 where the transport does not tell.
   int descriptor() const { return zmq_msg_get(header_.handle(), ZMQ_SRCFD); }
-  /// A property of its connection (zmq_msg_gets(3)); empty: it has none. Requires: as descriptor().
+  /// A property of its connection (zmq_msg_gets(3)); empty: it has none.
   std::string_view property(const char* name) const {
     const char* const value = zmq_msg_gets(header_.handle(), name);
     return value != nullptr ? std::string_view(value) : std::string_view();
   }
 
   /// The body to keep: the body frame, or `inside`, the body that the decoder found in the header. Up to
-  /// `borrow_max` bytes are borrowed; a larger body takes its frame along.
+  /// `borrow_max` bytes are borrowed; a larger body takes its frame along, or shares the header's bytes: the
+  /// header can be read as before.
   Blob take_body(std::string_view inside, std::size_t borrow_max);
-  /// Gives it the body frame back that was taken out of it. Requires: `body` owns its bytes.
+  /// Gives it the body back that was taken out of it, or the same one elsewhere. Requires: `body` owns its
+  /// bytes.
   void put_back(Blob body) { apart_ = std::move(body); }
   bool is_put_back() const { return !apart_.empty(); }
   /// The body frame to keep, copied up to limits::inline_bytes_max. Requires: there is one.
@@ -113,7 +114,7 @@ class Message {
   void end();
 
   zmq::message_t header_, body_;
-  Blob apart_;  ///< the body frame, where it is not in body_
+  Blob apart_;  ///< the body, where it was put back
   WireSize wire_;
   bool has_header_ = false, has_body_ = false;
   std::size_t envelope_frames_ = 0;

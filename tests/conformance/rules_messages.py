@@ -215,7 +215,7 @@ def workers_are_told_without_an_envelope(room):
 def body_stands_in_either_place(room):
     """A body is a fourth element of the header or a frame of its own behind it; the receiver takes either."""
     client, worker = room.client(), room.worker()
-    for size in (1, 4096, 4097, 100_000):
+    for size in (1, 4096, 4097, 100_000, 1_000_000):
         body = bytes(i % 251 for i in range(size))
         for inside in (True, False):
             with room.case(f"{size} bytes {'inside' if inside else 'behind'}"):

@@ -2,10 +2,12 @@
 """Several brokers that wait for one store in PostgreSQL: what docs/cluster.md says happens when the owner, its connection
 or the database ends. Under load by the clients, workers and counters of kill_broker.py."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -622,6 +624,68 @@ class Ahead(ClusterCase):
 
         self.room.pump(lambda: worker.acked or worker.stale, "that the outcome was heard")
         self.room.pump(lambda: self.parts() == 0, "that its body is gone", harness.PATIENCE)
+
+    # ---- while the database takes no large body ----
+
+    def puts(self):
+        """Statements that wait for the end of no_room(): one by the connection of what goes ahead, one more where a turn has parts."""
+        return int(DATABASE.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lanemq-broker' "
+                                  "AND wait_event_type = 'Lock'"))
+
+    @contextlib.contextmanager
+    def no_room(self):
+        """The database takes no part of a body, and gives none up; all else it does."""
+        held = DATABASE.hold(f'LOCK TABLE "{self.schema}".body IN SHARE MODE')
+        try:
+            yield
+        finally:
+            held.end()
+
+    def waits(self, count=1):
+        self.room.pump(lambda: self.puts() == count, f"that {count} wait for the table of parts")
+
+    def test_a_large_body_may_come_inside_the_header(self):
+        owner = self.owner("a")
+        client, worker = self.room.client(), self.room.worker()
+        body, answer = os.urandom(LARGE), os.urandom(LARGE)
+
+        client.send("submit", {"service": "echo", "id": "inside", "reply": "both", "ref": 7}, body, inside=True)
+        accepted = client.get()
+        self.assertEqual((accepted.op, accepted.fields.get("ref"), self.parts()), ("accepted", 7, 5))
+        job = worker.get("job")
+        self.assertTrue(job.body == body)
+        worker.send(*worker.outcome(job, "result", answer), inside=True)
+        self.assertTrue(client.get("result").body == answer)
+        self.room.pump(lambda: worker.acked, "that the outcome is kept")
+
+        for way in ("bye", "another connection", "its end"):
+            with self.subTest(way=way):
+                leaves = self.room.worker(services=("late",), welcome=False)
+                session = leaves.get("welcome").fields["session"]
+                client, job = self.runs(leaves, way)
+                with self.no_room():
+                    leaves.send(*leaves.outcome(job, "result", answer), inside=True)
+                    self.waits()
+                    if way == "bye":
+                        leaves.send("bye")
+                    elif way == "another connection":
+                        self.room.worker(services=("late",), session=session)
+                    else:
+                        leaves.close()
+                    self.waits(2)
+                said = client.get("result", patience=harness.PATIENCE)
+                self.assertEqual((said.body == answer, said.fields.get("attempts", 1)), (True, 1))
+        self.assertEqual(owner.process.poll(), None)
+
+    def test_bodies_stand_in_either_place_whatever_the_store(self):
+        """By the kit's rule, on stores that its own broker has not."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        kit = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance/run")
+        for store, broker in (("postgres", self.owner("a")), ("sqlite", self.room.start_broker("--store", f"sqlite:{folder}/store.db"))):
+            with self.subTest(store=store):
+                done = subprocess.run([sys.executable, kit, "--clients", broker.clients, "--workers", broker.workers,
+                                       "--only", "messages.body_stands_in_either_place"], capture_output=True, text=True)
+                self.assertEqual((done.returncode, "2 pass, 0 fail, 0 skipped" in done.stdout), (0, True), done.stdout)
 
 
 class Away(ClusterCase):
