@@ -4,89 +4,117 @@
 #include <algorithm>
 #include <utility>
 
+#include <absl/container/flat_hash_set.h>
+
+#include "broker/core/base/check.hpp"
+
 namespace lanemq::io {
 
-bool HeldMessages::holds(std::string_view id) const {
-  return !id.empty() &&
-         std::any_of(held_.begin(), held_.end(), [id](const Held& held) { return held.id == id; });
+bool HeldMessages::names_any_of(const std::vector<std::string>& ids) const {
+  return std::any_of(ids.begin(), ids.end(), [this](const std::string& id) { return names_.contains(id); });
 }
 
 bool HeldMessages::wants(const Blob& body) const {
   return store_.wants_ahead(body.size()) && body.owns() && has_room(body.size());
 }
 
-void HeldMessages::put(Incoming& message, const Blob& body, std::string_view id) {
-  hold(message, body, id, true);
-  store_.put_ahead(body);
+void HeldMessages::hold_and_put(Incoming& message, const Blob& body, About about) {
+  put(hold(message, body, std::move(about)), body);
 }
 
-void HeldMessages::put_outcome(Incoming& message, const Blob& body) {
-  put(message, body, {});
-  held_.back().of_worker = true;
+void HeldMessages::hold_and_put(Incoming& message, const Blob& body, wire::Lease lease) {
+  Held& held = hold(message, body, {});
+  held.lease = lease;
+  put(held, body);
 }
 
-bool HeldMessages::wait(Incoming& message, const Blob& body, std::string_view id) {
-  if (!has_room(message.header().size() + body.size())) return false;
-  hold(message, body, id, false);
+bool HeldMessages::hold_behind(Incoming& message, const Blob& body, About about) {
+  const std::size_t bytes = message.header().size() + message.body_frame().value_or("").size() + body.size();
+  if (!has_room(bytes)) return false;
+  hold(message, body, std::move(about)).bytes = bytes;
+  bytes_ += bytes;
   return true;
 }
 
-void HeldMessages::hold(Incoming& message, const Blob& body, std::string_view id, bool puts) {
+HeldMessages::Held& HeldMessages::hold(Incoming& message, const Blob& body, About about) {
   Held& held = held_.emplace_back();
-  held.id = id;  // may be a view of the message
-  held.body = puts ? body.bytes().data() : nullptr;
-  held.bytes = message.header().size() + body.size();
-  bytes_ += held.bytes;
+  held.about = std::move(about);
+  for (const std::string& id : held.about.ids)
+    ++names_[id];
   held.message = std::exchange(message, Incoming());
+  held.message.note_held();
   if (!body.empty() && body.owner() != nullptr) held.message.put_back(body);
+  return held;
 }
 
-std::vector<HeldMessages::Released> HeldMessages::release() {
+void HeldMessages::put(Held& held, const Blob& body) {
+  held.body = body;
+  held.bytes = body.size();
+  bytes_ += held.bytes;
+  store_.put_ahead(body);
+}
+
+std::vector<HeldMessages::Ready> HeldMessages::take_ready() {
+  std::vector<Ready> all;
+  if (held_.empty() && let_go_.empty()) return all;
   std::vector<Blob> bodies;
   store_.take_put(bodies);
-  std::vector<Released> all;
-  for (Blob& body : bodies) {
-    const auto first = std::find_if(held_.begin(), held_.end(),
-                                    [&](const Held& held) { return held.body == body.bytes().data(); });
-    if (first == held_.end()) {  // it was let go
+  for (const Blob& body : bodies) {
+    if (const auto gone = let_go_.find(body.bytes().data()); gone != let_go_.end()) {
+      bytes_ -= gone->second;
+      let_go_.erase(gone);
       store_.drop_put(body);
       continue;
     }
-    const std::string id = first->id;
-    Released released{.body = std::move(body), .messages = {}, .of_worker = first->of_worker};
-    take(static_cast<std::size_t>(first - held_.begin()), released.messages);
-    for (std::size_t i = 0; !id.empty() && i < held_.size();)
-      if (held_[i].id == id)
-        take(i, released.messages);
-      else
-        ++i;
-    all.push_back(std::move(released));
+    const auto place = std::find_if(held_.begin(), held_.end(), [&](const Held& held) {
+      return !held.body.empty() && held.body.bytes().data() == body.bytes().data();
+    });
+    LANEMQ_CHECK(place != held_.end());
+    Ready& ready =
+        all.emplace_back(Ready{.body = body, .messages = {}, .of_worker = place->lease.has_value()});
+    ready.messages.push_back(remove(place));
+    if (!ready.of_worker) take_behind(ready.messages);
   }
   return all;
 }
 
 bool HeldMessages::has_outcome_of(std::string_view address) const {
   return std::any_of(held_.begin(), held_.end(),
-                     [&](const Held& held) { return held.of_worker && held.message.address() == address; });
+                     [&](const Held& held) { return held.lease && held.message.address() == address; });
 }
 
-std::vector<Incoming> HeldMessages::let_go(std::string_view address) {
-  std::vector<Incoming> messages;
-  for (std::size_t i = 0; i < held_.size();)
-    if (held_[i].of_worker && held_[i].message.address() == address) {
-      take(i, messages);
-      // Bytes of its own: those that are put are not this turn's.
-      messages.back().put_back(Blob::copy(messages.back().take_body({}, 0).bytes()));
-    } else {
-      ++i;
-    }
-  return messages;
+Incoming HeldMessages::remove(Place place) {
+  bytes_ -= place->bytes;
+  for (const std::string& id : place->about.ids)
+    if (const auto name = names_.find(id); --name->second == 0) names_.erase(name);
+  Incoming message = std::move(place->message);
+  held_.erase(place);
+  return message;
 }
 
-void HeldMessages::take(std::size_t at, std::vector<Incoming>& messages) {
-  bytes_ -= held_[at].bytes;
-  messages.push_back(std::move(held_[at].message));
-  held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(at));
+/// Removes a message whose body the store has still to put in. It gets bytes of its own: those that are put
+/// are not its turn's.
+Incoming HeldMessages::let_go(Place place) {
+  const Blob body = place->body;
+  Incoming message = remove(place);
+  message.put_back(Blob::copy(body.bytes()));
+  let_go_[body.bytes().data()] = body.size();
+  bytes_ += body.size();
+  return message;
+}
+
+/// Takes those that have waited for what is gone by now: no message before them has one of their ids.
+void HeldMessages::take_behind(std::vector<Incoming>& messages) {
+  absl::flat_hash_set<std::string_view> before;
+  for (Place at = held_.begin(); at != held_.end();) {
+    const Place place = at++;
+    const std::vector<std::string>& ids = place->about.ids;
+    if (place->body.empty() &&
+        std::none_of(ids.begin(), ids.end(), [&](const std::string& id) { return before.contains(id); }))
+      messages.push_back(remove(place));
+    else
+      before.insert(ids.begin(), ids.end());
+  }
 }
 
 void HeldMessages::heard(const Blob& body, const core::Writes& writes, std::size_t first) {

@@ -2,13 +2,18 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
+#include <list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <lanemq/blob.hpp>
+#include <absl/container/flat_hash_map.h>
 
+#include <lanemq/blob.hpp>
+#include <lanemq/messages.hpp>
+
+#include "broker/core/base/string_hash.hpp"
 #include "broker/core/base/writes.hpp"
 #include "broker/io/router.hpp"
 #include "broker/io/store.hpp"
@@ -16,17 +21,21 @@
 namespace lanemq::io {
 
 /// Submits and outcomes whose bodies the store puts in ahead of their turn (Store::put_ahead()), and clients'
-/// messages about jobs that are held, which must not overtake them. What a worker says of other jobs may
-/// overtake its outcome: until that is acknowledged the worker lists the job as one that it has. Not
-/// thread-safe; belongs to the loop.
+/// messages that name their jobs, which must not overtake them. What a worker says of other jobs may overtake
+/// its outcome: until that is acknowledged the worker lists the job as one that it has. Not thread-safe;
+/// belongs to the loop.
 class HeldMessages {
  public:
   /// What it holds at most. What is beyond either is not held: it is heard at once, and goes with its turn.
   static constexpr std::size_t kMessagesMax = 1024;
   static constexpr std::size_t kBytesMax = std::size_t{256} << 20;
 
-  /// A body that is in, its submit or outcome, and behind a submit what has waited for it.
-  struct Released {
+  /// What a client's message says.
+  struct About {
+    std::vector<std::string> ids;  ///< of the jobs that it names, as the core knows them
+  };
+  /// A submit or an outcome whose body is in, and behind a submit what has waited for it.
+  struct Ready {
     Blob body;
     std::vector<Incoming> messages;
     bool of_worker = false;
@@ -36,46 +45,67 @@ class HeldMessages {
   explicit HeldMessages(Store& store) : store_(store) {}
 
   bool empty() const { return held_.empty(); }
-  /// Whether what names this id has to wait.
-  bool holds(std::string_view id) const;
+  /// Whether a client's message may have to wait.
+  bool names_any() const { return !names_.empty(); }
+  /// Whether what names one of these ids has to wait.
+  bool names_any_of(const std::vector<std::string>& ids) const;
+
   /// Whether a body is to be put ahead: the store wants it, and this has room.
   bool wants(const Blob& body) const;
-  /// Puts the body ahead and holds its submit. `id`: as the core knows it; empty: nobody can name it yet.
-  /// Requires: wants(); the body was taken out of the message.
-  void put(Incoming& message, const Blob& body, std::string_view id);
-  /// The same for a worker's outcome.
-  void put_outcome(Incoming& message, const Blob& body);
-  /// Holds a message that names the id of one that is held. `body`: where it was taken out of the message.
+  /// Puts the body ahead and holds its submit. Requires: wants(); the body was taken out of the message.
+  void hold_and_put(Incoming& message, const Blob& body, About about);
+  /// The same for a worker's outcome of that lease.
+  void hold_and_put(Incoming& message, const Blob& body, wire::Lease lease);
+  /// Holds a message behind those that name one of its ids. `body`: where it was taken out of the message.
   /// False: there is no room for it.
-  bool wait(Incoming& message, const Blob& body, std::string_view id);
+  bool hold_behind(Incoming& message, const Blob& body, About about);
 
   /// What is to be heard now, in the order in which the bodies came.
-  std::vector<Released> release();
+  std::vector<Ready> take_ready();
   bool has_outcome_of(std::string_view address) const;
-  /// The outcomes of the worker at that address, which leaves, to be heard at once with their bodies in their
-  /// turn: of a worker that is gone they would count no more.
-  std::vector<Incoming> let_go(std::string_view address);
+  /// The outcomes for which `goes(address, lease)` holds, to be heard at once with their bodies in their
+  /// turn.
+  template <class Goes>
+  std::vector<Incoming> take_outcomes(Goes goes);
   /// The messages were heard; `writes` from `first` on came of it. A body that is not among them is not kept.
   void heard(const Blob& body, const core::Writes& writes, std::size_t first);
 
  private:
   struct Held {
     Incoming message;
-    std::string id;
-    const char* body = nullptr;  ///< that is put ahead
-    bool of_worker = false;
-    std::size_t bytes = 0;
+    About about;
+    std::optional<wire::Lease> lease;  ///< of a worker's outcome; none: it is a client's message
+    Blob body;                         ///< that is put ahead; empty: it waits for others
+    std::size_t bytes = 0;             ///< in bytes_
   };
+  using Place = std::list<Held>::iterator;
 
   bool has_room(std::size_t bytes) const {
-    return held_.size() < kMessagesMax && bytes <= kBytesMax - bytes_;
+    return held_.size() < kMessagesMax && bytes_ + bytes <= kBytesMax;
   }
-  void hold(Incoming& message, const Blob& body, std::string_view id, bool puts);
-  void take(std::size_t at, std::vector<Incoming>& messages);
+  Held& hold(Incoming& message, const Blob& body, About about);
+  void put(Held& held, const Blob& body);
+  Incoming remove(Place place);
+  Incoming let_go(Place place);
+  void take_behind(std::vector<Incoming>& messages);
 
   Store& store_;
-  std::deque<Held> held_;  ///< in the order in which they came
-  std::size_t bytes_ = 0;
+  std::list<Held> held_;  ///< in the order in which they came
+  /// How many of them name each id.
+  absl::flat_hash_map<std::string, std::size_t, core::StringHash, core::StringEqual> names_;
+  /// Bodies that the store has still to put in, though their messages were heard: their sizes.
+  absl::flat_hash_map<const char*, std::size_t> let_go_;
+  std::size_t bytes_ = 0;  ///< of bodies that the store puts in, and of messages that wait for others
 };
+
+template <class Goes>
+std::vector<Incoming> HeldMessages::take_outcomes(Goes goes) {
+  std::vector<Incoming> messages;
+  for (Place at = held_.begin(); at != held_.end();) {
+    const Place place = at++;
+    if (place->lease && goes(place->message.address(), *place->lease)) messages.push_back(let_go(place));
+  }
+  return messages;
+}
 
 }  // namespace lanemq::io

@@ -46,6 +46,30 @@ class AskedRule final : public BatchRule {
   Ask ask_;
 };
 
+/// The job that is a worker's under that lease; null: it is nobody's.
+const core::Job* leased(const core::Broker& broker, wire::Lease lease) {
+  const core::Record* const record = broker.jobs().find(core::JobNumber{lease.job});
+  const core::Job* const job = record == nullptr ? nullptr : record->job();
+  return job != nullptr && job->worker() != nullptr && job->attempt == lease.attempt ? job : nullptr;
+}
+
+/// Adds what a request says to what its message says.
+void note(const wire::ClientRequest& request, HeldMessages::About& about) {
+  const auto name = [&about](std::string_view id) {
+    if (!id.empty()) about.ids.emplace_back(id);
+  };
+  if (const auto* const submit = std::get_if<wire::Submit>(&request)) name(submit->id);
+  if (const auto* const watch = std::get_if<wire::Watch>(&request)) name(watch->id);
+  if (const auto* const cancel = std::get_if<wire::Cancel>(&request)) name(cancel->id);
+  if (const auto* const fetch = std::get_if<wire::Fetch>(&request)) name(fetch->id);
+  if (const auto* const seen = std::get_if<wire::Seen>(&request)) name(seen->id);
+  if (const auto* const status = std::get_if<wire::StatusQuery>(&request)) {
+    name(status->id);
+    for (const std::string_view id : status->ids)
+      name(id);
+  }
+}
+
 DecodeError not_understood(std::string why) {
   DecodeError error;
   error.message = std::move(why);
@@ -111,12 +135,15 @@ std::size_t Intake::take_client_message(core::Peer peer, core::TimePoint now) {
   if (const DecodeError* error =
           decoder_.decode(incoming_.header(), incoming_.body_frame(), requests_, &rule))
     return refuse(*error);
-  if (peer == core::Peer::client) watch_client();
+  // Its connection may have ended since it was held.
+  if (peer == core::Peer::client && !incoming_.was_held()) watch_client();
   if (!requests_.is_batch()) {
     take_request(peer, requests_[0], incoming_.take_body(requests_.body(0), core::JobText::kBodyBytesMax),
                  now);
     return 1;
   }
+  const std::size_t maps = requests_.size();
+  if (hold_batch()) return maps;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (const DecodeError* error = requests_.error(i))
       answer_bad_request(peer, *error);
@@ -158,9 +185,7 @@ void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const B
   if (!belongs(request, peer)) return answer_forbidden(peer, request);
   if (peer == core::Peer::client)
     if (const auto why = sockets_.authorizer.admit(request)) return answer_refused(request, *why);
-  if (peer == core::Peer::client && !requests_.is_batch() && !incoming_.is_put_back() &&
-      hold_back(request, body))
-    return;
+  if (peer == core::Peer::client && !requests_.is_batch() && hold_request(request, body)) return;
   if (auto* const submit = std::get_if<wire::Submit>(&request); submit != nullptr && !desks_.plugins.empty())
     if (const auto why = desks_.plugins.judge(*submit, body.bytes(), sockets_.authorizer.sender()))
       return answer_refused(request, *why);
@@ -206,40 +231,54 @@ bool Intake::may_be_kept(const wire::Submit& submit) const {
   return lane != broker_.lanes().end() && submit.durable.value_or((*lane)->options().durable);
 }
 
-/// Holds a submit whose body the store wants ahead of its turn, and what is about a job of such a one: later
+/// Holds a submit whose body the store wants ahead of its turn, and what names the job of such a one: later
 /// it is heard as if it came then. False: it is neither, or there is no room.
-bool Intake::hold_back(const wire::ClientRequest& request, const Blob& body) {
+bool Intake::hold_request(const wire::ClientRequest& request, const Blob& body) {
+  if (incoming_.was_held()) return false;
   const auto* const submit = std::get_if<wire::Submit>(&request);
-  std::string_view id;
-  if (submit != nullptr) id = submit->id;
-  if (const auto* const cancel = std::get_if<wire::Cancel>(&request)) id = cancel->id;
-  if (const auto* const status = std::get_if<wire::StatusQuery>(&request)) id = status->id;
-  if (const auto* const fetch = std::get_if<wire::Fetch>(&request)) id = fetch->id;
-  if (held_.holds(id)) return held_.wait(incoming_, body, id);
-  if (submit == nullptr || !held_.wants(body) || !may_be_kept(*submit)) return false;
-  held_.put(incoming_, body, id);
-  return true;
+  const bool puts = submit != nullptr && held_.wants(body) && may_be_kept(*submit);
+  if (!puts && !held_.names_any()) return false;
+  HeldMessages::About about;
+  note(request, about);
+  if (held_.names_any_of(about.ids)) return held_.hold_behind(incoming_, body, std::move(about));
+  if (puts) held_.hold_and_put(incoming_, body, std::move(about));
+  return puts;
 }
 
-void Intake::take_put(core::TimePoint now) {
-  for (HeldMessages::Released& released : held_.release()) {
+/// Holds a batch of a client that names a job of a submit that is held: as its messages one by one, none of
+/// them overtakes it, and none the others. False: it names none, or there is no room.
+bool Intake::hold_batch() {
+  if (incoming_.was_held() || !held_.names_any()) return false;
+  HeldMessages::About about;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_.error(i) != nullptr) continue;
+    wire::ClientRequest request = requests_[i];  // its names are not renamed twice
+    if (!sockets_.authorizer.admit(request)) note(request, about);
+  }
+  return held_.names_any_of(about.ids) && held_.hold_behind(incoming_, {}, std::move(about));
+}
+
+void Intake::hear_held(core::TimePoint now) {
+  for (HeldMessages::Ready& ready : held_.take_ready()) {
     const std::size_t before = broker_.outbox().writes.size();
-    for (Incoming& message : released.messages) {
-      incoming_ = std::move(message);
-      if (released.of_worker)
-        take_worker_message(now);
-      else
-        take_client_message(core::Peer::client, now);
-    }
-    held_.heard(released.body, broker_.outbox().writes, before);
+    for (Incoming& message : ready.messages)
+      hear_again(message, ready.of_worker ? core::Peer::worker : core::Peer::client, now);
+    held_.heard(ready.body, broker_.outbox().writes, before);
   }
 }
 
 void Intake::let_go(std::string_view address, core::TimePoint now) {
-  for (Incoming& message : held_.let_go(address)) {
-    incoming_ = std::move(message);
+  const auto is_its = [address](std::string_view of, wire::Lease) { return of == address; };
+  for (Incoming& message : held_.take_outcomes(is_its))
+    hear_again(message, core::Peer::worker, now);
+}
+
+void Intake::hear_again(Incoming& message, core::Peer peer, core::TimePoint now) {
+  incoming_ = std::move(message);
+  if (peer == core::Peer::worker)
     take_worker_message(now);
-  }
+  else
+    take_client_message(peer, now);
 }
 
 /// Whether a query changes what no notice of the core tells of.
@@ -337,21 +376,21 @@ bool Intake::hear_behind_outcomes(core::TimePoint now) {
 }
 
 /// Holds an outcome whose body the store wants ahead of its turn. False: it is none, or there is no room.
-bool Intake::hold_back(const wire::Outcome& outcome, const Blob& body, core::TimePoint now) {
-  if (reports_.is_batch() || incoming_.is_put_back() || !held_.wants(body) || store_watch_.state() != "good")
+bool Intake::hold_outcome(const wire::Outcome& outcome, const Blob& body, core::TimePoint now) {
+  if (incoming_.was_held() || reports_.is_batch() || !held_.wants(body) || store_watch_.state() != "good")
     return false;
-  const core::Record* const record = broker_.jobs().find(core::JobNumber{outcome.job});
-  const core::Job* const job = record == nullptr ? nullptr : record->job();
-  if (job == nullptr || !job->durable || job->ended() || job->attempt != outcome.attempt) return false;
+  const wire::Lease lease{outcome.job, outcome.attempt};
+  const core::Job* const job = leased(broker_, lease);
+  if (job == nullptr || !job->durable || job->ended()) return false;
   broker_.handle(core::WorkerHeard{incoming_.address()}, now);
-  held_.put_outcome(incoming_, body);
+  held_.hold_and_put(incoming_, body, lease);
   return true;
 }
 
 void Intake::take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now) {
   const std::string_view address = incoming_.address();
   if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
-    if (hold_back(*outcome, body, now)) return;
+    if (hold_outcome(*outcome, body, now)) return;
     broker_.handle(core::OutcomeReported{address, outcome, body}, now);
     return reached(Failpoint::loop_after_result);
   }

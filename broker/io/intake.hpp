@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <lanemq/admin_table.hpp>
 #include <lanemq/codec.hpp>
@@ -50,7 +51,7 @@ class Intake {
   std::size_t read_admin(core::TimePoint now);
   std::size_t read_clients(core::TimePoint now);
   /// Tells the core of submits and outcomes that waited until the store had their bodies.
-  void take_put(core::TimePoint now);
+  void hear_held(core::TimePoint now);
   /// The worker at that address leaves: tells the core first of its outcomes that wait.
   void let_go(std::string_view address, core::TimePoint now);
 
@@ -59,9 +60,11 @@ class Intake {
   std::size_t take_worker_message(core::TimePoint now);
   void take_request(core::Peer peer, wire::ClientRequest& request, const Blob& body, core::TimePoint now);
   bool may_be_kept(const wire::Submit& submit) const;
-  bool hold_back(const wire::ClientRequest& request, const Blob& body);
-  bool hold_back(const wire::Outcome& outcome, const Blob& body, core::TimePoint now);
+  bool hold_request(const wire::ClientRequest& request, const Blob& body);
+  bool hold_batch();
+  bool hold_outcome(const wire::Outcome& outcome, const Blob& body, core::TimePoint now);
   bool hear_behind_outcomes(core::TimePoint now);
+  void hear_again(Incoming& message, core::Peer peer, core::TimePoint now);
   void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
   void note_sender(const Router& router, Connections& connections) {
     connections.heard(incoming_.descriptor(), incoming_.wire_bytes(router.is_encrypted()));

@@ -114,7 +114,7 @@ std::string Router::endpoint() const {
 bool Router::receive(Incoming& message) {
   if (!socket_.recv(message.address_, zmq::recv_flags::dontwait)) return false;
   message.envelope_.clear();
-  message.from_req_ = false;
+  message.from_req_ = message.was_held_ = false;
   message.receive_rest(socket_, message.address_.more(),
                        [&](std::string_view frame) { return message.keep_envelope_frame(frame); });
   if (message.header().empty()) message.envelope_.clear();

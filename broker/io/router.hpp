@@ -46,6 +46,9 @@ class Incoming : public socket::Message {
   bool from_req() const { return from_req_; }
   /// What the ZAP handler has called the peer: its public key; empty: no key was asked for.
   std::string_view user_id() const { return property("User-Id"); }
+  /// Whether it was held since it came: it is not held again, and its connection may have ended.
+  bool was_held() const { return was_held_; }
+  void note_held() { was_held_ = true; }
 
  private:
   friend class Router;
@@ -53,7 +56,7 @@ class Incoming : public socket::Message {
 
   zmq::message_t address_;
   std::string envelope_;
-  bool from_req_ = false;
+  bool from_req_ = false, was_held_ = false;
 };
 
 enum class SendStatus : std::uint8_t {

@@ -158,7 +158,7 @@ bool Server::turn() {
   store_watch_.tell_stalled(now_);
   store_watch_.tell_away(now_);
   store_watch_.tell_unsafe(now_);
-  intake_.take_put(now_);
+  intake_.hear_held(now_);
   take_bank(now_);
   service_watch_.look(now_);
   const core::TimePoint began = now_;

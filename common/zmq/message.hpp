@@ -68,7 +68,6 @@ class Message {
   /// Gives it the body back that was taken out of it, or the same one elsewhere. Requires: `body` owns its
   /// bytes.
   void put_back(Blob body) { apart_ = std::move(body); }
-  bool is_put_back() const { return !apart_.empty(); }
   /// The body frame to keep, copied up to limits::inline_bytes_max. Requires: there is one.
   Blob take_body_frame();
 

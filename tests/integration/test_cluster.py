@@ -687,6 +687,27 @@ class Ahead(ClusterCase):
                                        "--only", "messages.body_stands_in_either_place"], capture_output=True, text=True)
                 self.assertEqual((done.returncode, "2 pass, 0 fail, 0 skipped" in done.stdout), (0, True), done.stdout)
 
+    def test_no_batch_overtakes_a_submit_that_it_names(self):
+        self.owner("a")
+        client, other = self.room.client(), self.room.client()
+        client.submit(id="small", service="later", batch=64, reply="accepted")
+        client.get("accepted")
+        with self.no_room():
+            for name in ("one", "two"):
+                client.submit(id=name, body=os.urandom(LARGE), service="later", reply="accepted")
+            client.send("status", {"ids": ["small", "two"], "ref": "asks"})
+            client.send_batch("cancel", [{"id": "one", "ref": 1}, {"id": "two", "ref": 2}, {"id": "small", "ref": 3}])
+            client.send("fetch", {"id": "small", "ref": "behind"})
+            self.waits()
+            self.assertEqual(other.status("nobody's")["state"], "unknown")
+            self.assertFalse(client.inbox, "what names a submit that is held waits for it")
+
+        answers = [(answer.op, answer.fields.get("ref"), answer.fields.get("id"), answer.fields.get("state"))
+                   for answer in (client.get() for _ in range(7))]
+        self.assertEqual([(op, job) for op, _, job, _ in answers if op == "accepted"], [("accepted", "one"), ("accepted", "two")])
+        said = {ref: state for op, ref, _, state in answers if op == "status"}
+        self.assertEqual({ref: said.get(ref) for ref in (1, 2, 3)}, dict.fromkeys((1, 2, 3), "cancelled"))
+
 
 class Away(ClusterCase):
     def test_an_owner_that_cannot_commit_sends_its_clients_to_the_others_until_it_can(self):
