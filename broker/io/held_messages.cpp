@@ -14,6 +14,13 @@ bool HeldMessages::names_any_of(const std::vector<std::string>& ids) const {
   return std::any_of(ids.begin(), ids.end(), [this](const std::string& id) { return names_.contains(id); });
 }
 
+std::int64_t HeldMessages::batch_of(std::string_view address) const {
+  std::int64_t most = 0;
+  for (const Held& held : held_)
+    if (!held.lease && held.message.address() == address) most = std::max(most, held.about.batch);
+  return most;
+}
+
 bool HeldMessages::wants(const Blob& body) const {
   return store_.wants_ahead(body.size()) && body.owns() && has_room(body.size());
 }

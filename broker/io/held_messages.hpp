@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@ class HeldMessages {
   /// What a client's message says.
   struct About {
     std::vector<std::string> ids;  ///< of the jobs that it names, as the core knows them
+    std::int64_t batch = 0;        ///< its connection may send batches of so many from then on; 0: unchanged
   };
   /// A submit or an outcome whose body is in, and behind a submit what has waited for it.
   struct Ready {
@@ -49,6 +51,8 @@ class HeldMessages {
   bool names_any() const { return !names_.empty(); }
   /// Whether what names one of these ids has to wait.
   bool names_any_of(const std::vector<std::string>& ids) const;
+  /// The most maps of a batch that a held message of that address says; 0: none does.
+  std::int64_t batch_of(std::string_view address) const;
 
   /// Whether a body is to be put ahead: the store wants it, and this has room.
   bool wants(const Blob& body) const;

@@ -58,8 +58,14 @@ void note(const wire::ClientRequest& request, HeldMessages::About& about) {
   const auto name = [&about](std::string_view id) {
     if (!id.empty()) about.ids.emplace_back(id);
   };
-  if (const auto* const submit = std::get_if<wire::Submit>(&request)) name(submit->id);
-  if (const auto* const watch = std::get_if<wire::Watch>(&request)) name(watch->id);
+  if (const auto* const submit = std::get_if<wire::Submit>(&request)) {
+    name(submit->id);
+    about.batch = std::max(about.batch, submit->batch);
+  }
+  if (const auto* const watch = std::get_if<wire::Watch>(&request)) {
+    name(watch->id);
+    about.batch = std::max(about.batch, watch->batch);
+  }
   if (const auto* const cancel = std::get_if<wire::Cancel>(&request)) name(cancel->id);
   if (const auto* const fetch = std::get_if<wire::Fetch>(&request)) name(fetch->id);
   if (const auto* const seen = std::get_if<wire::Seen>(&request)) name(seen->id);
@@ -174,7 +180,8 @@ std::string Intake::client_batch_refused(core::Peer peer, std::size_t maps, std:
            "DEALER";
   const core::Connection* const connection = broker_.connections().find(incoming_.address());
   const std::int64_t agreed =
-      std::max(static_cast<std::int64_t>(connection == nullptr ? 0 : connection->grouping.max), first_says);
+      std::max({static_cast<std::int64_t>(connection == nullptr ? 0 : connection->grouping.max), first_says,
+                held_.batch_of(incoming_.address())});
   if (static_cast<std::int64_t>(maps) <= agreed) return {};
   return "a batch of " + std::to_string(maps) + " maps, and the largest batch that a submit on this " +
          "connection has said is " + std::to_string(agreed) + " (field \"batch\")";
@@ -240,6 +247,7 @@ bool Intake::hold_request(const wire::ClientRequest& request, const Blob& body) 
   if (!puts && !held_.names_any()) return false;
   HeldMessages::About about;
   note(request, about);
+  if (incoming_.from_req()) about.batch = 0;
   if (held_.names_any_of(about.ids)) return held_.hold_behind(incoming_, body, std::move(about));
   if (puts) held_.hold_and_put(incoming_, body, std::move(about));
   return puts;

@@ -687,6 +687,19 @@ class Ahead(ClusterCase):
                                        "--only", "messages.body_stands_in_either_place"], capture_output=True, text=True)
                 self.assertEqual((done.returncode, "2 pass, 0 fail, 0 skipped" in done.stdout), (0, True), done.stdout)
 
+    def test_batches_may_come_behind_a_submit_that_says_so_and_is_held(self):
+        self.owner("a")
+        client = self.room.client()
+        with self.no_room():
+            client.submit(id="large", body=os.urandom(LARGE), batch=64, service="later", reply="accepted")
+            client.send_batch("submit", [{"service": "later", "id": "first", "reply": "accepted"}, {"id": "second"}])
+
+            self.assertEqual([client.get("accepted").fields["id"] for _ in range(2)], ["first", "second"])
+            client.send_batch("submit", [{"service": "later", "id": str(number)} for number in range(65)])
+            self.assert_error(client.get(), "bad_request", "a batch of 65 maps", "is 64")
+
+        self.assertEqual(client.get("accepted").fields["id"], "large")
+
     def test_no_batch_overtakes_a_submit_that_it_names(self):
         self.owner("a")
         client, other = self.room.client(), self.room.client()

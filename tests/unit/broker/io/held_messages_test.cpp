@@ -48,7 +48,9 @@ class HeldMessagesTest : public testing::Test {
     EXPECT_TRUE(router_.receive(message));
     return message;
   }
-  static HeldMessages::About about(std::vector<std::string> ids) { return {.ids = std::move(ids)}; }
+  static HeldMessages::About about(std::vector<std::string> ids, std::int64_t batch = 0) {
+    return {.ids = std::move(ids), .batch = batch};
+  }
 
   void put(const std::string& words, HeldMessages::About about) {
     io::Incoming message = from_peer(words, large(words));
@@ -137,6 +139,17 @@ TEST_F(HeldMessagesTest, a_body_inside_the_header_is_the_messages_as_any_other) 
     EXPECT_EQ(messages[0].take_body({}, 4096).bytes(), body);
     EXPECT_EQ(messages[0].take_body({}, 4096).bytes().data() == taken.bytes().data(), !goes);
   }
+}
+
+TEST_F(HeldMessagesTest, a_connection_has_what_its_held_messages_say) {
+  put("one", about({"one"}, 16));
+  EXPECT_TRUE(wait("again", about({"one"}, 64)));
+  EXPECT_EQ(held_.batch_of(address_), 64);
+  EXPECT_EQ(held_.batch_of("another"), 0);
+
+  store_.has_put(0);
+  EXPECT_THAT(heard(), ElementsAre("one", "again"));
+  EXPECT_EQ(held_.batch_of(address_), 0);
 }
 
 TEST_F(HeldMessagesTest, an_outcome_that_is_let_go_leaves_its_body_to_be_dropped) {
