@@ -25,27 +25,29 @@ bool HeldMessages::wants(const Blob& body) const {
   return store_.wants_ahead(body.size()) && body.owns() && has_room(body.size());
 }
 
-void HeldMessages::hold_and_put(Incoming& message, const Blob& body, About about) {
-  put(hold(message, body, std::move(about)), body);
+void HeldMessages::hold_and_put(Incoming& message, const Blob& body, About about, core::TimePoint now) {
+  put(hold(message, body, std::move(about), now), body);
 }
 
-void HeldMessages::hold_and_put(Incoming& message, const Blob& body, wire::Lease lease) {
-  Held& held = hold(message, body, {});
+void HeldMessages::hold_and_put(Incoming& message, const Blob& body, wire::Lease lease, core::TimePoint now) {
+  Held& held = hold(message, body, {}, now);
   held.lease = lease;
   put(held, body);
 }
 
-bool HeldMessages::hold_behind(Incoming& message, const Blob& body, About about) {
+bool HeldMessages::hold_behind(Incoming& message, const Blob& body, About about, core::TimePoint now) {
   const std::size_t bytes = message.header().size() + message.body_frame().value_or("").size() + body.size();
   if (!has_room(bytes)) return false;
-  hold(message, body, std::move(about)).bytes = bytes;
+  hold(message, body, std::move(about), now).bytes = bytes;
   bytes_ += bytes;
   return true;
 }
 
-HeldMessages::Held& HeldMessages::hold(Incoming& message, const Blob& body, About about) {
+HeldMessages::Held& HeldMessages::hold(Incoming& message, const Blob& body, About about,
+                                       core::TimePoint now) {
   Held& held = held_.emplace_back();
   held.about = std::move(about);
+  held.since = now;
   for (const std::string& id : held.about.ids)
     ++names_[id];
   held.message = std::exchange(message, Incoming());
@@ -61,12 +63,18 @@ void HeldMessages::put(Held& held, const Blob& body) {
   store_.put_ahead(body);
 }
 
-std::vector<HeldMessages::Ready> HeldMessages::take_ready() {
+std::vector<HeldMessages::Ready> HeldMessages::take_ready(core::TimePoint now) {
   std::vector<Ready> all;
   if (held_.empty() && let_go_.empty()) return all;
+  const auto take = [&](Place place, const Blob& in) {
+    Ready& ready = all.emplace_back(Ready{.body = in, .messages = {}, .of_worker = place->lease.has_value()});
+    ready.messages.push_back(in.empty() ? let_go(place) : remove(place));
+    if (!ready.of_worker) take_behind(ready.messages);
+  };
   std::vector<Blob> bodies;
   store_.take_put(bodies);
   for (const Blob& body : bodies) {
+    last_in_ = now;
     if (const auto gone = let_go_.find(body.bytes().data()); gone != let_go_.end()) {
       bytes_ -= gone->second;
       let_go_.erase(gone);
@@ -77,12 +85,22 @@ std::vector<HeldMessages::Ready> HeldMessages::take_ready() {
       return !held.body.empty() && held.body.bytes().data() == body.bytes().data();
     });
     LANEMQ_CHECK(place != held_.end());
-    Ready& ready =
-        all.emplace_back(Ready{.body = body, .messages = {}, .of_worker = place->lease.has_value()});
-    ready.messages.push_back(remove(place));
-    if (!ready.of_worker) take_behind(ready.messages);
+    take(place, body);
   }
+  for (Place late = first_put(); late != held_.end() && due(*late) <= now; late = first_put())
+    take(late, {});
   return all;
+}
+
+std::optional<core::TimePoint> HeldMessages::next_wakeup() {
+  const Place first = first_put();
+  if (first == held_.end()) return std::nullopt;
+  return due(*first);
+}
+
+/// The message that has waited longest for its own body.
+HeldMessages::Place HeldMessages::first_put() {
+  return std::find_if(held_.begin(), held_.end(), [](const Held& held) { return !held.body.empty(); });
 }
 
 bool HeldMessages::has_outcome_of(std::string_view address) const {
@@ -125,6 +143,7 @@ void HeldMessages::take_behind(std::vector<Incoming>& messages) {
 }
 
 void HeldMessages::heard(const Blob& body, const core::Writes& writes, std::size_t first) {
+  if (body.empty()) return;
   for (std::size_t i = first; i < writes.size(); ++i)
     if (writes[i].body.bytes().data() == body.bytes().data()) return;
   store_.drop_put(body);

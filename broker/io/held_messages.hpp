@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -15,6 +17,7 @@
 #include <lanemq/messages.hpp>
 
 #include "broker/core/base/string_hash.hpp"
+#include "broker/core/base/time.hpp"
 #include "broker/core/base/writes.hpp"
 #include "broker/io/router.hpp"
 #include "broker/io/store.hpp"
@@ -30,15 +33,18 @@ class HeldMessages {
   /// What it holds at most. What is beyond either is not held: it is heard at once, and goes with its turn.
   static constexpr std::size_t kMessagesMax = 1024;
   static constexpr std::size_t kBytesMax = std::size_t{256} << 20;
+  /// Where the store has put no body in for so long, what is held for as long goes with its turn: in this
+  /// time 64 MiB come through 100 Mbit/s.
+  static constexpr core::Duration kStandstillMax = std::chrono::seconds(5);
 
   /// What a client's message says.
   struct About {
     std::vector<std::string> ids;  ///< of the jobs that it names, as the core knows them
     std::int64_t batch = 0;        ///< its connection may send batches of so many from then on; 0: unchanged
   };
-  /// A submit or an outcome whose body is in, and behind a submit what has waited for it.
+  /// A submit or an outcome that is to be heard now, and behind a submit what has waited for it.
   struct Ready {
-    Blob body;
+    Blob body;  ///< that is in; empty: it goes with its turn
     std::vector<Incoming> messages;
     bool of_worker = false;
   };
@@ -57,15 +63,17 @@ class HeldMessages {
   /// Whether a body is to be put ahead: the store wants it, and this has room.
   bool wants(const Blob& body) const;
   /// Puts the body ahead and holds its submit. Requires: wants(); the body was taken out of the message.
-  void hold_and_put(Incoming& message, const Blob& body, About about);
+  void hold_and_put(Incoming& message, const Blob& body, About about, core::TimePoint now);
   /// The same for a worker's outcome of that lease.
-  void hold_and_put(Incoming& message, const Blob& body, wire::Lease lease);
+  void hold_and_put(Incoming& message, const Blob& body, wire::Lease lease, core::TimePoint now);
   /// Holds a message behind those that name one of its ids. `body`: where it was taken out of the message.
   /// False: there is no room for it.
-  bool hold_behind(Incoming& message, const Blob& body, About about);
+  bool hold_behind(Incoming& message, const Blob& body, About about, core::TimePoint now);
 
   /// What is to be heard now, in the order in which the bodies came.
-  std::vector<Ready> take_ready();
+  std::vector<Ready> take_ready(core::TimePoint now);
+  /// When take_ready() has something whatever the store does; none: not for now.
+  std::optional<core::TimePoint> next_wakeup();
   bool has_outcome_of(std::string_view address) const;
   /// The outcomes for which `goes(address, lease)` holds, to be heard at once with their bodies in their
   /// turn.
@@ -81,17 +89,20 @@ class HeldMessages {
     std::optional<wire::Lease> lease;  ///< of a worker's outcome; none: it is a client's message
     Blob body;                         ///< that is put ahead; empty: it waits for others
     std::size_t bytes = 0;             ///< in bytes_
+    core::TimePoint since{};
   };
   using Place = std::list<Held>::iterator;
 
   bool has_room(std::size_t bytes) const {
     return held_.size() < kMessagesMax && bytes_ + bytes <= kBytesMax;
   }
-  Held& hold(Incoming& message, const Blob& body, About about);
+  Held& hold(Incoming& message, const Blob& body, About about, core::TimePoint now);
   void put(Held& held, const Blob& body);
   Incoming remove(Place place);
   Incoming let_go(Place place);
   void take_behind(std::vector<Incoming>& messages);
+  Place first_put();
+  core::TimePoint due(const Held& held) const { return std::max(held.since, last_in_) + kStandstillMax; }
 
   Store& store_;
   std::list<Held> held_;  ///< in the order in which they came
@@ -99,7 +110,8 @@ class HeldMessages {
   absl::flat_hash_map<std::string, std::size_t, core::StringHash, core::StringEqual> names_;
   /// Bodies that the store has still to put in, though their messages were heard: their sizes.
   absl::flat_hash_map<const char*, std::size_t> let_go_;
-  std::size_t bytes_ = 0;  ///< of bodies that the store puts in, and of messages that wait for others
+  std::size_t bytes_ = 0;      ///< of bodies that the store puts in, and of messages that wait for others
+  core::TimePoint last_in_{};  ///< when the latest body came in
 };
 
 template <class Goes>

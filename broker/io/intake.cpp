@@ -46,6 +46,10 @@ class AskedRule final : public BatchRule {
   Ask ask_;
 };
 
+/// An outcome is held no longer where its worker has been silent for so many heartbeats: one more, and the
+/// worker is lost.
+constexpr int kSilentHeartbeatsMax = 2;
+
 /// The job that is a worker's under that lease; null: it is nobody's.
 const core::Job* leased(const core::Broker& broker, wire::Lease lease) {
   const core::Record* const record = broker.jobs().find(core::JobNumber{lease.job});
@@ -149,7 +153,7 @@ std::size_t Intake::take_client_message(core::Peer peer, core::TimePoint now) {
     return 1;
   }
   const std::size_t maps = requests_.size();
-  if (hold_batch()) return maps;
+  if (hold_batch(now)) return maps;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (const DecodeError* error = requests_.error(i))
       answer_bad_request(peer, *error);
@@ -192,7 +196,7 @@ void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const B
   if (!belongs(request, peer)) return answer_forbidden(peer, request);
   if (peer == core::Peer::client)
     if (const auto why = sockets_.authorizer.admit(request)) return answer_refused(request, *why);
-  if (peer == core::Peer::client && !requests_.is_batch() && hold_request(request, body)) return;
+  if (peer == core::Peer::client && !requests_.is_batch() && hold_request(request, body, now)) return;
   if (auto* const submit = std::get_if<wire::Submit>(&request); submit != nullptr && !desks_.plugins.empty())
     if (const auto why = desks_.plugins.judge(*submit, body.bytes(), sockets_.authorizer.sender()))
       return answer_refused(request, *why);
@@ -240,7 +244,7 @@ bool Intake::may_be_kept(const wire::Submit& submit) const {
 
 /// Holds a submit whose body the store wants ahead of its turn, and what names the job of such a one: later
 /// it is heard as if it came then. False: it is neither, or there is no room.
-bool Intake::hold_request(const wire::ClientRequest& request, const Blob& body) {
+bool Intake::hold_request(const wire::ClientRequest& request, const Blob& body, core::TimePoint now) {
   if (incoming_.was_held()) return false;
   const auto* const submit = std::get_if<wire::Submit>(&request);
   const bool puts = submit != nullptr && held_.wants(body) && may_be_kept(*submit);
@@ -248,14 +252,14 @@ bool Intake::hold_request(const wire::ClientRequest& request, const Blob& body) 
   HeldMessages::About about;
   note(request, about);
   if (incoming_.from_req()) about.batch = 0;
-  if (held_.names_any_of(about.ids)) return held_.hold_behind(incoming_, body, std::move(about));
-  if (puts) held_.hold_and_put(incoming_, body, std::move(about));
+  if (held_.names_any_of(about.ids)) return held_.hold_behind(incoming_, body, std::move(about), now);
+  if (puts) held_.hold_and_put(incoming_, body, std::move(about), now);
   return puts;
 }
 
 /// Holds a batch of a client that names a job of a submit that is held: as its messages one by one, none of
 /// them overtakes it, and none the others. False: it names none, or there is no room.
-bool Intake::hold_batch() {
+bool Intake::hold_batch(core::TimePoint now) {
   if (incoming_.was_held() || !held_.names_any()) return false;
   HeldMessages::About about;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -263,21 +267,32 @@ bool Intake::hold_batch() {
     wire::ClientRequest request = requests_[i];  // its names are not renamed twice
     if (!sockets_.authorizer.admit(request)) note(request, about);
   }
-  return held_.names_any_of(about.ids) && held_.hold_behind(incoming_, {}, std::move(about));
+  return held_.names_any_of(about.ids) && held_.hold_behind(incoming_, {}, std::move(about), now);
 }
 
 void Intake::hear_held(core::TimePoint now) {
-  for (HeldMessages::Ready& ready : held_.take_ready()) {
+  for (HeldMessages::Ready& ready : held_.take_ready(now)) {
     const std::size_t before = broker_.outbox().writes.size();
     for (Incoming& message : ready.messages)
       hear_again(message, ready.of_worker ? core::Peer::worker : core::Peer::client, now);
     held_.heard(ready.body, broker_.outbox().writes, before);
   }
+  hear_outcomes(now, [&](std::string_view, wire::Lease lease) { return is_given_up_now(lease, now); });
 }
 
 void Intake::let_go(std::string_view address, core::TimePoint now) {
-  const auto is_its = [address](std::string_view of, wire::Lease) { return of == address; };
-  for (Incoming& message : held_.take_outcomes(is_its))
+  hear_outcomes(now, [address](std::string_view of, wire::Lease) { return of == address; });
+}
+
+void Intake::let_all_go(core::TimePoint now) {
+  hear_outcomes(now, [](std::string_view, wire::Lease) { return true; });
+}
+
+/// Tells the core of outcomes that are held, with their bodies in their turn.
+template <class Goes>
+void Intake::hear_outcomes(core::TimePoint now, Goes goes) {
+  if (held_.empty()) return;
+  for (Incoming& message : held_.take_outcomes(goes))
     hear_again(message, core::Peer::worker, now);
 }
 
@@ -391,8 +406,20 @@ bool Intake::hold_outcome(const wire::Outcome& outcome, const Blob& body, core::
   const core::Job* const job = leased(broker_, lease);
   if (job == nullptr || !job->durable || job->ended()) return false;
   broker_.handle(core::WorkerHeard{incoming_.address()}, now);
-  held_.hold_and_put(incoming_, body, lease);
+  held_.hold_and_put(incoming_, body, lease, now);
   return true;
+}
+
+/// Whether the core, which has not heard the outcome that is held, would end this attempt now or soon: its
+/// deadline has come, its lane's stall_timeout is over, or its worker has been silent for long.
+bool Intake::is_given_up_now(wire::Lease lease, core::TimePoint now) const {
+  const core::Job* const job = leased(broker_, lease);
+  if (job == nullptr || job->ended()) return false;
+  const core::Duration patience = broker_.lanes()[job->lane]->options().stall_timeout;
+  const core::Progress* const said = job->progress();
+  return now >= job->deadline ||
+         (said != nullptr && patience.count() > 0 && now >= said->heard_at + patience) ||
+         now >= job->worker()->heard_at + kSilentHeartbeatsMax * broker_.options().heartbeat;
 }
 
 void Intake::take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now) {

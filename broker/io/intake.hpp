@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -50,20 +51,28 @@ class Intake {
   std::size_t read_workers(core::TimePoint now);
   std::size_t read_admin(core::TimePoint now);
   std::size_t read_clients(core::TimePoint now);
-  /// Tells the core of submits and outcomes that waited until the store had their bodies.
+  /// Tells the core of submits and outcomes that need not wait for the store any more. Comes before
+  /// Broker::advance() of the same time.
   void hear_held(core::TimePoint now);
+  /// When hear_held() has something to tell whatever comes; none: not for now.
+  std::optional<core::TimePoint> next_wakeup() { return held_.next_wakeup(); }
   /// The worker at that address leaves: tells the core first of its outcomes that wait.
   void let_go(std::string_view address, core::TimePoint now);
+  /// The core is to give up what runs: tells it first of all outcomes that wait.
+  void let_all_go(core::TimePoint now);
 
  private:
   std::size_t take_client_message(core::Peer peer, core::TimePoint now);
   std::size_t take_worker_message(core::TimePoint now);
   void take_request(core::Peer peer, wire::ClientRequest& request, const Blob& body, core::TimePoint now);
   bool may_be_kept(const wire::Submit& submit) const;
-  bool hold_request(const wire::ClientRequest& request, const Blob& body);
-  bool hold_batch();
+  bool hold_request(const wire::ClientRequest& request, const Blob& body, core::TimePoint now);
+  bool hold_batch(core::TimePoint now);
   bool hold_outcome(const wire::Outcome& outcome, const Blob& body, core::TimePoint now);
   bool hear_behind_outcomes(core::TimePoint now);
+  bool is_given_up_now(wire::Lease lease, core::TimePoint now) const;
+  template <class Goes>
+  void hear_outcomes(core::TimePoint now, Goes goes);
   void hear_again(Incoming& message, core::Peer peer, core::TimePoint now);
   void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
   void note_sender(const Router& router, Connections& connections) {

@@ -270,6 +270,9 @@ void Server::wait() {
   if (const auto every = service_watch_.every()) at_most(*every);
   if (stood_still_at_) timeout = kCatchUpPause.count();
   if (post_.holds_answers()) at_most(kBacklogPause);
+  if (const auto due = intake_.next_wakeup())
+    at_most(
+        std::max(std::chrono::ceil<std::chrono::milliseconds>(*due - now_), std::chrono::milliseconds(0)));
   if (keys_.has_keys()) at_most(KeyDesk::kLookEvery);
   if (sockets_.client_connections.table().size() + sockets_.worker_connections.table().size() > 0)
     at_most(Connections::kLookEvery);
@@ -402,6 +405,7 @@ bool Server::over(core::TimePoint now) {
   if (exit_code_ == kExitStoreFailed || exit_code_ == kExitDeposed) return true;
   const bool drained = !ownership_.hands_over() && broker_.drained();
   if (!drained && !stop_now_ && now < *stop_at_) return false;
+  intake_.let_all_go(now);
   const std::size_t given_up = broker_.running();
   broker_.give_up_running(now);
   broker_.end_notes();

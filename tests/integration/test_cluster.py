@@ -721,6 +721,55 @@ class Ahead(ClusterCase):
         said = {ref: state for op, ref, _, state in answers if op == "status"}
         self.assertEqual({ref: said.get(ref) for ref in (1, 2, 3)}, dict.fromkeys((1, 2, 3), "cancelled"))
 
+    def test_an_answer_that_came_in_time_counts_however_long_its_body_takes(self):
+        self.owner("a", arguments=("--set", "lane.normal.stall_timeout=1s"))
+        body = os.urandom(LARGE)
+        for name in ("deadline", "stall", "silence"):
+            with self.subTest(name=name):
+                client, worker = self.room.client(), self.room.worker(services=(name,))
+                with self.no_room():
+                    client.submit(id=name, service=name, **({"timeout_ms": 1500} if name == "deadline" else {}))
+                    job = worker.get("job")
+                    if name == "stall":
+                        worker.send("progress", {"job": job.fields["job"], "attempt": job.fields["attempt"], "pct": 99})
+                    worker.hand_in(job, body=body)
+                    worker.heartbeats = name != "silence"
+                    self.waits()
+                    self.waits(2)  # it goes with its turn
+                answer = client.get("result", patience=harness.PATIENCE)
+                self.assertEqual((answer.body == body, answer.fields.get("attempts", 1)), (True, 1))
+                worker.close()
+
+    def test_an_answer_that_came_before_the_end_of_its_owner_counts(self):
+        owner = self.owner("a", arguments=("--set", "drain_timeout=500ms"))
+        client, job = self.runs(worker := self.room.worker(services=("late",)))
+        body = os.urandom(LARGE)
+        with self.no_room():
+            worker.hand_in(job, body=body)
+            self.waits()
+            owner.signal(signal.SIGTERM)
+            self.waits(2)
+
+        self.assertEqual(self.ends(owner), 0)
+        worker.close()
+        self.owner("a")
+        again = self.room.client()
+        again.send("fetch", {"id": "asks"})
+        answer = again.get("result", patience=harness.PATIENCE)
+        self.assertEqual((answer.body == body, answer.fields.get("attempts", 1)), (True, 1))
+
+    def test_what_the_database_takes_no_part_of_goes_with_its_turn(self):
+        self.owner("a")
+        client = self.room.client()
+        with self.no_room():
+            client.submit(id="large", body=os.urandom(LARGE), service="later", reply="accepted")
+            client.send("status", {"id": "large"})
+            self.waits()
+            self.waits(2)
+
+        self.assertEqual([client.get().op for _ in range(2)], ["accepted", "status"])
+        self.room.pump(lambda: self.parts() == 5, "that what was put for nothing is gone")
+
 
 class Away(ClusterCase):
     def test_an_owner_that_cannot_commit_sends_its_clients_to_the_others_until_it_can(self):

@@ -57,23 +57,23 @@ class HeldMessagesTest : public testing::Test {
     address_ = message.address();
     const Blob body = message.take_body({}, 0);
     ASSERT_TRUE(held_.wants(body));
-    held_.hold_and_put(message, body, std::move(about));
+    held_.hold_and_put(message, body, std::move(about), now_);
   }
   void put_outcome(const std::string& words, wire::Lease lease) {
     io::Incoming message = from_peer(words, large(words));
     address_ = message.address();
-    held_.hold_and_put(message, message.take_body({}, 0), lease);
+    held_.hold_and_put(message, message.take_body({}, 0), lease, now_);
   }
   bool wait(const std::string& words, HeldMessages::About about) {
     io::Incoming message = from_peer(words);
-    return held_.hold_behind(message, {}, std::move(about));
+    return held_.hold_behind(message, {}, std::move(about), now_);
   }
   static std::string large(const std::string& words) { return words + std::string(10'000, '.'); }
 
   /// What is to be heard now, by their words.
   std::vector<std::string> heard() {
     std::vector<std::string> all;
-    ready_ = held_.take_ready();
+    ready_ = held_.take_ready(now_);
     for (const HeldMessages::Ready& ready : ready_)
       for (const io::Incoming& one : ready.messages)
         all.emplace_back(one.header().substr(6));
@@ -87,6 +87,7 @@ class HeldMessagesTest : public testing::Test {
   HeldMessages held_{store_};
   std::vector<HeldMessages::Ready> ready_;
   std::string address_;
+  core::TimePoint now_{core::Duration(1h)};
 };
 
 TEST_F(HeldMessagesTest, nothing_overtakes_what_names_the_same_id) {
@@ -119,6 +120,32 @@ TEST_F(HeldMessagesTest, what_names_another_id_is_heard_before_those_that_came_e
   EXPECT_THAT(heard(), ElementsAre("two", "fetch two"));
 }
 
+TEST_F(HeldMessagesTest, where_no_body_comes_in_they_go_with_their_turn) {
+  put("one", about({"one"}));
+  now_ += 3s;
+  put("two", about({"two"}));
+  EXPECT_TRUE(wait("fetch two", about({"two"})));
+  now_ += 1s;
+  store_.has_put(0);
+  EXPECT_THAT(heard(), ElementsAre("one"));
+
+  now_ += HeldMessages::kStandstillMax - 1ms;
+  EXPECT_THAT(heard(), IsEmpty()) << "one body came in meanwhile";
+  EXPECT_EQ(held_.next_wakeup(), now_ + 1ms);
+  now_ += 1ms;
+  EXPECT_THAT(heard(), ElementsAre("two", "fetch two"));
+  EXPECT_TRUE(ready_.at(0).body.empty());
+  const Blob own = ready_.at(0).messages.at(0).take_body({}, 0);
+  EXPECT_EQ(own.bytes(), large("two"));
+  EXPECT_NE(own.bytes().data(), store_.puts.at(1).bytes().data());
+  EXPECT_EQ(held_.next_wakeup(), std::nullopt);
+
+  EXPECT_THAT(store_.dropped, IsEmpty());
+  store_.has_put(1);
+  EXPECT_THAT(heard(), IsEmpty());
+  EXPECT_THAT(store_.dropped, ElementsAre(large("two")));
+}
+
 TEST_F(HeldMessagesTest, a_body_inside_the_header_is_the_messages_as_any_other) {
   const std::string body = large("inside");
   for (const bool goes : {false, true}) {
@@ -127,13 +154,13 @@ TEST_F(HeldMessagesTest, a_body_inside_the_header_is_the_messages_as_any_other) 
     address_ = message.address();
     const Blob taken = message.take_body(inside, 4096);
     EXPECT_EQ(message.header().substr(6), body) << "it can be read all the same";
-    held_.hold_and_put(message, taken, wire::Lease{7, 1});
+    held_.hold_and_put(message, taken, wire::Lease{7, 1}, now_);
 
     store_.has_put(store_.puts.size() - 1);
     auto messages = goes ? held_.take_outcomes([&](std::string_view address, wire::Lease lease) {
       return address == address_ && lease.job == 7;
     })
-                         : std::move(held_.take_ready().at(0).messages);
+                         : std::move(held_.take_ready(now_).at(0).messages);
     ASSERT_EQ(messages.size(), 1U);
     EXPECT_EQ(messages[0].header().substr(6), body);
     EXPECT_EQ(messages[0].take_body({}, 4096).bytes(), body);
