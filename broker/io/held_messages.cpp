@@ -17,7 +17,7 @@ bool HeldMessages::names_any_of(const std::vector<std::string>& ids) const {
 std::int64_t HeldMessages::batch_of(std::string_view address) const {
   std::int64_t most = 0;
   for (const Held& held : held_)
-    if (!held.lease && held.message.address() == address) most = std::max(most, held.about.batch);
+    if (!held.lease && held.is.message.address() == address) most = std::max(most, held.about.batch);
   return most;
 }
 
@@ -50,9 +50,9 @@ HeldMessages::Held& HeldMessages::hold(Incoming& message, const Blob& body, Abou
   held.since = now;
   for (const std::string& id : held.about.ids)
     ++names_[id];
-  held.message = std::exchange(message, Incoming());
-  held.message.note_held();
-  if (!body.empty() && body.owner() != nullptr) held.message.put_back(body);
+  held.is.message = std::exchange(message, Incoming());
+  held.is.message.note_held();
+  if (!body.empty() && body.owner() != nullptr) held.is.message.put_back(body);
   return held;
 }
 
@@ -61,6 +61,11 @@ void HeldMessages::put(Held& held, const Blob& body) {
   held.bytes = body.size();
   bytes_ += held.bytes;
   store_.put_ahead(body);
+}
+
+void HeldMessages::sender_gone(std::string_view address) {
+  for (Held& held : held_)
+    if (!held.lease && held.is.message.address() == address) held.is.sender_gone = true;
 }
 
 std::vector<HeldMessages::Ready> HeldMessages::take_ready(core::TimePoint now) {
@@ -105,31 +110,31 @@ HeldMessages::Place HeldMessages::first_put() {
 
 bool HeldMessages::has_outcome_of(std::string_view address) const {
   return std::any_of(held_.begin(), held_.end(),
-                     [&](const Held& held) { return held.lease && held.message.address() == address; });
+                     [&](const Held& held) { return held.lease && held.is.message.address() == address; });
 }
 
-Incoming HeldMessages::remove(Place place) {
+HeldMessages::Message HeldMessages::remove(Place place) {
   bytes_ -= place->bytes;
   for (const std::string& id : place->about.ids)
     if (const auto name = names_.find(id); --name->second == 0) names_.erase(name);
-  Incoming message = std::move(place->message);
+  Message message = std::move(place->is);
   held_.erase(place);
   return message;
 }
 
 /// Removes a message whose body the store has still to put in. It gets bytes of its own: those that are put
 /// are not its turn's.
-Incoming HeldMessages::let_go(Place place) {
+HeldMessages::Message HeldMessages::let_go(Place place) {
   const Blob body = place->body;
-  Incoming message = remove(place);
-  message.put_back(Blob::copy(body.bytes()));
+  Message message = remove(place);
+  message.message.put_back(Blob::copy(body.bytes()));
   let_go_[body.bytes().data()] = body.size();
   bytes_ += body.size();
   return message;
 }
 
 /// Takes those that have waited for what is gone by now: no message before them has one of their ids.
-void HeldMessages::take_behind(std::vector<Incoming>& messages) {
+void HeldMessages::take_behind(std::vector<Message>& messages) {
   absl::flat_hash_set<std::string_view> before;
   for (Place at = held_.begin(); at != held_.end();) {
     const Place place = at++;

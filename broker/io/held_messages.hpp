@@ -42,10 +42,14 @@ class HeldMessages {
     std::vector<std::string> ids;  ///< of the jobs that it names, as the core knows them
     std::int64_t batch = 0;        ///< its connection may send batches of so many from then on; 0: unchanged
   };
+  struct Message {
+    Incoming message;
+    bool sender_gone = false;  ///< its client's connection ended while it was held
+  };
   /// A submit or an outcome that is to be heard now, and behind a submit what has waited for it.
   struct Ready {
     Blob body;  ///< that is in; empty: it goes with its turn
-    std::vector<Incoming> messages;
+    std::vector<Message> messages;
     bool of_worker = false;
   };
 
@@ -69,6 +73,8 @@ class HeldMessages {
   /// Holds a message behind those that name one of its ids. `body`: where it was taken out of the message.
   /// False: there is no room for it.
   bool hold_behind(Incoming& message, const Blob& body, About about, core::TimePoint now);
+  /// The connection of a client has ended.
+  void sender_gone(std::string_view address);
 
   /// What is to be heard now, in the order in which the bodies came.
   std::vector<Ready> take_ready(core::TimePoint now);
@@ -78,13 +84,13 @@ class HeldMessages {
   /// The outcomes for which `goes(address, lease)` holds, to be heard at once with their bodies in their
   /// turn.
   template <class Goes>
-  std::vector<Incoming> take_outcomes(Goes goes);
+  std::vector<Message> take_outcomes(Goes goes);
   /// The messages were heard; `writes` from `first` on came of it. A body that is not among them is not kept.
   void heard(const Blob& body, const core::Writes& writes, std::size_t first);
 
  private:
   struct Held {
-    Incoming message;
+    Message is;
     About about;
     std::optional<wire::Lease> lease;  ///< of a worker's outcome; none: it is a client's message
     Blob body;                         ///< that is put ahead; empty: it waits for others
@@ -98,9 +104,9 @@ class HeldMessages {
   }
   Held& hold(Incoming& message, const Blob& body, About about, core::TimePoint now);
   void put(Held& held, const Blob& body);
-  Incoming remove(Place place);
-  Incoming let_go(Place place);
-  void take_behind(std::vector<Incoming>& messages);
+  Message remove(Place place);
+  Message let_go(Place place);
+  void take_behind(std::vector<Message>& messages);
   Place first_put();
   core::TimePoint due(const Held& held) const { return std::max(held.since, last_in_) + kStandstillMax; }
 
@@ -115,11 +121,11 @@ class HeldMessages {
 };
 
 template <class Goes>
-std::vector<Incoming> HeldMessages::take_outcomes(Goes goes) {
-  std::vector<Incoming> messages;
+std::vector<HeldMessages::Message> HeldMessages::take_outcomes(Goes goes) {
+  std::vector<Message> messages;
   for (Place at = held_.begin(); at != held_.end();) {
     const Place place = at++;
-    if (place->lease && goes(place->message.address(), *place->lease)) messages.push_back(let_go(place));
+    if (place->lease && goes(place->is.message.address(), *place->lease)) messages.push_back(let_go(place));
   }
   return messages;
 }

@@ -273,7 +273,7 @@ bool Intake::hold_batch(core::TimePoint now) {
 void Intake::hear_held(core::TimePoint now) {
   for (HeldMessages::Ready& ready : held_.take_ready(now)) {
     const std::size_t before = broker_.outbox().writes.size();
-    for (Incoming& message : ready.messages)
+    for (HeldMessages::Message& message : ready.messages)
       hear_again(message, ready.of_worker ? core::Peer::worker : core::Peer::client, now);
     held_.heard(ready.body, broker_.outbox().writes, before);
   }
@@ -292,16 +292,22 @@ void Intake::let_all_go(core::TimePoint now) {
 template <class Goes>
 void Intake::hear_outcomes(core::TimePoint now, Goes goes) {
   if (held_.empty()) return;
-  for (Incoming& message : held_.take_outcomes(goes))
+  for (HeldMessages::Message& message : held_.take_outcomes(goes))
     hear_again(message, core::Peer::worker, now);
 }
 
-void Intake::hear_again(Incoming& message, core::Peer peer, core::TimePoint now) {
-  incoming_ = std::move(message);
+void Intake::hear_again(HeldMessages::Message& message, core::Peer peer, core::TimePoint now) {
+  incoming_ = std::move(message.message);
   if (peer == core::Peer::worker)
     take_worker_message(now);
   else
     take_client_message(peer, now);
+  if (message.sender_gone) broker_.handle(core::ClientUnreachable{incoming_.address()}, now);
+}
+
+void Intake::client_gone(std::string_view address, core::TimePoint now) {
+  held_.sender_gone(address);
+  broker_.handle(core::ClientUnreachable{address}, now);
 }
 
 /// Whether a query changes what no notice of the core tells of.

@@ -60,6 +60,8 @@ class Intake {
   void let_go(std::string_view address, core::TimePoint now);
   /// The core is to give up what runs: tells it first of all outcomes that wait.
   void let_all_go(core::TimePoint now);
+  /// Tells the core that the client at that address is gone: now, and behind each message of it that waits.
+  void client_gone(std::string_view address, core::TimePoint now);
 
  private:
   std::size_t take_client_message(core::Peer peer, core::TimePoint now);
@@ -73,7 +75,7 @@ class Intake {
   bool is_given_up_now(wire::Lease lease, core::TimePoint now) const;
   template <class Goes>
   void hear_outcomes(core::TimePoint now, Goes goes);
-  void hear_again(Incoming& message, core::Peer peer, core::TimePoint now);
+  void hear_again(HeldMessages::Message& message, core::Peer peer, core::TimePoint now);
   void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
   void note_sender(const Router& router, Connections& connections) {
     connections.heard(incoming_.descriptor(), incoming_.wire_bytes(router.is_encrypted()));

@@ -175,7 +175,7 @@ bool Server::turn() {
   if (heard_all || ++turns_deferred_ > kTurnsDeferredMax) take_disconnected_workers();
   for (std::vector<std::string>* gone : {&post_.gone_clients(), &sockets_.client_connections.gone()}) {
     for (const std::string& address : *gone)
-      broker_.handle(core::ClientUnreachable{address}, now_);
+      intake_.client_gone(address, now_);
     gone->clear();
   }
   keys_.expire(now_);

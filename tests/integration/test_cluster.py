@@ -721,6 +721,20 @@ class Ahead(ClusterCase):
         said = {ref: state for op, ref, _, state in answers if op == "status"}
         self.assertEqual({ref: said.get(ref) for ref in (1, 2, 3)}, dict.fromkeys((1, 2, 3), "cancelled"))
 
+    def test_a_job_is_cancelled_whose_client_left_before_its_body_was_in(self):
+        self.owner("a")
+        client, other = self.room.client(), self.room.client()
+        with self.no_room():
+            client.submit(id="orphan", body=os.urandom(LARGE), service="later", orphan="cancel")
+            client.submit(id="kept", body=os.urandom(LARGE), service="later")
+            self.waits()
+            connected = self.room.stats()["counters"]["connections"]
+            client.close()
+            self.room.stats_when(lambda stats: stats["counters"]["connections"] < connected, "that its client is gone")
+
+        self.room.pump(lambda: other.status("orphan")["state"] == "cancelled", "that nobody's job is cancelled")
+        self.assertEqual(other.status("kept")["state"], "queued")
+
     def test_an_answer_that_came_in_time_counts_however_long_its_body_takes(self):
         self.owner("a", arguments=("--set", "lane.normal.stall_timeout=1s"))
         body = os.urandom(LARGE)

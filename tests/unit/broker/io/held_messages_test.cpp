@@ -75,8 +75,8 @@ class HeldMessagesTest : public testing::Test {
     std::vector<std::string> all;
     ready_ = held_.take_ready(now_);
     for (const HeldMessages::Ready& ready : ready_)
-      for (const io::Incoming& one : ready.messages)
-        all.emplace_back(one.header().substr(6));
+      for (const HeldMessages::Message& one : ready.messages)
+        all.emplace_back(one.message.header().substr(6));
     return all;
   }
 
@@ -135,7 +135,7 @@ TEST_F(HeldMessagesTest, where_no_body_comes_in_they_go_with_their_turn) {
   now_ += 1ms;
   EXPECT_THAT(heard(), ElementsAre("two", "fetch two"));
   EXPECT_TRUE(ready_.at(0).body.empty());
-  const Blob own = ready_.at(0).messages.at(0).take_body({}, 0);
+  const Blob own = ready_.at(0).messages.at(0).message.take_body({}, 0);
   EXPECT_EQ(own.bytes(), large("two"));
   EXPECT_NE(own.bytes().data(), store_.puts.at(1).bytes().data());
   EXPECT_EQ(held_.next_wakeup(), std::nullopt);
@@ -162,9 +162,9 @@ TEST_F(HeldMessagesTest, a_body_inside_the_header_is_the_messages_as_any_other) 
     })
                          : std::move(held_.take_ready(now_).at(0).messages);
     ASSERT_EQ(messages.size(), 1U);
-    EXPECT_EQ(messages[0].header().substr(6), body);
-    EXPECT_EQ(messages[0].take_body({}, 4096).bytes(), body);
-    EXPECT_EQ(messages[0].take_body({}, 4096).bytes().data() == taken.bytes().data(), !goes);
+    EXPECT_EQ(messages[0].message.header().substr(6), body);
+    EXPECT_EQ(messages[0].message.take_body({}, 4096).bytes(), body);
+    EXPECT_EQ(messages[0].message.take_body({}, 4096).bytes().data() == taken.bytes().data(), !goes);
   }
 }
 
@@ -174,8 +174,11 @@ TEST_F(HeldMessagesTest, a_connection_has_what_its_held_messages_say) {
   EXPECT_EQ(held_.batch_of(address_), 64);
   EXPECT_EQ(held_.batch_of("another"), 0);
 
+  held_.sender_gone("another");
   store_.has_put(0);
+  held_.sender_gone(address_);
   EXPECT_THAT(heard(), ElementsAre("one", "again"));
+  EXPECT_TRUE(ready_.at(0).messages.at(0).sender_gone);
   EXPECT_EQ(held_.batch_of(address_), 0);
 }
 
