@@ -50,11 +50,12 @@ class AskedRule final : public BatchRule {
 /// worker is lost.
 constexpr int kSilentHeartbeatsMax = 2;
 
-/// The job that is a worker's under that lease; null: it is nobody's.
-const core::Job* leased(const core::Broker& broker, wire::Lease lease) {
+/// The job that the worker at that address has under that lease; null: it has none.
+const core::Job* leased(const core::Broker& broker, std::string_view address, wire::Lease lease) {
   const core::Record* const record = broker.jobs().find(core::JobNumber{lease.job});
   const core::Job* const job = record == nullptr ? nullptr : record->job();
-  return job != nullptr && job->worker() != nullptr && job->attempt == lease.attempt ? job : nullptr;
+  if (job == nullptr || job->worker() == nullptr || job->attempt != lease.attempt) return nullptr;
+  return job->worker()->address == address ? job : nullptr;
 }
 
 /// Adds what a request says to what its message says.
@@ -277,7 +278,8 @@ void Intake::hear_held(core::TimePoint now) {
       hear_again(message, ready.of_worker ? core::Peer::worker : core::Peer::client, now);
     held_.heard(ready.body, broker_.outbox().writes, before);
   }
-  hear_outcomes(now, [&](std::string_view, wire::Lease lease) { return is_given_up_now(lease, now); });
+  hear_outcomes(
+      now, [&](std::string_view address, wire::Lease lease) { return is_given_up_now(address, lease, now); });
 }
 
 void Intake::let_go(std::string_view address, core::TimePoint now) {
@@ -393,7 +395,8 @@ bool Intake::hear_behind_outcomes(core::TimePoint now) {
     if (reports_.error(i) != nullptr) continue;
     if (std::holds_alternative<wire::Bye>(reports_[i])) address = incoming_.address();
     if (const auto* const ready = std::get_if<wire::Ready>(&reports_[i]))
-      if (const core::Worker* const known = broker_.workers().of_session(ready->session))
+      if (const core::Worker* const known = broker_.workers().of_session(ready->session);
+          known != nullptr && known->address != incoming_.address())
         address = known->address;
   }
   if (address.empty() || !held_.has_outcome_of(address)) return false;
@@ -409,7 +412,7 @@ bool Intake::hold_outcome(const wire::Outcome& outcome, const Blob& body, core::
   if (incoming_.was_held() || reports_.is_batch() || !held_.wants(body) || store_watch_.state() != "good")
     return false;
   const wire::Lease lease{outcome.job, outcome.attempt};
-  const core::Job* const job = leased(broker_, lease);
+  const core::Job* const job = leased(broker_, incoming_.address(), lease);
   if (job == nullptr || !job->durable || job->ended()) return false;
   broker_.handle(core::WorkerHeard{incoming_.address()}, now);
   held_.hold_and_put(incoming_, body, lease, now);
@@ -418,8 +421,8 @@ bool Intake::hold_outcome(const wire::Outcome& outcome, const Blob& body, core::
 
 /// Whether the core, which has not heard the outcome that is held, would end this attempt now or soon: its
 /// deadline has come, its lane's stall_timeout is over, or its worker has been silent for long.
-bool Intake::is_given_up_now(wire::Lease lease, core::TimePoint now) const {
-  const core::Job* const job = leased(broker_, lease);
+bool Intake::is_given_up_now(std::string_view address, wire::Lease lease, core::TimePoint now) const {
+  const core::Job* const job = leased(broker_, address, lease);
   if (job == nullptr || job->ended()) return false;
   const core::Duration patience = broker_.lanes()[job->lane]->options().stall_timeout;
   const core::Progress* const said = job->progress();

@@ -72,7 +72,7 @@ class Intake {
   bool hold_batch(core::TimePoint now);
   bool hold_outcome(const wire::Outcome& outcome, const Blob& body, core::TimePoint now);
   bool hear_behind_outcomes(core::TimePoint now);
-  bool is_given_up_now(wire::Lease lease, core::TimePoint now) const;
+  bool is_given_up_now(std::string_view address, wire::Lease lease, core::TimePoint now) const;
   template <class Goes>
   void hear_outcomes(core::TimePoint now, Goes goes);
   void hear_again(HeldMessages::Message& message, core::Peer peer, core::TimePoint now);

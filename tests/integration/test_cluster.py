@@ -784,6 +784,25 @@ class Ahead(ClusterCase):
         self.assertEqual([client.get().op for _ in range(2)], ["accepted", "status"])
         self.room.pump(lambda: self.parts() == 5, "that what was put for nothing is gone")
 
+    def test_a_worker_that_says_ready_again_does_not_leave(self):
+        self.owner("a")
+        worker = self.room.worker(services=("late",), welcome=False)
+        session = worker.get("welcome").fields["session"]
+        client, job = self.runs(worker)
+        other, liar, body = self.room.client(), self.room.worker(services=("none",)), os.urandom(LARGE)
+        with self.no_room():
+            liar.send("result", {"job": job.fields["job"], "attempt": job.fields["attempt"]}, body)
+            self.room.pump(lambda: liar.stale, "that another one's job is nothing to hold")
+
+            worker.hand_in(job, body=body)
+            self.waits()
+            worker.send("ready", {**worker.ready, "session": session, "capacity": 2})
+            worker.get("welcome")
+            other.submit(id="small", reply="accepted")
+            self.assertEqual((other.get("accepted").fields["id"], self.puts()), ("small", 1))
+
+        self.assertTrue(client.get("result", patience=harness.PATIENCE).body == body)
+
 
 class Away(ClusterCase):
     def test_an_owner_that_cannot_commit_sends_its_clients_to_the_others_until_it_can(self):
