@@ -98,6 +98,10 @@ bool Fault::lost() const {
   return state.empty() || state.starts_with("08") || state.starts_with("57P") || state == "25006";
 }
 
+bool Fault::passes() const {
+  return state.starts_with("40") || state.starts_with("53") || state.starts_with("55") || state == "57014";
+}
+
 std::int64_t Answer::changed() const {
   const char* const text = PQcmdTuples(result_.get());
   std::int64_t count = 0;
@@ -176,7 +180,7 @@ Outcome<void> Connection::open_each(const Target& target, Server server,
     if (made) {
       any = true;
       if (!take(std::move(*made))) return {};
-    } else if (made.error().lost()) {
+    } else if (made.error().is_for_now()) {
       reasons += (reasons.empty() ? "" : "; ") + made.error().message;
     } else if (!any) {
       return tl::unexpected(std::move(made.error()));

@@ -27,6 +27,12 @@ struct Fault {
 
   /// The server is gone, is going, or is not the one that is wanted: another connection may do.
   bool lost() const;
+  /// The statement is good, and may do later by the same connection: the server has no room for it, on the
+  /// disk, in memory or for connections, has rolled it back for the sake of others, or refused it a lock, or
+  /// an operator has cancelled it.
+  bool passes() const;
+  /// Either: the same may be tried again.
+  bool is_for_now() const { return lost() || passes(); }
   /// No room on the server's disk; nothing was changed.
   bool full() const { return state == "53100"; }
 };

@@ -32,7 +32,7 @@ Outcome<std::optional<OwnerRow>> Candidate::look() {
   // Nobody saw meanwhile whether the owner is alive.
   watch_.blind();
   connection_.close();
-  if (!seen.error().lost()) return seen;
+  if (!seen.error().is_for_now()) return seen;
   waiting_ = {.why = "the database cannot be used now: " + seen.error().message, .reached = false};
   return std::optional<OwnerRow>();
 }

@@ -23,7 +23,7 @@ class Candidate {
         watch_(options.instance, options.alone, options.lease) {}
 
   /// Looks once. The row: this process has made itself the owner. None: not yet, waiting() says why. A Fault
-  /// that is not lost() will not pass by itself.
+  /// (never one that is_for_now()) will not pass by itself.
   postgres::Outcome<std::optional<OwnerRow>> look();
   const StoreWaiting& waiting() const { return waiting_; }
 

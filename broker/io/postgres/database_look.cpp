@@ -46,7 +46,7 @@ bool DatabaseLook::ask(postgres::Connection& connection, std::uint64_t connectio
 bool DatabaseLook::ask_promise(postgres::Connection& connection) {
   if (replication_ != Replication::standby) return true;
   const auto row = connection.run(kWaits, Clock::now() + kStatementMax);
-  if (!row && row.error().lost()) return false;
+  if (!row && row.error().is_for_now()) return false;
   std::string trouble;
   if (!row)
     trouble = "the database cannot be asked for its standbys: " + row.error().message;

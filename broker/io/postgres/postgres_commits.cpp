@@ -212,8 +212,7 @@ bool PostgresCommits::take_fault(const Fault& fault) {
     say_full(fault.message);
     return true;
   }
-  // Rolled back for the sake of others, refused for a lock, or cancelled by an operator.
-  if (fault.state.starts_with("40") || fault.state.starts_with("55") || fault.state == "57014") {
+  if (fault.passes()) {
     fence_.refused(CommitFence::Refusal::passing);
     std::this_thread::sleep_for(kRetryPause);
     return may_go_on();
@@ -284,7 +283,7 @@ bool PostgresCommits::reconnect() {
     pulse_.fetch_add(2, std::memory_order_relaxed);
     const auto row = connect();
     if (row) return take_row(*row);
-    if (!row.error().lost())
+    if (!row.error().is_for_now())
       return fail(row.error().message, "look at the database's log, then start the broker again");
     say_away("the database cannot be reached: " + row.error().message);
     std::this_thread::sleep_for(kRetryPause);

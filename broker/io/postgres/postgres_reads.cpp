@@ -57,7 +57,7 @@ Result<void> PostgresReads::load(StoreReader& reader) {
       return told;
     }
     connection_.close();
-    if (!reached.error().lost() || exchange_.over())
+    if (!reached.error().is_for_now() || exchange_.over())
       return failure(ErrorCode::internal,
                      "the store " + place_.text + " cannot be read: " + reached.error().message);
     std::this_thread::sleep_for(kRetryPause);
@@ -130,16 +130,20 @@ void PostgresReads::read_next() {
   });
   if (is_elsewhere()) return connection_.close();  // what a former primary says may be old
   if (found) {
+    said_.refused = false;
     asks_.next += count;
     return exchange_.give(*found);
   }
   connection_.close();
-  if (!found.error().lost()) {
+  if (!found.error().is_for_now()) {
     exchange_.set_condition(
         StoreCondition::failed,
         failed_text(found.error().message, "look at the database's log, then start the broker again"));
     return;
   }
+  if (found.error().passes() && !std::exchange(said_.refused, true))
+    exchange_.remark("the database refuses for now to read bodies back from the store " + place_.text +
+                     ", and is asked again: " + found.error().message);
   std::this_thread::sleep_for(kRetryPause);
 }
 
@@ -173,7 +177,7 @@ void PostgresReads::vacuum() {
     }
   // Tables of another role are left out with a warning alone.
   const std::string warning = connection_.take_warning();
-  if (warning.empty() || std::exchange(may_not_vacuum_, true)) return;
+  if (warning.empty() || std::exchange(said_.no_vacuum, true)) return;
   exchange_.remark(
       "the broker may not remove dead rows of the store " + place_.text + ": " + warning +
       "; make its role the owner of the tables (ALTER TABLE ... OWNER TO), or they grow until the "

@@ -66,10 +66,12 @@ class PostgresReads {
   postgres::Connection connection_;
   StoreExchange::Queue<StoreExchange::Asked> asks_;
   Clock::time_point vacuum_at_{};
-  std::uint64_t vacuumed_ = 0;   ///< writes at the last vacuum
-  std::uint64_t reached_ = 0;    ///< connections of the commits, when this one was made
-  bool runs_ = false;            ///< in run(), and no load is under way
-  bool may_not_vacuum_ = false;  ///< and it was said
+  std::uint64_t vacuumed_ = 0;  ///< writes at the last vacuum
+  std::uint64_t reached_ = 0;   ///< connections of the commits, when this one was made
+  bool runs_ = false;           ///< in run(), and no load is under way
+  struct {
+    bool no_vacuum = false, refused = false;
+  } said_;  ///< to the operator: its role may not vacuum, a read was refused for now
   DatabaseLook look_;
 };
 

@@ -281,7 +281,7 @@ Result<void> for_rows(Connection& connection, const std::string& place, const ch
                                        });
   if (!outcome) return outcome;
   if (!all)
-    return failure(all.error().lost() ? ErrorCode::unavailable : ErrorCode::internal,
+    return failure(all.error().is_for_now() ? ErrorCode::unavailable : ErrorCode::internal,
                    "the store " + place + " cannot be read: " + all.error().message);
   return {};
 }

@@ -47,7 +47,8 @@ postgres::Outcome<std::vector<StoredBody>> read_rows(postgres::Connection& conne
                                                      postgres::Clock::time_point end);
 
 /// Passes all rows to the reader: notes, jobs, results. The reader's error is returned as it is; one of the
-/// server, or a wrong checksum, names `place`. `unavailable`: the connection was lost on the way.
+/// server, or a wrong checksum, names `place`. `unavailable`: the connection was lost on the way, or
+/// the server had a reason that passes.
 Result<void> tell_rows(postgres::Connection& connection, StoreReader& reader, const std::string& place);
 
 }  // namespace lanemq::io

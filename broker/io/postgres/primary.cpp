@@ -30,7 +30,7 @@ Outcome<Primary> primary_of(Connection connection) {
       "SELECT ('x' || pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, "
       "8))::bit(32)::bigint",
       end);
-  if (!timeline && timeline.error().lost()) return tl::unexpected(timeline.error());
+  if (!timeline && timeline.error().is_for_now()) return tl::unexpected(timeline.error());
   if (timeline) made.timeline = timeline->integer(0, 0);
   return made;
 }

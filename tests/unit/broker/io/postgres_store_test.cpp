@@ -83,6 +83,16 @@ class PostgresStore : public testing::Test {
       turn.insert_job(i, {"", "", ""});
     return turn;
   }
+  /// Ends the statement of a broker that waits for a lock, as an operator does who sees it in the way.
+  void cancel_waiting(const std::string& like) const {
+    const std::string waiting =
+        " FROM pg_stat_activity WHERE application_name LIKE 'lanemq-broker%' AND wait_event_type = 'Lock' "
+        "AND query LIKE '" +
+        like + "'";
+    ASSERT_TRUE(comes([&] { return number("SELECT count(*)" + waiting) > 0; })) << like;
+    run("SELECT pg_cancel_backend(pid)" + waiting);
+  }
+
   /// A role that may write to the tables, and owns nothing.
   std::string guest(const std::string& with) const {
     static int count = 0;
@@ -679,6 +689,74 @@ TEST_F(Trouble, of_statements_that_an_operator_cancels_loses_and_doubles_nothing
         run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'lanemq-broker'");
       },
       60);
+}
+
+TEST_F(Trouble, of_a_read_that_an_operator_cancels_is_no_end) {
+  const auto store = open(options());
+  submit(*store, Turn().insert_job(1, {"s", "r", std::string(5'000, 'b')}));
+  store->flush();
+  auto other = operator_session();
+  ASSERT_TRUE(other.run_script("BEGIN; LOCK TABLE job", postgres::Clock::now() + 10s));
+  store->read({1});
+
+  cancel_waiting("SELECT number, record%");
+
+  EXPECT_TRUE(comes([&] { return !store->take_remark().empty(); })) << "an operator can see why it waits";
+  other.close();
+  std::vector<io::StoredBody> found;
+  ASSERT_TRUE(comes([&] {
+    store->take_bodies(found);
+    return !found.empty() || store->condition() != StoreCondition::good;
+  }));
+  ASSERT_EQ(store->condition(), StoreCondition::good) << store->trouble();
+  EXPECT_EQ(found[0].body->size(), 5'000u);
+}
+
+TEST_F(Trouble, of_a_reconnect_that_an_operator_cancels_is_no_end) {
+  const auto store = open(options());
+  submit(*store, jobs(1));
+  store->flush();
+  auto other = operator_session();
+  ASSERT_TRUE(other.run_script("BEGIN; LOCK TABLE job", postgres::Clock::now() + 10s));
+  cut();
+
+  cancel_waiting("WITH gone AS (DELETE FROM job%");  // which is prepared
+
+  other.close();
+  EXPECT_TRUE(wait_for(*store, submit(*store, Turn().put_note("n", "")))) << store->trouble();
+}
+
+TEST_F(Trouble, of_a_load_that_an_operator_cancels_is_for_the_next_start) {
+  const auto store = open(options());
+  auto other = operator_session();
+  ASSERT_TRUE(other.run_script("BEGIN; LOCK TABLE note", postgres::Clock::now() + 10s));
+  auto loaded = std::async(std::launch::async, [&] { return content_of(*store).has_value(); });
+
+  cancel_waiting("COPY%");
+
+  EXPECT_FALSE(loaded.get());
+  EXPECT_EQ(store->condition(), StoreCondition::broken_off);
+}
+
+TEST_F(Trouble, of_a_candidate_whose_look_an_operator_cancels_is_no_end_of_it) {
+  const auto owner = open(options("a"));
+  auto other = operator_session();
+  ASSERT_TRUE(other.run_script("BEGIN; LOCK TABLE owner", postgres::Clock::now() + 10s));
+  auto waits = std::async(std::launch::async, [&] {
+    io::StoreOptions wanted = options("b");
+    wanted.lease = kSafeLease;
+    std::string why;
+    wanted.waiting = [&](const io::StoreWaiting& seen) {
+      why = seen.why;
+      return false;
+    };
+    const auto store = io::open_store(wanted);
+    return store ? why : "it ended: " + store.error().message;
+  });
+
+  cancel_waiting("SELECT epoch%");
+
+  EXPECT_THAT(waits.get(), testing::StartsWith("the database cannot be used now"));
 }
 
 /// Commits that are in, and of which nobody hears: the same is not done again, and nothing is left out.
