@@ -422,16 +422,17 @@ Outcome<void> Connection::prepare(const std::string& name, const std::string& sq
   return {};
 }
 
-void Connection::send(const char* name, const Values& values) {
+std::size_t Connection::send(const char* name, const Values& values) {
   if (PQsendQueryPrepared(connection_.get(), name, values.count(), values.values(), values.lengths(),
                           values.formats(), 1) != 1)
     send_failed_ = true;
+  return sent_++;
 }
 
 void Connection::sync() {
   answers_.clear();
   refusal_.reset();
-  refused_ = 0;
+  refused_ = sent_ = 0;
   if (PQpipelineSync(connection_.get()) != 1) send_failed_ = true;
 }
 

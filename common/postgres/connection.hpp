@@ -137,8 +137,9 @@ class Connection {
   Outcome<void> end_pipeline();
   /// Prepares a statement. Requires: no pipeline has begun.
   Outcome<void> prepare(const std::string& name, const std::string& sql, Clock::time_point end);
-  /// Puts a prepared statement into the pipeline. An error is found by answers_by().
-  void send(const char* name, const Values& values);
+  /// Puts a prepared statement into the pipeline, and returns its place since the last sync. An error is
+  /// found by answers_by().
+  std::size_t send(const char* name, const Values& values);
   /// Ends what answers_by() waits for.
   void sync();
   /// Waits for the answers of all statements since the last sync, in their order. False: not all are there by
@@ -170,6 +171,7 @@ class Connection {
   std::unique_ptr<std::string> warning_;  ///< its place is known to libpq, so it does not move
   std::vector<Answer> answers_;
   std::size_t refused_ = 0;
+  std::size_t sent_ = 0;          ///< statements since the last sync
   std::optional<Fault> refusal_;  ///< of the statements since the last sync
   bool send_failed_ = false;
   std::function<bool()> over_;

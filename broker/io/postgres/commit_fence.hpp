@@ -33,7 +33,7 @@ class CommitFence {
   enum class Refusal : std::uint8_t {
     fence,    ///< epoch or ticket are not what the transaction says
     room,     ///< the server has no room for it
-    passing,  ///< rolled back for the sake of others: it may be sent again
+    passing,  ///< for a reason that passes, or has by now: it may be sent again
   };
 
   /// `owned`: as this process has made it at `now`. `lease`: after so long without a commit a candidate takes

@@ -75,6 +75,16 @@ void PostgresBodies::name_parts(std::string_view body, NetWrites::Parts& parts) 
   parts.key = new_key();
 }
 
+void PostgresBodies::name_in_turn(NetWrites& net) {
+  const auto name = [this](NetWrites::Parts& parts) {
+    if (parts.put) parts = {.key = new_key(), .put = false};
+  };
+  for (NetWrites::NewJob& job : net.new_jobs)
+    name(job.parts);
+  for (NetWrites::NewResult& result : net.new_results)
+    name(result.parts);
+}
+
 void PostgresBodies::forget(const core::Writes& writes) {
   if (put_bytes() == 0) return;
   const StoreExchange::Lock lock = exchange_.lock();

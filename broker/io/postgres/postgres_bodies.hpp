@@ -28,7 +28,8 @@ namespace lanemq::io {
 /// what is in doubt is put again, and what nobody refers to harms nobody: a later owner removes it. A body
 /// that the database refuses goes with its turn, as one that was not put.
 ///
-/// run() belongs to one thread, name_parts() and forget() to the one that commits, all else to the loop's.
+/// run() belongs to one thread, name_parts(), name_in_turn() and forget() to the one that commits, all else
+/// to the loop's.
 class PostgresBodies {
  public:
   /// Both outlive it. `epoch`: of the owner.
@@ -44,6 +45,10 @@ class PostgresBodies {
 
   /// Says of new jobs and results with large bodies where the parts of these are, or are to be.
   void name_parts(NetWrites& net);
+  /// The server has not what name_parts() took for put: all these bodies go with their turn, by new keys. The
+  /// parts that were put stay for a later owner to remove, since an earlier sending of the turn that refers
+  /// to them may be in, after all.
+  void name_in_turn(NetWrites& net);
   /// A transaction with these writes, of which name_parts() was told, is in.
   void forget(const core::Writes& writes);
 

@@ -125,14 +125,14 @@ void PostgresCommits::commit_batch(std::size_t count) {
 
 /// Sends one transaction until it is in for good. False: nothing is committed any more; the condition says
 /// why.
-bool PostgresCommits::settle(const NetWrites& net, bool has_changes) {
-  static const NetWrites kNothing;
+bool PostgresCommits::settle(NetWrites& net, bool has_changes) {
+  NetWrites nothing;
   bool goes_on = true;
   fence_.begin(has_changes);
   while (goes_on && fence_.step() != CommitFence::Step::done) {
     switch (fence_.step()) {
       case CommitFence::Step::send:
-        goes_on = connection_.is_open() ? send_and_wait(fence_.sends_changes() ? net : kNothing) : lose();
+        goes_on = connection_.is_open() ? send_and_wait(fence_.sends_changes() ? net : nothing) : lose();
         break;
       case CommitFence::Step::read_row:
         goes_on = read_row();
@@ -168,16 +168,17 @@ bool PostgresCommits::lose() {
   return true;
 }
 
-bool PostgresCommits::send_and_wait(const NetWrites& net) {
+bool PostgresCommits::send_and_wait(NetWrites& net) {
   fence_.sent(since_boot());
   static_cast<void>(connection_.take_warning());  // of something else
-  send_batch(connection_,
-             {.epoch = fence_.epoch(), .ticket = fence_.next_ticket(), .claim = fence_.owner().claim}, net);
+  const auto looks = send_batch(
+      connection_, {.epoch = fence_.epoch(), .ticket = fence_.next_ticket(), .claim = fence_.owner().claim},
+      net);
   auto look_at = Clock::now() + kHangs;
   while (true) {
     const auto answered = connection_.answers_by(Clock::now() + kSlice);
     pulse_.fetch_add(2, std::memory_order_relaxed);
-    if (!answered) return take_fault(answered.error());
+    if (!answered) return take_fault(answered.error(), looks, net);
     if (*answered) break;
     if (!may_go_on()) return false;
     if (Clock::now() < look_at) continue;
@@ -195,14 +196,19 @@ bool PostgresCommits::send_and_wait(const NetWrites& net) {
   return true;
 }
 
-/// What a statement's refusal means.
-bool PostgresCommits::take_fault(const Fault& fault) {
+/// What a statement's refusal means. `looks`: as send_batch() has returned them.
+bool PostgresCommits::take_fault(const Fault& fault, std::span<const std::size_t> looks, NetWrites& net) {
   const std::size_t place = connection_.refused();
   if (fault.lost()) return lose();
   if (const auto undone = undo(connection_, Clock::now() + kStatementMax); !undone || !*undone) return lose();
   if (fault.state == kDivisionByZero && place == kFencePlace) {
     fence_.refused(CommitFence::Refusal::fence);
     return true;
+  }
+  if (fault.state == kDivisionByZero && std::find(looks.begin(), looks.end(), place) != looks.end()) {
+    bodies_.name_in_turn(net);
+    fence_.refused(CommitFence::Refusal::passing);
+    return may_go_on();
   }
   if (fault.state == kDivisionByZero)
     return fail("a row that was to be changed is not there", "restore the database's backup");

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "broker/io/postgres/commit_fence.hpp"
@@ -63,10 +64,10 @@ class PostgresCommits {
   void commit_next();
   void commit_batch(std::size_t count);
   // False: nothing is committed any more; the condition says why.
-  bool settle(const NetWrites& net, bool has_changes);
+  bool settle(NetWrites& net, bool has_changes);
   bool wait_for_room();
-  bool send_and_wait(const NetWrites& net);
-  bool take_fault(const postgres::Fault& fault);
+  bool send_and_wait(NetWrites& net);
+  bool take_fault(const postgres::Fault& fault, std::span<const std::size_t> looks, NetWrites& net);
   bool lose();
   bool read_row();
   bool take_row(const OwnerRow& row);

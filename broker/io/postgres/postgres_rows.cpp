@@ -67,12 +67,16 @@ struct NewRows {
   }
 };
 
-/// Sends a large body, or has the server look whether it is there.
-void send_parts(Connection& connection, NetWrites::Parts parts, std::string_view body) {
+/// Sends a large body, or has the server look whether it is there; `looks` gets that statement's place.
+void send_parts(Connection& connection, NetWrites::Parts parts, std::string_view body,
+                std::vector<std::size_t>& looks) {
   if (parts.key == 0) return;
-  // A server that has lost commits may have lost these alone.
-  if (parts.put)
-    return connection.send(kCheckParts.name, Values().integer(parts.key).integer(parts_in(body.size())));
+  // They may have been put at another server, and one that has lost commits may have lost these alone.
+  if (parts.put) {
+    looks.push_back(
+        connection.send(kCheckParts.name, Values().integer(parts.key).integer(parts_in(body.size()))));
+    return;
+  }
   // One statement a part: an array of all would be copied as a whole.
   for (std::size_t at = 0; at < body.size(); at += kPartBytes)
     connection.send(kInsertPart.name, Values()
@@ -114,13 +118,13 @@ void send_changed_jobs(Connection& connection, const NetWrites& net) {
       .send(connection, kChangeJobs);
 }
 
-void send_new_jobs(Connection& connection, const NetWrites& net) {
+void send_new_jobs(Connection& connection, const NetWrites& net, std::vector<std::size_t>& looks) {
   if (net.new_jobs.empty()) return;
   NewRows rows;
   std::vector<std::int64_t> state_sums;
   std::vector<Bytes> states;
   for (const NetWrites::NewJob& job : net.new_jobs) {
-    send_parts(connection, job.parts, job.body);
+    send_parts(connection, job.parts, job.body, looks);
     rows.add(job.number, job_checksum(job.record, loaded_part(job.body), job.body.size()), job.record,
              job.body, job.parts);
     state_sums.push_back(state_checksum(job.number, job.state));
@@ -139,11 +143,11 @@ void send_new_jobs(Connection& connection, const NetWrites& net) {
       .send(connection, kInsertJobs);
 }
 
-void send_new_results(Connection& connection, const NetWrites& net) {
+void send_new_results(Connection& connection, const NetWrites& net, std::vector<std::size_t>& looks) {
   if (net.new_results.empty()) return;
   NewRows rows;
   for (const NetWrites::NewResult& result : net.new_results) {
-    send_parts(connection, result.parts, result.body);
+    send_parts(connection, result.parts, result.body, looks);
     rows.add(result.number,
              sum_of_result(result.number, result.record, loaded_part(result.body), result.body.size()),
              result.record, result.body, result.parts);
@@ -213,16 +217,18 @@ Outcome<StoredBody> read_row(Connection& connection, const Answer& rows, int row
 
 }  // namespace
 
-void send_batch(Connection& connection, const Fence& fence, const NetWrites& net) {
+std::vector<std::size_t> send_batch(Connection& connection, const Fence& fence, const NetWrites& net) {
+  std::vector<std::size_t> looks;
   connection.send(kBegin.name, Values());
   connection.send(kFence.name, Values().integer(fence.epoch).integer(fence.ticket).integer(fence.claim));
   send_erasures(connection, net);
   send_changed_jobs(connection, net);
-  send_new_jobs(connection, net);
-  send_new_results(connection, net);
+  send_new_jobs(connection, net, looks);
+  send_new_results(connection, net, looks);
   send_put_notes(connection, net);
   connection.send(kCommit.name, Values());
   connection.sync();
+  return looks;
 }
 
 bool is_committed(const Connection& connection) {

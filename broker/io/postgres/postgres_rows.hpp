@@ -31,8 +31,10 @@ inline constexpr const char* kDivisionByZero = "22012";
 
 /// Puts one transaction into the connection's pipeline: the fence, all of `net`, the commit. It is committed
 /// whole or not at all; a row that was to be changed and is not there refuses it. Uses the bytes of `net`
-/// until it returns. Requires: prepare_statements(), and that a pipeline has begun.
-void send_batch(postgres::Connection& connection, const Fence& fence, const NetWrites& net);
+/// until it returns. Returns the places of the statements that divide by zero where the parts of a body that
+/// was put ahead are not there. Requires: prepare_statements(), and that a pipeline has begun.
+std::vector<std::size_t> send_batch(postgres::Connection& connection, const Fence& fence,
+                                    const NetWrites& net);
 /// Whether the last answer says that the transaction was committed.
 bool is_committed(const postgres::Connection& connection);
 
