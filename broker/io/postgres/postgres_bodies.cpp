@@ -134,7 +134,9 @@ void PostgresBodies::put_next(StoreExchange::Lock& lock) {
   while (!exchange_.ends(lock) && !exchange_.over()) {
     const std::int64_t key = new_key();
     lock.unlock();
-    const auto in = connect().and_then([&] { return put_parts(key, body.bytes()); });
+    auto in = connect().and_then([&] { return put_parts(key, body.bytes()); });
+    if (in && is_elsewhere())
+      in = tl::unexpected(postgres::Fault{.state = {}, .message = "commits have reached a server anew"});
     pause_if_lost(in);
     lock.lock();
     if (!in) to_remove_.push_back(key);
@@ -196,12 +198,20 @@ bool PostgresBodies::pause_if_lost(const Outcome<void>& outcome) {
   return outcome.error().lost();
 }
 
+/// Whether commits have reached a server anew since this connection was made.
+bool PostgresBodies::is_elsewhere() const {
+  return connections_() != reached_;
+}
+
 Outcome<void> PostgresBodies::connect() {
-  if (connection_.is_open()) return {};
+  if (connection_.is_open() && !is_elsewhere()) return {};
+  connection_.close();
+  reached_ = connections_();
   auto found = find_primary(place_.target);
   if (!found) return tl::unexpected(std::move(found.error()));
   connection_ = std::move(found->connection);
   connection_.give_up_when([this] {
+    if (is_elsewhere()) return true;
     const StoreExchange::Lock lock = exchange_.lock();
     return exchange_.over() || exchange_.ends(lock);
   });

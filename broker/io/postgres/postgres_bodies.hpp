@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
@@ -28,13 +30,22 @@ namespace lanemq::io {
 /// what is in doubt is put again, and what nobody refers to harms nobody: a later owner removes it. A body
 /// that the database refuses goes with its turn, as one that was not put.
 ///
+/// It follows commits to another server: what is put at a former primary, which may live on, is put again. A
+/// body that was in by then goes with its turn (name_in_turn()).
+///
 /// run() belongs to one thread, name_parts(), name_in_turn() and forget() to the one that commits, all else
 /// to the loop's.
 class PostgresBodies {
  public:
-  /// Both outlive it. `epoch`: of the owner.
-  PostgresBodies(const PostgresPlace& place, StoreExchange& exchange, std::int64_t epoch)
-      : place_(place), exchange_(exchange), before_keys_(-(epoch << kKeyBits)), last_key_(before_keys_) {}
+  /// `place` and `exchange` outlive it. `epoch`: of the owner. `connections`: PostgresCommits::connections(),
+  /// for any thread.
+  PostgresBodies(const PostgresPlace& place, StoreExchange& exchange, std::int64_t epoch,
+                 std::function<std::uint64_t()> connections)
+      : place_(place),
+        exchange_(exchange),
+        connections_(std::move(connections)),
+        before_keys_(-(epoch << kKeyBits)),
+        last_key_(before_keys_) {}
 
   /// As Store::put_ahead(), take_put() and drop_put().
   void put(const Blob& body);
@@ -70,6 +81,7 @@ class PostgresBodies {
   std::int64_t new_key() { return last_key_.fetch_sub(1, std::memory_order_relaxed) - 1; }
   void name_parts(std::string_view body, NetWrites::Parts& parts);
   bool find_of_others(std::vector<std::int64_t>& keys);
+  bool is_elsewhere() const;
   postgres::Outcome<void> connect();
   postgres::Outcome<void> put_parts(std::int64_t key, std::string_view body);
   void put_next(StoreExchange::Lock& lock);
@@ -78,9 +90,11 @@ class PostgresBodies {
 
   const PostgresPlace& place_;
   StoreExchange& exchange_;
+  const std::function<std::uint64_t()> connections_;
   const std::int64_t before_keys_;  ///< above are earlier owners' keys, below this one's
   std::atomic<std::int64_t> last_key_;
   postgres::Connection connection_;
+  std::uint64_t reached_ = 0;  ///< connections of the commits, when this one was made
   bool others_found_ = false;  ///< what earlier owners have left is in `to_remove_`
   // Under the exchange's lock, bodies by where their bytes are: a body that is kept stays where it is.
   absl::flat_hash_map<const char*, Body> bodies_;

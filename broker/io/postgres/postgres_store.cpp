@@ -85,7 +85,7 @@ PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, const StoreOpt
       instance_(owned.instance),
       epoch_(owned.epoch),
       replication_(options.replication),
-      bodies_(place_, exchange_, owned.epoch),
+      bodies_(place_, exchange_, owned.epoch, [this] { return commits_.connections(); }),
       commits_(place_, exchange_, bodies_, owned, options.lease, options.away_max),
       reads_(place_, exchange_, std::move(owned), replication_,
              {.writes = [this] { return commits_.writes(); },

@@ -2,6 +2,8 @@
 // The store in PostgreSQL: who owns it, and what becomes of a transaction whose answer is lost.
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -1031,6 +1033,45 @@ TEST_F(LargeBody, is_put_whole_however_often_its_connection_is_lost) {
 
   EXPECT_TRUE(comes_true("SELECT count(*) FROM body", 32)) << "what was begun is removed";
   EXPECT_EQ(test::read_bodies(*store, {1})[0].body->bytes(), body.bytes());
+}
+
+/// The primary hangs, and a standby is promoted: nothing tells the connection that it waits for nobody.
+TEST_F(LargeBody, is_put_at_the_server_that_commits_have_reached) {
+  PostgresServer primary;
+  PostgresServer standby(primary, PostgresServer::Sync::no, std::filesystem::temp_directory_path());
+  const std::string first = primary.conninfo(), second = standby.conninfo();
+  const auto host = [](const std::string& conninfo) {
+    return conninfo.substr(std::strlen("host="), conninfo.find(' ') - std::strlen("host="));
+  };
+  io::StoreOptions both = options("a");
+  both.specification = "postgres:host=" + host(first) + "," + host(second) + " user=lanemq dbname=postgres";
+  both.lease = 5s;
+  both.away_max = 60s;
+  const Blob before = body_of(1u << 20), meanwhile = body_of(64u << 20);
+  const auto store = open(both);
+  put(*store, before);
+
+  auto looks = postgres::Connection::open({.conninfo = first, .search_path = schema_}, postgres::Server::any);
+  store->put_ahead(meanwhile);
+  ASSERT_TRUE(comes([&] {
+    const auto parts = looks->run("SELECT count(*) FROM body", postgres::Clock::now() + 10s);
+    return parts && parts->integer(0, 0) > 1;
+  }));
+  primary.stop_processes();
+  auto promotes = postgres::Connection::open({.conninfo = second}, postgres::Server::any);
+  ASSERT_TRUE(promotes.has_value());
+  for (const char* const statement :
+       {"ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()", "SELECT pg_promote()"})
+    ASSERT_TRUE(promotes->run(statement, postgres::Clock::now() + 20s)) << statement;
+  const auto promoted = std::chrono::steady_clock::now();
+
+  ASSERT_EQ(take(*store, 1).size(), 1u);
+  EXPECT_LT(std::chrono::steady_clock::now() - promoted, 20s);
+  primary.continue_processes();
+  commit(*store, with_job(1, before));
+  commit(*store, with_job(2, meanwhile));
+  EXPECT_EQ(test::read_bodies(*store, {1})[0].body->bytes(), before.bytes());
+  EXPECT_EQ(test::read_bodies(*store, {2})[0].body->bytes(), meanwhile.bytes());
 }
 
 TEST_F(LargeBody, is_waited_for_by_no_end) {
