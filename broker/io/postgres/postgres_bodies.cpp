@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+#include <string>
 #include <utility>
 
 #include "broker/io/postgres/postgres_schema.hpp"
@@ -12,7 +12,7 @@
 namespace lanemq::io {
 namespace {
 
-using postgres::Clock;
+using postgres::Fault;
 using postgres::Outcome;
 using postgres::Values;
 
@@ -20,7 +20,10 @@ using postgres::Values;
 constexpr std::chrono::seconds kPartMax{30};
 constexpr std::chrono::minutes kRemoveMax{10};
 
-constexpr const char* kRemove = "DELETE FROM body WHERE number = $1::bigint";
+/// The pause before the next try where none has succeeded for kNowhereMax, and before what has time.
+constexpr std::chrono::seconds kPutAgain{1};
+constexpr std::chrono::seconds kRemoveAgain{5};
+
 /// An owner before this one puts no row in any more, so what no row names will never be named.
 constexpr const char* kOfOthers =
     "SELECT DISTINCT number FROM body WHERE number < 0 AND number > $1::bigint "
@@ -107,49 +110,89 @@ void PostgresBodies::run() {
              (!exchange_.over() && (!to_put_.empty() || !to_remove_.empty() || !others_found_));
     });
     if (exchange_.ends(lock)) return;
-    if (!to_put_.empty()) {
+    if (!to_put_.empty())
       put_next(lock);
-    } else if (!to_remove_.empty()) {
-      const std::int64_t key = to_remove_.back();
-      to_remove_.pop_back();
-      lock.unlock();
-      const bool removed = remove(key);
-      lock.lock();
-      if (!removed) to_remove_.push_back(key);
-    } else {
-      lock.unlock();
-      std::vector<std::int64_t> keys;
-      others_found_ = find_of_others(keys);
-      lock.lock();
-      to_remove_.insert(to_remove_.end(), keys.begin(), keys.end());
-    }
+    else if (Clock::now() >= remove_at_)
+      remove_next(lock);
+    else
+      exchange_.wait_until(lock, remove_at_,
+                           [&] { return exchange_.ends(lock) || exchange_.over() || !to_put_.empty(); });
   }
 }
 
-/// Puts the next body, however long the database is away.
+/// Tries to put the next body, or waits until it may.
 void PostgresBodies::put_next(StoreExchange::Lock& lock) {
   const char* const at = to_put_.front();
-  to_put_.pop_front();
-  const Blob body = bodies_.at(at).body;
-  while (!exchange_.ends(lock) && !exchange_.over()) {
-    const std::int64_t key = new_key();
-    lock.unlock();
-    auto in = connect().and_then([&] { return put_parts(key, body.bytes()); });
-    if (in && is_elsewhere())
-      in = tl::unexpected(postgres::Fault{.state = {}, .message = "commits have reached a server anew"});
-    pause_if_lost(in);
-    lock.lock();
-    if (!in) to_remove_.push_back(key);
-    if (!in && in.error().lost()) continue;
-    if (in) {
-      bodies_.at(at).key = key;
-      put_bytes_ += body.size();
-    } else {
-      bodies_.erase(at);
-    }
-    put_.push_back(body);
-    return exchange_.signal();
+  if (Clock::now() < fails_.again_at) {
+    if (gets_nowhere()) return give(at);
+    exchange_.wait_until(lock, fails_.again_at, [&] { return exchange_.ends(lock) || exchange_.over(); });
+    return;
   }
+  const Blob body = bodies_.at(at).body;
+  const std::int64_t key = new_key();
+  lock.unlock();
+  auto in = connect();
+  const bool connected = in.has_value();
+  if (connected) in = put_parts(key, body.bytes());
+  if (in && is_elsewhere())
+    in = tl::unexpected(Fault{.state = {}, .message = "commits have reached a server anew"});
+  if (!in) connection_.close();
+  const bool lost = !in && in.error().lost();
+  if (lost) failed(in.error().message);
+  lock.lock();
+  if (connected && !in) to_remove_.push_back(key);
+  if (lost) return;
+  fails_ = {};
+  if (!in) return give(at);
+  bodies_.at(at).key = key;
+  put_bytes_ += body.size();
+  to_put_.pop_front();
+  put_.push_back(body);
+  exchange_.signal();
+}
+
+/// Gives the next body, which is at `at`, back to go with its turn.
+void PostgresBodies::give(const char* at) {
+  const auto body = bodies_.find(at);
+  put_.push_back(body->second.body);
+  bodies_.erase(body);
+  to_put_.pop_front();
+  exchange_.signal();
+}
+
+/// Whether bodies have to go with their turns. Where commits come to nothing either, the database is away: a
+/// body would only hold up what is committed first when it is back.
+bool PostgresBodies::gets_nowhere() const {
+  return fails_.since && Clock::now() - *fails_.since >= kNowhereMax && !commits_.away();
+}
+
+/// Nothing could be put, for want of a server: says when to try again.
+void PostgresBodies::failed(const std::string& why) {
+  const auto now = Clock::now();
+  if (!fails_.since) fails_.since = now;
+  fails_.again_at = now + (now - *fails_.since < kNowhereMax ? kRetryPause : kPutAgain);
+  if (!gets_nowhere() || std::exchange(fails_.told, true)) return;
+  exchange_.remark("no large body can be put into the store " + place_.text +
+                   " ahead of its turn, so that they go with their turns and hold others up: " + why +
+                   "; let the broker's role have four connections");
+}
+
+/// Removes what the next key names, or finds the keys that earlier owners have left.
+void PostgresBodies::remove_next(StoreExchange::Lock& lock) {
+  const bool finds = to_remove_.empty();
+  std::vector<std::int64_t> keys;
+  if (!finds) {
+    keys.push_back(to_remove_.back());
+    to_remove_.pop_back();
+  }
+  lock.unlock();
+  const auto done = finds ? find_of_others(keys) : remove(keys.front());
+  if (!done || (finds && keys.empty())) connection_.close();  // it is seldom needed
+  lock.lock();
+  const bool again = !done && done.error().is_for_now();
+  if (again) remove_at_ = Clock::now() + kRemoveAgain;
+  if (finds ? done.has_value() : again) to_remove_.insert(to_remove_.end(), keys.begin(), keys.end());
+  if (finds && !again) others_found_ = true;  // what is refused is left to a later owner
 }
 
 Outcome<void> PostgresBodies::put_parts(std::int64_t key, std::string_view body) {
@@ -164,49 +207,39 @@ Outcome<void> PostgresBodies::put_parts(std::int64_t key, std::string_view body)
     if (!put) return tl::unexpected(put.error());
     // A wait for a standby that was cancelled succeeds, with a warning alone.
     if (std::string warning = connection_.take_warning(); !warning.empty())
-      return tl::unexpected(postgres::Fault{.state = {}, .message = std::move(warning)});
+      return tl::unexpected(Fault{.state = {}, .message = std::move(warning)});
   }
   return {};
 }
 
-/// False: the database was lost. What it refuses is left to a later owner.
-bool PostgresBodies::remove(std::int64_t key) {
-  const auto removed = connect().and_then([&]() -> Outcome<void> {
-    const auto done = connection_.run(kRemove, Values().integer(key), Clock::now() + kRemoveMax);
-    return done ? Outcome<void>() : tl::unexpected(done.error());
+/// Waits for no lock for long: what is to be put waits behind it.
+Outcome<void> PostgresBodies::remove(std::int64_t key) {
+  return connect().and_then([&] {
+    return connection_.run_script(
+        "SET LOCAL lock_timeout = 1000; DELETE FROM body WHERE number = " + std::to_string(key),
+        Clock::now() + kRemoveMax);
   });
-  return !pause_if_lost(removed);
 }
 
-/// The same.
-bool PostgresBodies::find_of_others(std::vector<std::int64_t>& keys) {
-  const auto found = connect().and_then([&]() -> Outcome<void> {
+Outcome<void> PostgresBodies::find_of_others(std::vector<std::int64_t>& keys) {
+  return connect().and_then([&]() -> Outcome<void> {
     const auto rows = connection_.run(kOfOthers, Values().integer(before_keys_), Clock::now() + kRemoveMax);
     if (!rows) return tl::unexpected(rows.error());
     for (int row = 0; row < rows->rows(); ++row)
       keys.push_back(rows->integer(row, 0));
     return {};
   });
-  if (keys.empty()) connection_.close();  // it is seldom needed
-  return !pause_if_lost(found);
-}
-
-bool PostgresBodies::pause_if_lost(const Outcome<void>& outcome) {
-  if (outcome) return false;
-  connection_.close();
-  if (outcome.error().lost()) std::this_thread::sleep_for(kRetryPause);
-  return outcome.error().lost();
 }
 
 /// Whether commits have reached a server anew since this connection was made.
 bool PostgresBodies::is_elsewhere() const {
-  return connections_() != reached_;
+  return commits_.connections() != reached_;
 }
 
 Outcome<void> PostgresBodies::connect() {
   if (connection_.is_open() && !is_elsewhere()) return {};
   connection_.close();
-  reached_ = connections_();
+  reached_ = commits_.connections();
   auto found = find_primary(place_.target);
   if (!found) return tl::unexpected(std::move(found.error()));
   connection_ = std::move(found->connection);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,7 +30,8 @@ namespace lanemq::io {
 ///
 /// Each attempt has a key of its own, which no other one ever has: below zero, and by epochs of owners. So
 /// what is in doubt is put again, and what nobody refers to harms nobody: a later owner removes it. A body
-/// that the database refuses goes with its turn, as one that was not put.
+/// that the database refuses goes with its turn, as one that was not put; so does one that finds no
+/// connection for kNowhereMax while commits go on, as where the role may have no more of them.
 ///
 /// It follows commits to another server: what is put at a former primary, which may live on, is put again. A
 /// body that was in by then goes with its turn (name_in_turn()).
@@ -37,13 +40,16 @@ namespace lanemq::io {
 /// to the loop's.
 class PostgresBodies {
  public:
-  /// `place` and `exchange` outlive it. `epoch`: of the owner. `connections`: PostgresCommits::connections(),
-  /// for any thread.
-  PostgresBodies(const PostgresPlace& place, StoreExchange& exchange, std::int64_t epoch,
-                 std::function<std::uint64_t()> connections)
+  /// What the commits tell. Any thread may ask.
+  struct Commits {
+    std::function<std::uint64_t()> connections;  ///< PostgresCommits::connections()
+    std::function<bool()> away;                  ///< PostgresCommits::away()
+  };
+  /// `place` and `exchange` outlive it. `epoch`: of the owner.
+  PostgresBodies(const PostgresPlace& place, StoreExchange& exchange, std::int64_t epoch, Commits commits)
       : place_(place),
         exchange_(exchange),
-        connections_(std::move(connections)),
+        commits_(std::move(commits)),
         before_keys_(-(epoch << kKeyBits)),
         last_key_(before_keys_) {}
 
@@ -66,8 +72,10 @@ class PostgresBodies {
   /// Puts what it is given until the exchange ends, and removes what earlier owners and drop() have left.
   /// What the server does not answer by then is given up.
   void run();
+  static constexpr std::chrono::seconds kNowhereMax{2};
 
  private:
+  using Clock = postgres::Clock;
   /// Of a key, for the bodies of one owner; the epoch has the others, and may be a time in seconds
   /// (--fence).
   static constexpr int kKeyBits = 31;
@@ -80,22 +88,31 @@ class PostgresBodies {
 
   std::int64_t new_key() { return last_key_.fetch_sub(1, std::memory_order_relaxed) - 1; }
   void name_parts(std::string_view body, NetWrites::Parts& parts);
-  bool find_of_others(std::vector<std::int64_t>& keys);
+  postgres::Outcome<void> find_of_others(std::vector<std::int64_t>& keys);
   bool is_elsewhere() const;
   postgres::Outcome<void> connect();
   postgres::Outcome<void> put_parts(std::int64_t key, std::string_view body);
   void put_next(StoreExchange::Lock& lock);
-  bool remove(std::int64_t key);
-  bool pause_if_lost(const postgres::Outcome<void>& outcome);
+  postgres::Outcome<void> remove(std::int64_t key);
+  void remove_next(StoreExchange::Lock& lock);
+  void give(const char* at);
+  bool gets_nowhere() const;
+  void failed(const std::string& why);
 
   const PostgresPlace& place_;
   StoreExchange& exchange_;
-  const std::function<std::uint64_t()> connections_;
+  const Commits commits_;
   const std::int64_t before_keys_;  ///< above are earlier owners' keys, below this one's
   std::atomic<std::int64_t> last_key_;
   postgres::Connection connection_;
   std::uint64_t reached_ = 0;  ///< connections of the commits, when this one was made
-  bool others_found_ = false;  ///< what earlier owners have left is in `to_remove_`
+  struct {
+    std::optional<Clock::time_point> since;  ///< none: the last one did not
+    Clock::time_point again_at{};
+    bool told = false;
+  } fails_;                        ///< what was put, for want of a server
+  Clock::time_point remove_at_{};  ///< not sooner
+  bool others_found_ = false;      ///< what earlier owners have left is in `to_remove_`
   // Under the exchange's lock, bodies by where their bytes are: a body that is kept stays where it is.
   absl::flat_hash_map<const char*, Body> bodies_;
   std::deque<const char*> to_put_;  ///< in order

@@ -17,6 +17,7 @@
 
 #include "broker/io/postgres/net_writes.hpp"
 #include "broker/io/postgres/owner_row.hpp"
+#include "broker/io/postgres/postgres_bodies.hpp"
 #include "broker/io/store.hpp"
 #include "broker/io/store_check.hpp"
 #include "broker/io/store_fence.hpp"
@@ -1072,6 +1073,60 @@ TEST_F(LargeBody, is_put_at_the_server_that_commits_have_reached) {
   commit(*store, with_job(2, meanwhile));
   EXPECT_EQ(test::read_bodies(*store, {1})[0].body->bytes(), before.bytes());
   EXPECT_EQ(test::read_bodies(*store, {2})[0].body->bytes(), meanwhile.bytes());
+}
+
+TEST_F(LargeBody, goes_with_its_turn_where_its_role_has_no_connection_for_it) {
+  open(options());
+  const std::string role = guest("CONNECTION LIMIT 2");
+  io::StoreOptions two = options("b");
+  two.specification += " user=" + role;
+  two.lease = kSafeLease;
+  const auto store = open(two);
+  ASSERT_TRUE(content_of(*store).has_value());
+  commit(*store, with_job(1, Blob()));
+  EXPECT_EQ(test::read_bodies(*store, {1}).size(), 1u);  // both are taken
+  const Blob first = body_of(1u << 20), second = body_of(2u << 20);
+
+  store->put_ahead(first);
+  store->put_ahead(second);
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_EQ(take(*store, 2).size(), 2u);
+
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 15s);
+  EXPECT_EQ(store->put_bytes(), 0u);
+  EXPECT_THAT(store->take_remark(),
+              AllOf(HasSubstr("go with their turns"), HasSubstr("too many connections")));
+  commit(*store, with_job(2, first));
+  commit(*store, with_job(3, second));
+  EXPECT_EQ(test::read_bodies(*store, {2})[0].body->bytes(), first.bytes());
+
+  run("ALTER ROLE " + role + " CONNECTION LIMIT 4");
+  const Blob third = body_of(1u << 20);
+  EXPECT_TRUE(comes([&] {  // one a second tries
+    store->put_ahead(third);
+    take(*store, 1);
+    return store->put_bytes() > 0;
+  }));
+  commit(*store, with_job(4, third));
+  EXPECT_EQ(number("SELECT count(*) FROM body"), 1 + 2 + 1);
+  EXPECT_EQ(store->take_remark(), "") << "it was said once";
+}
+
+/// Where the database is away as a whole, nothing is gained by a larger turn.
+TEST_F(LargeBody, waits_while_nothing_is_committed_either) {
+  const auto store = open(options());
+  commit(*store, with_job(1, Blob()));
+  PostgresServer::shared().stop_processes();
+
+  store->put_ahead(body_of(1u << 20));
+  std::this_thread::sleep_for(2 * io::PostgresBodies::kNowhereMax + 1s);
+
+  std::vector<Blob> given;
+  store->take_put(given);
+  EXPECT_TRUE(given.empty());
+  PostgresServer::shared().continue_processes();
+  EXPECT_EQ(take(*store, 1).size(), 1u);
+  EXPECT_GT(store->put_bytes(), 0u);
 }
 
 TEST_F(LargeBody, is_waited_for_by_no_end) {
