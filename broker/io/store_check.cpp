@@ -149,7 +149,8 @@ Result<StoreSummary> check_postgres(const StoreOptions& options) {
   if (!bytes) return refused(bytes.error());
   summary.file_bytes = static_cast<std::uint64_t>(bytes->integer(0, 0));
   Counter counter(summary);
-  if (const auto told = tell_rows(*connection, counter, place->text); !told)
+  std::vector<std::int64_t> parts;
+  if (const auto told = tell_rows(*connection, counter, place->text, parts); !told)
     return tl::unexpected(told.error());
   StoreSummary::Rows results;
   if (const auto checked =

@@ -24,11 +24,9 @@ constexpr std::chrono::minutes kRemoveMax{10};
 constexpr std::chrono::seconds kPutAgain{1};
 constexpr std::chrono::seconds kRemoveAgain{5};
 
-/// An owner before this one puts no row in any more, so what no row names will never be named.
-constexpr const char* kOfOthers =
-    "SELECT DISTINCT number FROM body WHERE number < 0 AND number > $1::bigint "
-    "AND NOT EXISTS (SELECT 1 FROM job WHERE job.parts_of = body.number) "
-    "AND NOT EXISTS (SELECT 1 FROM result WHERE result.parts_of = body.number)";
+/// Of the primary key alone: which rows name them is known from the load. To ask the server, without an index
+/// on that column, is to read all rows.
+constexpr const char* kOfOthers = "SELECT DISTINCT number FROM body WHERE number < 0 AND number > $1::bigint";
 
 }  // namespace
 
@@ -107,7 +105,7 @@ void PostgresBodies::run() {
   while (true) {
     exchange_.wait(lock, [&] {
       return exchange_.ends(lock) ||
-             (!exchange_.over() && (!to_put_.empty() || !to_remove_.empty() || !others_found_));
+             (!exchange_.over() && (!to_put_.empty() || !to_remove_.empty() || of_others_));
     });
     if (exchange_.ends(lock)) return;
     if (!to_put_.empty())
@@ -192,7 +190,7 @@ void PostgresBodies::remove_next(StoreExchange::Lock& lock) {
   const bool again = !done && done.error().is_for_now();
   if (again) remove_at_ = Clock::now() + kRemoveAgain;
   if (finds ? done.has_value() : again) to_remove_.insert(to_remove_.end(), keys.begin(), keys.end());
-  if (finds && !again) others_found_ = true;  // what is refused is left to a later owner
+  if (finds && !again) of_others_.reset();  // what is refused is left to a later owner
 }
 
 Outcome<void> PostgresBodies::put_parts(std::int64_t key, std::string_view body) {
@@ -226,7 +224,7 @@ Outcome<void> PostgresBodies::find_of_others(std::vector<std::int64_t>& keys) {
     const auto rows = connection_.run(kOfOthers, Values().integer(before_keys_), Clock::now() + kRemoveMax);
     if (!rows) return tl::unexpected(rows.error());
     for (int row = 0; row < rows->rows(); ++row)
-      keys.push_back(rows->integer(row, 0));
+      if (const std::int64_t key = rows->integer(row, 0); !of_others_->contains(key)) keys.push_back(key);
     return {};
   });
 }

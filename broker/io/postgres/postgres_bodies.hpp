@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include <lanemq/blob.hpp>
 
@@ -69,6 +70,9 @@ class PostgresBodies {
   /// A transaction with these writes, of which name_parts() was told, is in.
   void forget(const core::Writes& writes);
 
+  /// All keys of parts that rows name, as a load has found them: what else earlier owners have left is
+  /// removed, since no row comes to name it any more. Requires: before run().
+  void loaded(const std::vector<std::int64_t>& keys) { of_others_.emplace(keys.begin(), keys.end()); }
   /// Puts what it is given until the exchange ends, and removes what earlier owners and drop() have left.
   /// What the server does not answer by then is given up.
   void run();
@@ -112,7 +116,8 @@ class PostgresBodies {
     bool told = false;
   } fails_;                        ///< what was put, for want of a server
   Clock::time_point remove_at_{};  ///< not sooner
-  bool others_found_ = false;      ///< what earlier owners have left is in `to_remove_`
+  /// Keys that rows name. None: nobody has loaded, or what earlier owners have left is in `to_remove_`.
+  std::optional<absl::flat_hash_set<std::int64_t>> of_others_;
   // Under the exchange's lock, bodies by where their bytes are: a body that is kept stays where it is.
   absl::flat_hash_map<const char*, Body> bodies_;
   std::deque<const char*> to_put_;  ///< in order

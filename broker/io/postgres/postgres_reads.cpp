@@ -41,7 +41,7 @@ std::optional<std::int64_t> PostgresReads::unix_us() {
   return std::nullopt;
 }
 
-Result<void> PostgresReads::load(StoreReader& reader) {
+Result<void> PostgresReads::load(StoreReader& reader, std::vector<std::int64_t>& parts) {
   // Before the first job is taken, at the server that commits have reached.
   StoreExchange::Lock lock = exchange_.lock();
   exchange_.wait_until(lock, Clock::now() + kFirstCommitMax, [&] { return commits_.connections() > 0; });
@@ -50,7 +50,7 @@ Result<void> PostgresReads::load(StoreReader& reader) {
   while (true) {
     const auto reached = connect().and_then([&] { return find_owned(); });
     if (reached) {
-      auto told = tell_rows(connection_, reader, place_.text);
+      auto told = tell_rows(connection_, reader, place_.text, parts);
       // The reader has a part already: the next start reads anew.
       if (!told && told.error().code == ErrorCode::unavailable)
         exchange_.set_condition(StoreCondition::broken_off, told.error().message);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <lanemq/result.hpp>
 
@@ -39,7 +40,8 @@ class PostgresReads {
   /// The server's clock; none: it does not answer.
   std::optional<std::int64_t> unix_us();
   /// As Store::load(), from a server that knows this owner: it is looked for until the exchange is over.
-  Result<void> load(StoreReader& reader);
+  /// `parts`: gets the keys of all parts that rows name.
+  Result<void> load(StoreReader& reader, std::vector<std::int64_t>& parts);
   /// Serves what is asked for until the exchange ends. What the server does not answer by then is given up: a
   /// broker that ends, or that another one has deposed, waits for no server.
   void run();

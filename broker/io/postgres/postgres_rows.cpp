@@ -300,7 +300,11 @@ tl::unexpected<Error> not_believed(const std::string& place, const std::string& 
 
 }  // namespace
 
-Result<void> tell_rows(Connection& connection, StoreReader& reader, const std::string& place) {
+Result<void> tell_rows(Connection& connection, StoreReader& reader, const std::string& place,
+                       std::vector<std::int64_t>& parts) {
+  const auto keep = [&](const Bytes& parts_of) {
+    if (parts_of) parts.push_back(postgres::int64_of(*parts_of));
+  };
   const auto note = [&](Fields row) -> Result<void> {
     const std::string_view name = row.bytes_field(), record = row.bytes_field();
     const std::int64_t sum = row.int64_field();
@@ -314,6 +318,7 @@ Result<void> tell_rows(Connection& connection, StoreReader& reader, const std::s
     const auto body_bytes = static_cast<std::size_t>(row.int64_field());
     const std::string_view state = row.bytes_field(), record = row.bytes_field();
     const Bytes body = row.field();
+    keep(row.field());
     if (!row.whole() || state_checksum(number, state) != state_sum ||
         comes_with_load(body_bytes) != body.has_value() ||
         job_checksum(record, body.value_or(""), body_bytes) != sum)
@@ -326,6 +331,7 @@ Result<void> tell_rows(Connection& connection, StoreReader& reader, const std::s
     const auto body_bytes = static_cast<std::size_t>(row.int64_field());
     const std::string_view record = row.bytes_field();
     const Bytes body = row.field();
+    keep(row.field());
     if (!row.whole() || comes_with_load(body_bytes) != body.has_value() ||
         sum_of_result(number, record, body.value_or(""), body_bytes) != sum)
       return not_believed(place, "result " + std::to_string(number));
@@ -337,13 +343,13 @@ Result<void> tell_rows(Connection& connection, StoreReader& reader, const std::s
       .and_then([&] {
         return for_rows(connection, place,
                         "SELECT number, state_checksum, checksum, body_bytes, state, record, "
-                        "CASE WHEN body_bytes <= 1024 THEN body END FROM job ORDER BY number",
+                        "CASE WHEN body_bytes <= 1024 THEN body END, parts_of FROM job ORDER BY number",
                         job);
       })
       .and_then([&] {
         return for_rows(connection, place,
                         "SELECT number, checksum, body_bytes, record, "
-                        "CASE WHEN body_bytes <= 1024 THEN body END FROM result ORDER BY number",
+                        "CASE WHEN body_bytes <= 1024 THEN body END, parts_of FROM result ORDER BY number",
                         result);
       });
 }

@@ -51,6 +51,8 @@ postgres::Outcome<std::vector<StoredBody>> read_rows(postgres::Connection& conne
 /// Passes all rows to the reader: notes, jobs, results. The reader's error is returned as it is; one of the
 /// server, or a wrong checksum, names `place`. `unavailable`: the connection was lost on the way, or
 /// the server had a reason that passes.
-Result<void> tell_rows(postgres::Connection& connection, StoreReader& reader, const std::string& place);
+/// `parts`: gets the keys of all parts that rows name.
+Result<void> tell_rows(postgres::Connection& connection, StoreReader& reader, const std::string& place,
+                       std::vector<std::int64_t>& parts);
 
 }  // namespace lanemq::io

@@ -124,7 +124,10 @@ std::optional<StoreOwnership> PostgresStore::ownership() const {
 
 Result<void> PostgresStore::load(StoreReader& reader) {
   LANEMQ_CHECK(!reader_.joinable());
-  return reads_.load(reader);
+  std::vector<std::int64_t> parts;
+  auto told = reads_.load(reader, parts);
+  if (told) bodies_.loaded(parts);
+  return told;
 }
 
 std::uint64_t PostgresStore::submit(core::Writes& writes) {
