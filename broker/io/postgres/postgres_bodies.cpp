@@ -18,7 +18,7 @@ using postgres::Values;
 
 /// A part that is not in by then is put again by another connection.
 constexpr std::chrono::seconds kPartMax{30};
-constexpr std::chrono::minutes kRemoveMax{10};
+constexpr std::chrono::minutes kRemoveMax{1};
 
 /// The pause before the next try where none has succeeded for kNowhereMax, and before what has time.
 constexpr std::chrono::seconds kPutAgain{1};
@@ -32,24 +32,24 @@ constexpr const char* kOfOthers = "SELECT DISTINCT number FROM body WHERE number
 
 void PostgresBodies::put(const Blob& body) {
   const StoreExchange::Lock lock = exchange_.lock();
-  bodies_[body.bytes().data()] = {.body = body};
-  to_put_.push_back(body.bytes().data());
+  shared_.bodies[body.bytes().data()] = {.body = body};
+  shared_.to_put.push_back(body.bytes().data());
   exchange_.wake();
 }
 
 void PostgresBodies::take_put(std::vector<Blob>& bodies) {
   const StoreExchange::Lock lock = exchange_.lock();
-  std::move(put_.begin(), put_.end(), std::back_inserter(bodies));
-  put_.clear();
+  std::move(shared_.put.begin(), shared_.put.end(), std::back_inserter(bodies));
+  shared_.put.clear();
 }
 
-void PostgresBodies::drop(const Blob& body) {
+void PostgresBodies::discard(const Blob& body) {
   const StoreExchange::Lock lock = exchange_.lock();
-  const auto at = bodies_.find(body.bytes().data());
-  if (at == bodies_.end()) return;
-  to_remove_.push_back(at->second.key);
+  const auto at = shared_.bodies.find(body.bytes().data());
+  if (at == shared_.bodies.end() || !at->second.key) return;
+  shared_.to_remove.push_back(*at->second.key);
   put_bytes_ -= body.size();
-  bodies_.erase(at);
+  shared_.bodies.erase(at);
   exchange_.wake();
 }
 
@@ -67,9 +67,9 @@ void PostgresBodies::name_parts(std::string_view body, NetWrites::Parts& parts) 
   if (body.size() <= kPartsFromBytes) return;
   if (put_bytes() != 0) {
     const StoreExchange::Lock lock = exchange_.lock();
-    if (const auto at = bodies_.find(body.data()); at != bodies_.end()) {
+    if (const auto at = shared_.bodies.find(body.data()); at != shared_.bodies.end() && at->second.key) {
       at->second.named = true;
-      parts = {.key = at->second.key, .put = true};
+      parts = {.key = *at->second.key, .put = true};
       return;
     }
   }
@@ -86,17 +86,18 @@ void PostgresBodies::name_in_turn(NetWrites& net) {
     name(result.parts);
 }
 
-void PostgresBodies::forget(const core::Writes& writes) {
+void PostgresBodies::committed(const core::Writes& writes) {
   if (put_bytes() == 0) return;
   const StoreExchange::Lock lock = exchange_.lock();
   for (const core::Write& write : writes) {
     const bool inserts =
         write.kind == core::Write::Kind::insert_job || write.kind == core::Write::Kind::insert_result;
-    const auto at = inserts ? bodies_.find(writes.body(write).data()) : bodies_.end();
-    if (at == bodies_.end()) continue;
-    if (!at->second.named) to_remove_.push_back(at->second.key);  // its row has gone in the same transaction
+    const auto at = inserts ? shared_.bodies.find(writes.body(write).data()) : shared_.bodies.end();
+    if (at == shared_.bodies.end() || !at->second.key) continue;
+    if (!at->second.named)
+      shared_.to_remove.push_back(*at->second.key);  // its row has gone in the same transaction
     put_bytes_ -= at->second.body.size();
-    bodies_.erase(at);
+    shared_.bodies.erase(at);
   }
 }
 
@@ -105,28 +106,29 @@ void PostgresBodies::run() {
   while (true) {
     exchange_.wait(lock, [&] {
       return exchange_.ends(lock) ||
-             (!exchange_.over() && (!to_put_.empty() || !to_remove_.empty() || of_others_));
+             (!exchange_.over() && (!shared_.to_put.empty() || !shared_.to_remove.empty() || of_others_));
     });
     if (exchange_.ends(lock)) return;
-    if (!to_put_.empty())
+    if (!shared_.to_put.empty())
       put_next(lock);
     else if (Clock::now() >= remove_at_)
       remove_next(lock);
     else
-      exchange_.wait_until(lock, remove_at_,
-                           [&] { return exchange_.ends(lock) || exchange_.over() || !to_put_.empty(); });
+      exchange_.wait_until(lock, remove_at_, [&] {
+        return exchange_.ends(lock) || exchange_.over() || !shared_.to_put.empty();
+      });
   }
 }
 
 /// Tries to put the next body, or waits until it may.
 void PostgresBodies::put_next(StoreExchange::Lock& lock) {
-  const char* const at = to_put_.front();
+  const char* const at = shared_.to_put.front();
   if (Clock::now() < fails_.again_at) {
     if (gets_nowhere()) return give(at);
     exchange_.wait_until(lock, fails_.again_at, [&] { return exchange_.ends(lock) || exchange_.over(); });
     return;
   }
-  const Blob body = bodies_.at(at).body;
+  const Blob body = shared_.bodies.at(at).body;
   const std::int64_t key = new_key();
   lock.unlock();
   auto in = connect();
@@ -138,23 +140,23 @@ void PostgresBodies::put_next(StoreExchange::Lock& lock) {
   const bool lost = !in && in.error().lost();
   if (lost) failed(in.error().message);
   lock.lock();
-  if (connected && !in) to_remove_.push_back(key);
+  if (connected && !in) shared_.to_remove.push_back(key);
   if (lost) return;
   fails_ = {};
   if (!in) return give(at);
-  bodies_.at(at).key = key;
+  shared_.bodies.at(at).key = key;
   put_bytes_ += body.size();
-  to_put_.pop_front();
-  put_.push_back(body);
+  shared_.to_put.pop_front();
+  shared_.put.push_back(body);
   exchange_.signal();
 }
 
 /// Gives the next body, which is at `at`, back to go with its turn.
 void PostgresBodies::give(const char* at) {
-  const auto body = bodies_.find(at);
-  put_.push_back(body->second.body);
-  bodies_.erase(body);
-  to_put_.pop_front();
+  const auto body = shared_.bodies.find(at);
+  shared_.put.push_back(body->second.body);
+  shared_.bodies.erase(body);
+  shared_.to_put.pop_front();
   exchange_.signal();
 }
 
@@ -177,11 +179,11 @@ void PostgresBodies::failed(const std::string& why) {
 
 /// Removes what the next key names, or finds the keys that earlier owners have left.
 void PostgresBodies::remove_next(StoreExchange::Lock& lock) {
-  const bool finds = to_remove_.empty();
+  const bool finds = shared_.to_remove.empty();
   std::vector<std::int64_t> keys;
   if (!finds) {
-    keys.push_back(to_remove_.back());
-    to_remove_.pop_back();
+    keys.push_back(shared_.to_remove.back());
+    shared_.to_remove.pop_back();
   }
   lock.unlock();
   const auto done = finds ? find_of_others(keys) : remove(keys.front());
@@ -189,7 +191,8 @@ void PostgresBodies::remove_next(StoreExchange::Lock& lock) {
   lock.lock();
   const bool again = !done && done.error().is_for_now();
   if (again) remove_at_ = Clock::now() + kRemoveAgain;
-  if (finds ? done.has_value() : again) to_remove_.insert(to_remove_.end(), keys.begin(), keys.end());
+  if (finds ? done.has_value() : again)
+    shared_.to_remove.insert(shared_.to_remove.end(), keys.begin(), keys.end());
   if (finds && !again) of_others_.reset();  // what is refused is left to a later owner
 }
 
@@ -221,7 +224,7 @@ Outcome<void> PostgresBodies::remove(std::int64_t key) {
 
 Outcome<void> PostgresBodies::find_of_others(std::vector<std::int64_t>& keys) {
   return connect().and_then([&]() -> Outcome<void> {
-    const auto rows = connection_.run(kOfOthers, Values().integer(before_keys_), Clock::now() + kRemoveMax);
+    const auto rows = connection_.run(kOfOthers, Values().integer(first_own_key_), Clock::now() + kRemoveMax);
     if (!rows) return tl::unexpected(rows.error());
     for (int row = 0; row < rows->rows(); ++row)
       if (const std::int64_t key = rows->integer(row, 0); !of_others_->contains(key)) keys.push_back(key);

@@ -37,8 +37,8 @@ namespace lanemq::io {
 /// It follows commits to another server: what is put at a former primary, which may live on, is put again. A
 /// body that was in by then goes with its turn (name_in_turn()).
 ///
-/// run() belongs to one thread, name_parts(), name_in_turn() and forget() to the one that commits, all else
-/// to the loop's.
+/// run() belongs to one thread, name_parts(), name_in_turn() and committed() to the one that commits, all
+/// else to the loop's.
 class PostgresBodies {
  public:
   /// What the commits tell. Any thread may ask.
@@ -51,13 +51,13 @@ class PostgresBodies {
       : place_(place),
         exchange_(exchange),
         commits_(std::move(commits)),
-        before_keys_(-(epoch << kKeyBits)),
-        last_key_(before_keys_) {}
+        first_own_key_(-(epoch << kKeyBits) - 1),
+        next_key_(first_own_key_) {}
 
   /// As Store::put_ahead(), take_put() and drop_put().
   void put(const Blob& body);
   void take_put(std::vector<Blob>& bodies);
-  void drop(const Blob& body);
+  void discard(const Blob& body);
   /// Bytes of bodies that are in and whose turn is not. Any thread may ask.
   std::size_t put_bytes() const { return put_bytes_.load(std::memory_order_relaxed); }
 
@@ -68,12 +68,12 @@ class PostgresBodies {
   /// to them may be in, after all.
   void name_in_turn(NetWrites& net);
   /// A transaction with these writes, of which name_parts() was told, is in.
-  void forget(const core::Writes& writes);
+  void committed(const core::Writes& writes);
 
   /// All keys of parts that rows name, as a load has found them: what else earlier owners have left is
   /// removed, since no row comes to name it any more. Requires: before run().
   void loaded(const std::vector<std::int64_t>& keys) { of_others_.emplace(keys.begin(), keys.end()); }
-  /// Puts what it is given until the exchange ends, and removes what earlier owners and drop() have left.
+  /// Puts what it is given until the exchange ends, and removes what earlier owners and discard() have left.
   /// What the server does not answer by then is given up.
   void run();
   static constexpr std::chrono::seconds kNowhereMax{2};
@@ -86,11 +86,18 @@ class PostgresBodies {
 
   struct Body {
     Blob body;
-    std::int64_t key = 0;  ///< below zero: it is in
-    bool named = false;    ///< by the row of a job or a result
+    std::optional<std::int64_t> key{};  ///< by which it is in; none: it is to be put
+    bool named = false;                 ///< by the row of a job or a result
+  };
+  struct Shared {
+    /// By where their bytes are: a body that is kept stays where it is.
+    absl::flat_hash_map<const char*, Body> bodies;
+    std::deque<const char*> to_put;  ///< in order
+    std::vector<Blob> put;           ///< not taken
+    std::vector<std::int64_t> to_remove;
   };
 
-  std::int64_t new_key() { return last_key_.fetch_sub(1, std::memory_order_relaxed) - 1; }
+  std::int64_t new_key() { return next_key_.fetch_sub(1, std::memory_order_relaxed); }
   void name_parts(std::string_view body, NetWrites::Parts& parts);
   postgres::Outcome<void> find_of_others(std::vector<std::int64_t>& keys);
   bool is_elsewhere() const;
@@ -106,8 +113,8 @@ class PostgresBodies {
   const PostgresPlace& place_;
   StoreExchange& exchange_;
   const Commits commits_;
-  const std::int64_t before_keys_;  ///< above are earlier owners' keys, below this one's
-  std::atomic<std::int64_t> last_key_;
+  const std::int64_t first_own_key_;  ///< above are earlier owners', below the others of this one
+  std::atomic<std::int64_t> next_key_;
   postgres::Connection connection_;
   std::uint64_t reached_ = 0;  ///< connections of the commits, when this one was made
   struct {
@@ -116,13 +123,9 @@ class PostgresBodies {
     bool told = false;
   } fails_;                        ///< what was put, for want of a server
   Clock::time_point remove_at_{};  ///< not sooner
-  /// Keys that rows name. None: nobody has loaded, or what earlier owners have left is in `to_remove_`.
+  /// Keys that rows name. None: nobody has loaded, or what earlier owners have left is to be removed.
   std::optional<absl::flat_hash_set<std::int64_t>> of_others_;
-  // Under the exchange's lock, bodies by where their bytes are: a body that is kept stays where it is.
-  absl::flat_hash_map<const char*, Body> bodies_;
-  std::deque<const char*> to_put_;  ///< in order
-  std::vector<Blob> put_;           ///< not taken
-  std::vector<std::int64_t> to_remove_;
+  Shared shared_;  ///< under the exchange's lock
   std::atomic<std::size_t> put_bytes_{0};
 };
 

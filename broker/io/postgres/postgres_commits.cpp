@@ -114,7 +114,7 @@ void PostgresCommits::commit_batch(std::size_t count) {
   if (!exchange_.trouble().empty()) exchange_.set_condition(StoreCondition::good, {});
   counts_.writes.fetch_add(writes, std::memory_order_relaxed);
   for (std::size_t at = turns_.next; at < turns_.next + count; ++at)
-    bodies_.forget(turns_.items[at]);
+    bodies_.committed(turns_.items[at]);
   const std::size_t bytes = exchange_.committed_now(turns_, count);
   if (count == 0) return;
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began).count();

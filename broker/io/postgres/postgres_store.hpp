@@ -63,7 +63,7 @@ class PostgresStore final : public Store {
   bool wants_ahead(std::size_t body_bytes) const override { return body_bytes > kPartsFromBytes; }
   void put_ahead(const Blob& body) override;
   void take_put(std::vector<Blob>& bodies) override { bodies_.take_put(bodies); }
-  void drop_put(const Blob& body) override { bodies_.drop(body); }
+  void drop_put(const Blob& body) override { bodies_.discard(body); }
   std::size_t put_bytes() const override { return bodies_.put_bytes(); }
   std::uint64_t pulse() const override { return commits_.pulse(); }
   StoreCondition condition() const override { return exchange_.condition(); }
