@@ -34,7 +34,7 @@ constexpr const char* kWaits =
 }  // namespace
 
 bool DatabaseLook::ask(postgres::Connection& connection, std::uint64_t connections) {
-  if (!ask_promise(connection) || !ask_figures(connection)) return false;
+  if (!ask_promise(connection, connections) || !ask_figures(connection)) return false;
   failed_ = false;
   due_at_ = Clock::now() + kPause;
   looked_at_.store(connections, std::memory_order_release);
@@ -42,8 +42,7 @@ bool DatabaseLook::ask(postgres::Connection& connection, std::uint64_t connectio
   return true;
 }
 
-/// False: the database did not answer.
-bool DatabaseLook::ask_promise(postgres::Connection& connection) {
+bool DatabaseLook::ask_promise(postgres::Connection& connection, std::uint64_t connections) {
   if (replication_ != Replication::standby) return true;
   const auto row = connection.run(kWaits, Clock::now() + kStatementMax);
   if (!row && row.error().is_for_now()) return false;
@@ -56,9 +55,11 @@ bool DatabaseLook::ask_promise(postgres::Connection& connection) {
     trouble = "commits wait for no standby: synchronous_commit is off or local";
   {
     const std::lock_guard held(mutex_);
-    promise_trouble_ = trouble;
+    if (connections < promise_.connections) return true;  // a later one was asked meanwhile
+    promise_ = {.connections = connections,
+                .seen = trouble.empty() ? StorePromise::kept : StorePromise::broken,
+                .trouble = trouble};
   }
-  promise_.store(trouble.empty() ? StorePromise::kept : StorePromise::broken, std::memory_order_release);
   return true;
 }
 
@@ -101,12 +102,13 @@ StoreDatabase DatabaseLook::figures() const {
 
 StorePromise DatabaseLook::promise() const {
   if (replication_ != Replication::standby) return StorePromise::kept;
-  return is_elsewhere() ? StorePromise::unknown : promise_.load(std::memory_order_acquire);
+  const std::lock_guard held(mutex_);
+  return promise_.connections == connections_() ? promise_.seen : StorePromise::unknown;
 }
 
 std::string DatabaseLook::promise_trouble() const {
   const std::lock_guard held(mutex_);
-  return promise_trouble_;
+  return promise_.trouble;
 }
 
 }  // namespace lanemq::io

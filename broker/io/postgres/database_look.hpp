@@ -19,8 +19,8 @@
 namespace lanemq::io {
 
 /// How the database of a store in PostgreSQL is: whether commits wait for a standby, and some figures. What
-/// was seen counts for the server that commits had reached by then: once they have connected anew the promise
-/// is unknown until that was looked at as well.
+/// was seen counts for the server that commits had reached by then. Commits ask for the promise when they
+/// connect, so that it is known from then on; figures come when the reader has connected there as well.
 ///
 /// Methods under `the reader` belong to one thread, those under `all` to any.
 class DatabaseLook {
@@ -60,9 +60,11 @@ class DatabaseLook {
   /// As Store::promise() and Store::promise_trouble().
   StorePromise promise() const;
   std::string promise_trouble() const;
+  /// Asks for the promise alone, by the connection that makes `connections` of the commits: what it says
+  /// counts once they are so many. False: it did not answer.
+  bool ask_promise(postgres::Connection& connection, std::uint64_t connections);
 
  private:
-  bool ask_promise(postgres::Connection& connection);
   bool ask_figures(postgres::Connection& connection);
 
   const PostgresPlace& place_;
@@ -71,13 +73,16 @@ class DatabaseLook {
   const std::function<std::uint64_t()> connections_;
   Clock::time_point due_at_{};
   bool failed_ = false;
-  std::atomic<StorePromise> promise_{StorePromise::unknown};
   std::atomic<std::uint64_t> looked_at_{0};  ///< connections of commits when it was looked last
   mutable std::mutex mutex_;                 ///< of what follows
   StoreDatabase figures_;
   std::optional<std::uint64_t> candidates_;
   Clock::time_point candidates_at_{};
-  std::string promise_trouble_;
+  struct {
+    std::uint64_t connections = 0;  ///< of commits, when it was asked
+    StorePromise seen = StorePromise::unknown;
+    std::string trouble;
+  } promise_;
 };
 
 }  // namespace lanemq::io

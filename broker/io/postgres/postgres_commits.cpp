@@ -45,12 +45,12 @@ Outcome<std::string> server_of(Connection& connection) {
 }  // namespace
 
 PostgresCommits::PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, PostgresBodies& bodies,
-                                 OwnerRow owned, std::chrono::milliseconds lease,
-                                 std::chrono::milliseconds away_max)
+                                 OwnerRow owned, Patience patience, AskPromise ask_promise)
     : place_(place),
       exchange_(exchange),
       bodies_(bodies),
-      fence_(std::move(owned), lease, away_max, since_boot()),
+      ask_promise_(std::move(ask_promise)),
+      fence_(std::move(owned), patience.lease, patience.away_max, since_boot()),
       good_at_(fence_.good_at()) {}
 
 std::chrono::milliseconds PostgresCommits::since_commit() const {
@@ -265,22 +265,27 @@ bool PostgresCommits::take_row(const OwnerRow& row) {
 }
 
 Outcome<OwnerRow> PostgresCommits::connect() {
-  Outcome<Primary> found = other_ ? std::move(*other_) : find_primary(place_.target);
-  other_.reset();
+  Outcome<Primary> found = server_.other ? std::move(*server_.other) : find_primary(place_.target);
+  server_.other.reset();
   if (!found) return tl::unexpected(std::move(found.error()));
   Connection& made = found->connection;
   auto server = server_of(made);
   if (!server) return tl::unexpected(std::move(server.error()));
   if (auto prepared = prepare_statements(made, Clock::now() + kStatementMax); !prepared)
     return tl::unexpected(prepared.error());
+  // The store's promise is then known before the first commit there is told.
+  if (!ask_promise_(made, connections() + 1))
+    return tl::unexpected(
+        Fault{.state = {}, .message = "it does not say whether commits wait for a standby"});
   if (auto begun = made.begin_pipeline(); !begun) return tl::unexpected(begun.error());
-  server_ = std::move(*server);
+  server_.reached = std::move(*server);
   connection_ = std::move(made);
   {
     const StoreExchange::Lock held = exchange_.lock();
     counts_.connections.fetch_add(1, std::memory_order_release);
   }
   exchange_.wake();
+  exchange_.signal();  // the promise may be another one
   return std::move(found->row);
 }
 
@@ -301,8 +306,8 @@ bool PostgresCommits::another_is_primary() {
   auto found = find_primary(place_.target);
   if (!found) return false;
   const auto server = server_of(found->connection);
-  if (!server || *server == server_) return false;
-  other_ = std::move(*found);
+  if (!server || *server == server_.reached) return false;
+  server_.other = std::move(*found);
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,10 +33,16 @@ namespace lanemq::io {
 /// run(), give_back() and successor() belong to one thread; all else to any.
 class PostgresCommits {
  public:
-  /// The first three outlive it. `owned`: as this process has made it just now.
-  /// `lease`: after which a candidate takes the store over; `away_max`: how much longer to try.
+  struct Patience {
+    std::chrono::milliseconds lease;     ///< after which a candidate takes the store over
+    std::chrono::milliseconds away_max;  ///< how much longer to try
+  };
+  /// DatabaseLook::ask_promise().
+  using AskPromise = std::function<bool(postgres::Connection& connection, std::uint64_t connections)>;
+  /// The first three outlive it. `owned`: as this process has made it just now. `ask_promise` is called by
+  /// the thread of run().
   PostgresCommits(const PostgresPlace& place, StoreExchange& exchange, PostgresBodies& bodies, OwnerRow owned,
-                  std::chrono::milliseconds lease, std::chrono::milliseconds away_max);
+                  Patience patience, AskPromise ask_promise);
 
   /// Commits until the exchange ends and nothing is left.
   void run();
@@ -83,6 +90,7 @@ class PostgresCommits {
   const PostgresPlace& place_;
   StoreExchange& exchange_;
   PostgresBodies& bodies_;
+  const AskPromise ask_promise_;
   std::atomic<std::uint64_t> pulse_{0};
   struct {
     std::atomic<std::uint64_t> connections{0}, transactions{0}, writes{0}, bytes{0}, microseconds{0},
@@ -90,8 +98,10 @@ class PostgresCommits {
   } counts_;                             ///< as StoreTransactions has them
   std::atomic<std::int64_t> end_by_{0};  ///< of Clock's counts; 0: never
   postgres::Connection connection_;
-  std::string server_;            ///< which one the connection has reached
-  std::optional<Primary> other_;  ///< as another_is_primary() has found it
+  struct {
+    std::string reached;           ///< by the connection
+    std::optional<Primary> other;  ///< as another_is_primary() has found it
+  } server_;
   CommitFence fence_;
   StoreExchange::Queue<core::Writes> turns_;
   Clock::time_point beat_at_{};

@@ -47,6 +47,7 @@ class PostgresReads {
   void run();
   /// How the database is, for any thread.
   const DatabaseLook& seen() const { return look_; }
+  DatabaseLook& seen() { return look_; }
 
  private:
   using Clock = postgres::Clock;

@@ -88,7 +88,10 @@ PostgresStore::PostgresStore(PostgresPlace place, OwnerRow owned, const StoreOpt
       bodies_(place_, exchange_, owned.epoch,
               {.connections = [this] { return commits_.connections(); },
                .away = [this] { return commits_.away(); }}),
-      commits_(place_, exchange_, bodies_, owned, options.lease, options.away_max),
+      commits_(place_, exchange_, bodies_, owned, {.lease = options.lease, .away_max = options.away_max},
+               [this](postgres::Connection& connection, std::uint64_t connections) {
+                 return reads_.seen().ask_promise(connection, connections);
+               }),
       reads_(place_, exchange_, std::move(owned), replication_,
              {.writes = [this] { return commits_.writes(); },
               .connections = [this] { return commits_.connections(); }}) {

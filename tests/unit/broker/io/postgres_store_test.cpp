@@ -590,18 +590,21 @@ TEST_F(PostgresStore, promises_nothing_on_a_server_without_standbys_unless_it_is
   }
 }
 
-/// What was seen at one server counts for no other.
-TEST_F(PostgresStore, does_not_know_its_promise_until_it_has_looked_where_commits_are) {
-  const auto store = open(options());
-  EXPECT_NE(store->promise(), io::StorePromise::kept);  // nobody has looked
-  ASSERT_TRUE(content_of(*store).has_value());
-  ASSERT_EQ(store->promise(), io::StorePromise::broken);
+/// What was seen at one server counts for no other: commits ask when they connect.
+TEST_F(PostgresStore, knows_its_promise_where_commits_have_connected_anew) {
+  const auto store = open(options());  // and no thread that looks
+  EXPECT_TRUE(comes([&] { return store->promise() != io::StorePromise::unknown; }));
+  EXPECT_EQ(store->promise(), io::StorePromise::broken);
 
-  cut();
+  for (int times = 0; times < 3; ++times) {
+    cut();
+    const std::int64_t ticket = number("SELECT ticket FROM owner");
+    ASSERT_TRUE(
+        comes([&] { return number("SELECT ticket FROM owner") > ticket + 1; }));  // by a new connection
 
-  EXPECT_TRUE(comes([&] { return store->promise() == io::StorePromise::unknown; }));  // no thread looks yet
-  store->begin();
-  EXPECT_TRUE(comes([&] { return store->promise() == io::StorePromise::broken; }));
+    EXPECT_EQ(store->promise(), io::StorePromise::broken);
+  }
+  EXPECT_THAT(store->promise_trouble(), HasSubstr("synchronous_standby_names is empty"));
 }
 
 TEST_F(PostgresStore, is_made_by_a_role_that_owns_the_schema_and_may_make_none) {
