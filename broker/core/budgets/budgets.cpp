@@ -36,11 +36,12 @@ const RateLimit* too_small(const Quota& quota, const Amounts& amounts) {
   return nullptr;
 }
 
-/// What keeps the claim from the budget itself.
-bool blocks(Budget& budget, const Claim& claim, TimePoint now, Obstacle& obstacle) {
+/// What keeps the claim from the budget itself. `refused`: of its keys.
+bool blocks(Budget& budget, const Claim& claim, const KeysRefused& refused, TimePoint now,
+            Obstacle& obstacle) {
   if (budget.slices == nullptr) return budget.quota.blocks(claim, now, obstacle);
   obstacle.paused = budget.quota.is_paused(now);
-  if (!obstacle.paused && budget.slices->affordable(claim.lane, claim.amounts, now)) return false;
+  if (!obstacle.paused && budget.slices->affordable(claim.lane, claim.amounts, now, refused)) return false;
   if (Obstacle own; !obstacle.paused && budget.offline && !budget.slices->is_contested(now) &&
                     !budget.offline->blocks(claim, now, own))
     return false;
@@ -277,7 +278,7 @@ Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
     return {.budget = pause.budget, .paused = true, .model = pause.model};
   Obstacle obstacle;
   for (const std::size_t i : sets_[set].budgets) {
-    if (!blocks(budgets_[i], claim, now, obstacle)) continue;
+    if (!blocks(budgets_[i], claim, refused_of(set, i, claim), now, obstacle)) continue;
     obstacle.budget = &budgets_[i];
     return obstacle;
   }
@@ -306,7 +307,7 @@ Obstacle Budgets::key_obstacle(BudgetSet set, const Claim& claim, TimePoint now)
 Obstacle Budgets::obstacle_of(BudgetSet set, std::size_t place, const Claim& claim, TimePoint now) {
   Budget& budget = budgets_[place];
   Obstacle obstacle;
-  if (blocks(budget, claim, now, obstacle)) {
+  if (blocks(budget, claim, refused_of(set, place, claim), now, obstacle)) {
     obstacle.budget = &budget;
     obstacle.until = budget.slices == nullptr ? budget.quota.when_affordable(claim, now)
                      : obstacle.paused        ? budget.quota.open_from()
@@ -680,7 +681,9 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_sp
   if (budgets_[sets_[reservation.set].pool].slices != nullptr) {
     shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
                 {.kind = UpstreamWord::Kind::key_refused}, now);
-    spending.key_left = keys.size() > 1;
+    spending.key_left = std::any_of(keys.begin(), keys.end(), [&](const Key& other) {
+      return &other != &key && other.state != Key::State::draining;
+    });
     return spending;
   }
   const bool known = key.state == Key::State::spent;

@@ -177,6 +177,10 @@ class Budgets {
   Obstacle obstacle(BudgetSet set, const Claim& claim, TimePoint now);
   /// What keeps the claim from one budget of the set, and when that may be over.
   Obstacle obstacle_of(BudgetSet set, std::size_t budget, const Claim& claim, TimePoint now);
+  /// What was refused to the claim of the budget's keys.
+  KeysRefused refused_of(BudgetSet set, std::size_t budget, const Claim& claim) const {
+    return budget == sets_[set].pool ? keys_refused(claim) : KeysRefused{};
+  }
   /// Earmarks the account for a flow ahead that saves it up: this claim may not take from it. Requires:
   /// claim.number is not 0.
   void earmark(std::size_t budget, std::size_t account, const Claim& claim) {

@@ -115,7 +115,10 @@ LaneWant bounded(LaneWant want) {
 
 /// What the job that is next claims, whatever places there are.
 Claim claim_of(const LaneWant& want) {
-  return {.amounts = want.head, .hold = want.hold};
+  return {.amounts = want.head,
+          .hold = want.hold,
+          .key_refused = want.refused.any,
+          .refused_key = want.refused.key};
 }
 
 std::uint16_t account_of(const Budget& budget, const Reservation& reservation) {
@@ -399,7 +402,8 @@ Bank::Shard* Bank::find_shard(const Draw& draw, Drawn& drawn) {
 
 void Bank::note_wants(Shard& shard, const std::vector<LaneWant>& wants) {
   for (std::size_t i = 0; i < std::min(wants.size(), kWantsMax); ++i) {
-    const LaneWant want = bounded(wants[i]);
+    LaneWant want = bounded(wants[i]);
+    if (want.refused.key >= budget().keys.size()) want.refused.key = Claim::kNoKey;
     if (want.lane >= kWantsMax) continue;
     LaneState& state = shard.lanes[want.lane];
     const bool waited = state.want.jobs > 0 && time_.at - state.at < kWantKept;
@@ -498,6 +502,7 @@ Bank::Granted Bank::grant(const std::string& name, Shard& shard, LaneState& stat
   state.want.jobs -= 1 + extra;
   state.want.all = sum_of(want.all, times(sum_of(want.head, more), -1));
   state.want.head = usual_job(want);
+  state.want.refused = {};
   return {.slice = slice, .bounded = bounded};
 }
 
@@ -557,6 +562,11 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
       return answer;
     }
     explain(claim, answer);
+    // What waits for another key than all others may have keeps no lower lane back.
+    Claim any_key = claim;
+    any_key.refused_key = Claim::kNoKey;
+    if (claim.refused_key != Claim::kNoKey && !budgets_->obstacle(set_, any_key, time_.at))
+      state.want.jobs = 0;
     return answer;
   }
   const Granted granted = grant(name, shard, state, claim, cost_max, places);

@@ -86,6 +86,10 @@ std::string cannot_set_aside(const BudgetOptions& options) {
   return {};
 }
 
+KeysRefused keys_refused(const Claim& claim) {
+  return {.any = claim.key_refused, .key = claim.refused_key};
+}
+
 void SharedBudgets::begin(const std::string& shard, std::uint64_t epoch, bool only_owner,
                           std::vector<std::string> shards) {
   shards_ = std::move(shards);
@@ -168,7 +172,8 @@ void SharedBudgets::take(const Places& set, std::size_t pool, const Claim& claim
   for (const std::size_t i : set) {
     Budget& budget = budgets_[i];
     if (budget.slices == nullptr) continue;
-    const auto taken = budget.slices->take(claim.lane, claim.amounts, now);
+    const auto taken =
+        budget.slices->take(claim.lane, claim.amounts, now, i == pool ? keys_refused(claim) : KeysRefused{});
     budget.quota.note_probe(now);
     if (reservation.shared == 0) reservation.shared = ++last_;
     if (!taken) {

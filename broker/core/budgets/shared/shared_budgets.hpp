@@ -32,6 +32,8 @@ BudgetOptions offline_part(const BudgetOptions& options);
 wire::UpstreamLimits offline_part(const wire::UpstreamLimits& limits, const BudgetOptions& options);
 /// For people: why no part of the budget can be set aside so; empty: one can.
 std::string cannot_set_aside(const BudgetOptions& options);
+/// What the claim says of keys of its set's pool.
+KeysRefused keys_refused(const Claim& claim);
 
 /// The budgets that several shards share, of all that are configured: this shard uses what their banks grant
 /// it (Slices, Bank). Remembers how each running job uses them. All times are of a clock that runs through

@@ -71,6 +71,15 @@ class Counts {
   std::array<std::int64_t, kResources> all_{};
 };
 
+/// What upstreams said to a job of its keys.
+struct KeysRefused {
+  bool any = false;  ///< one was refused: the job is the last one to try a key that has rested
+  std::uint16_t key = Claim::kNoKey;  ///< that one: the job does not get it again
+
+  /// Whether the job may not have what has this key.
+  bool forbid(std::uint16_t other) const { return key != Claim::kNoKey && key == other; }
+};
+
 /// What a lane's waiting jobs want.
 struct LaneWant {
   std::size_t lane = 0;       ///< 0: the top lane
@@ -79,6 +88,7 @@ struct LaneWant {
   Amounts all{};              ///< of all of them
   std::uint32_t clients = 1;  ///< that wait: the weight of the shard among those of the lane
   int hold = 0;               ///< thousandths of each burst that the lane leaves to those above
+  KeysRefused refused{};      ///< to the job that is next
 };
 
 /// What was used under a slice, so long after its shard asked for it (rounded up).

@@ -127,25 +127,33 @@ bool Slices::fits(std::uint16_t key, std::size_t lane, const Counts& wanted, Tim
   return true;
 }
 
-/// A slice of the first key that has enough; null: none has.
-const Slices::Held* Slices::first_that_fits(std::size_t lane, const Counts& wanted, TimePoint now) const {
-  std::vector<std::uint16_t> tried;
+/// A slice of the first key that the job may have and that has enough; null: none has. A job that a key was
+/// refused for tries one that has rested only where there is no other.
+const Slices::Held* Slices::first_that_fits(std::size_t lane, const Counts& wanted,
+                                            const KeysRefused& refused, TimePoint now) const {
+  std::vector<std::uint16_t> looked_at;
+  const Held* trial = nullptr;
   for (const auto& [number, held] : held_) {
-    if (held.slice.lane < lane || !held.usable(now)) continue;
-    if (std::find(tried.begin(), tried.end(), held.slice.key) != tried.end()) continue;
-    if (fits(held.slice.key, lane, wanted, now)) return &held;
-    tried.push_back(held.slice.key);
+    const std::uint16_t key = held.slice.key;
+    if (held.slice.lane < lane || !held.usable(now) || refused.forbid(key)) continue;
+    if (std::find(looked_at.begin(), looked_at.end(), key) != looked_at.end()) continue;
+    looked_at.push_back(key);
+    if (!fits(key, lane, wanted, now)) continue;
+    if (!refused.any || !held.slice.tries_key) return &held;
+    if (trial == nullptr) trial = &held;
   }
-  return nullptr;
+  return trial;
 }
 
-bool Slices::affordable(std::size_t lane, const Amounts& amounts, TimePoint now) const {
-  return first_that_fits(lane, Counts(amounts), now) != nullptr;
+bool Slices::affordable(std::size_t lane, const Amounts& amounts, TimePoint now,
+                        const KeysRefused& refused) const {
+  return first_that_fits(lane, Counts(amounts), refused, now) != nullptr;
 }
 
-std::optional<Slices::Taken> Slices::take(std::size_t lane, const Amounts& amounts, TimePoint now) {
+std::optional<Slices::Taken> Slices::take(std::size_t lane, const Amounts& amounts, TimePoint now,
+                                          const KeysRefused& refused) {
   Counts wanted(amounts);
-  const Held* const first = first_that_fits(lane, wanted, now);
+  const Held* const first = first_that_fits(lane, wanted, refused, now);
   if (first == nullptr) return std::nullopt;
   Use use{.key = first->slice.key, .expected = wanted};
   const bool tries_key = first->slice.tries_key;
@@ -273,7 +281,17 @@ void Slices::hear(UpstreamWord word, TimePoint called_at, TimePoint now) {
     if (usual == said_.words.end()) return;
     said_.words.erase(usual);
   }
+  if (word.kind == UpstreamWord::Kind::key_refused && word.key != Claim::kNoKey)
+    for (auto& [number, held] : held_)
+      held.key_refused = held.key_refused || held.slice.key == word.key;
   said_.words.push_back({.word = std::move(word), .called_at = called_at, .heard_at = now});
+}
+
+/// Whether the key was refused, and the bank does not know it yet.
+bool Slices::was_refused(std::uint16_t key) const {
+  return key != Claim::kNoKey && std::any_of(said_.words.begin(), said_.words.end(), [&](const Heard& heard) {
+           return heard.word.kind == UpstreamWord::Kind::key_refused && heard.word.key == key;
+         });
 }
 
 /// Whether nothing more comes of the slice, so that its use can be told.
@@ -447,9 +465,11 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
   if (drawn.outcome != Drawn::Outcome::taken) return;
   if (said_.report.number != 0) report_taken(drawn.reported_at, now);
   for (const Slice& slice : drawn.slices)
-    held_.emplace(
-        slice.number,
-        Held{.slice = slice, .left = slice.amounts, .asked_at = flight_.asked_at, .granted_at = drawn.at});
+    held_.emplace(slice.number, Held{.slice = slice,
+                                     .left = slice.amounts,
+                                     .asked_at = flight_.asked_at,
+                                     .granted_at = drawn.at,
+                                     .key_refused = was_refused(slice.key)});
   for (auto& [lane, want] : wants_)
     want.answer = {.lane = lane};
   for (const LaneAnswer& answer : drawn.lanes) {

@@ -50,22 +50,26 @@ class Slices {
   /// What a lane wants from now on; no jobs: nothing.
   void want(const LaneWant& want);
   /// Whether a job of the lane can be had now. A slice of a lane serves it and those above.
-  bool affordable(std::size_t lane, const Amounts& amounts, TimePoint now) const;
+  bool affordable(std::size_t lane, const Amounts& amounts, TimePoint now,
+                  const KeysRefused& refused = {}) const;
   struct Taken {
     UseId use = 0;
     std::uint16_t key = Claim::kNoKey;
     bool tries_key = false;  ///< its key has rested: this job finds out whether the upstream takes it again
   };
   /// Takes it, and a place. None: it is not affordable().
-  std::optional<Taken> take(std::size_t lane, const Amounts& amounts, TimePoint now);
-  /// The job leaves now. False: the time of its slice is over, and it must not; nothing was used.
+  std::optional<Taken> take(std::size_t lane, const Amounts& amounts, TimePoint now,
+                            const KeysRefused& refused = {});
+  /// The job leaves now. False: the time of its slice is over, or its key was refused, and it must not;
+  /// nothing was used.
   bool send(UseId use, TimePoint now);
   /// Ends a use; `used`: what it took, null where nobody knows.
   void settle(UseId use, const Amounts* used);
   /// Counts a job that the shard's earlier owner handed over; leave() ends it.
   void adopt(std::uint16_t key) { change_running(key, 1); }
   void leave(std::uint16_t key) { change_running(key, -1); }
-  /// What the upstream said to a call. Ages and rooms are filled in here.
+  /// What the upstream said to a call. Ages and rooms are filled in here. Nothing more is used of the slices
+  /// of a key that was refused: the bank says whether it is granted again.
   void hear(UpstreamWord word, TimePoint called_at, TimePoint now);
 
   /// From when a draw is to be made; kNever: one is under way, or nothing is wanted.
@@ -112,8 +116,9 @@ class Slices {
     TimePoint asked_at{}, granted_at{};  ///< by the shard's time, by the bank's
     std::int64_t unsent = 0;             ///< uses that wait for their commit
     std::map<UseId, SliceUse> uses;      ///< that were sent
+    bool key_refused = false;            ///< since it was asked for
 
-    bool usable(TimePoint now) const { return now - asked_at < kUsable; }
+    bool usable(TimePoint now) const { return !key_refused && now - asked_at < kUsable; }
   };
   /// The part of a use that came of one slice.
   struct Part {
@@ -177,10 +182,12 @@ class Slices {
   };
 
   bool fits(std::uint16_t key, std::size_t lane, const Counts& wanted, TimePoint now) const;
-  const Held* first_that_fits(std::size_t lane, const Counts& wanted, TimePoint now) const;
+  const Held* first_that_fits(std::size_t lane, const Counts& wanted, const KeysRefused& refused,
+                              TimePoint now) const;
   bool unmet(const Want& want, TimePoint now) const {
-    return want.want.jobs > 0 && !affordable(want.want.lane, want.want.head, now);
+    return want.want.jobs > 0 && !affordable(want.want.lane, want.want.head, now, want.want.refused);
   }
+  bool was_refused(std::uint16_t key) const;
   std::uint16_t account_of(std::uint16_t key) const;
   void change_running(std::uint16_t key, std::int64_t by);
   bool is_over(const Held& held, TimePoint now) const;

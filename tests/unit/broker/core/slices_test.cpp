@@ -350,6 +350,52 @@ TEST_F(SlicesTest, says_how_many_draws_it_knows_of_as_long_as_they_count) {
   EXPECT_EQ(slices.begin_draw(now).draws_known, 0u);
 }
 
+/// Of two keys, the second of which has rested.
+class RefusedKeys : public SlicesTest {
+ protected:
+  void grant_both() {
+    slices.want(want(6));
+    const Draw draw = slices.begin_draw(now);
+    Drawn drawn{.number = draw.number, .at = bank_time(), .reported_at = bank_time()};
+    const Counts three(Amounts{.requests = 3});
+    drawn.slices.push_back({.number = 1, .key = 0, .tries_key = true, .amounts = three});
+    drawn.slices.push_back({.number = 2, .key = 1, .amounts = three});
+    slices.drawn(drawn, now);
+  }
+};
+
+TEST_F(RefusedKeys, a_job_takes_of_no_slice_whose_key_was_refused_to_it) {
+  grant_both();
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(slices.take(0, {}, now, {.any = true, .key = 0})->key, 1);
+  EXPECT_FALSE(slices.affordable(0, {}, now, {.any = true, .key = 0}));
+  EXPECT_FALSE(slices.take(0, {}, now, {.any = true, .key = 0}));
+  EXPECT_EQ(slices.take(0, {}, now)->key, 0);
+}
+
+TEST_F(RefusedKeys, a_job_that_was_refused_one_is_the_last_to_try_another) {
+  grant_both();
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(slices.take(0, {}, now, {.any = true})->key, 1);
+  EXPECT_TRUE(slices.take(0, {}, now, {.any = true})->tries_key);
+}
+
+TEST_F(RefusedKeys, what_is_left_of_its_slices_is_given_back_at_once) {
+  grant_both();
+  const auto sent = slices.take(0, {}, now), unsent = slices.take(0, {}, now);
+  ASSERT_TRUE(slices.send(sent->use, now));
+  now += milliseconds(50);
+  slices.hear({.kind = UpstreamWord::Kind::key_refused, .key = 0}, now - milliseconds(50), now);
+
+  EXPECT_FALSE(slices.send(unsent->use, now)) << "it has time to have another key";
+  EXPECT_EQ(slices.left(now).of(Resource::requests), 3);
+  ASSERT_EQ(slices.draw_due(now), now);
+  const Draw draw = slices.begin_draw(now);
+  ASSERT_THAT(draw.report.slices, SizeIs(1));
+  EXPECT_EQ(draw.report.slices[0].slice, 1u);
+  EXPECT_THAT(draw.report.slices[0].uses, SizeIs(1));
+}
+
 TEST_F(SlicesTest, a_former_owner_draws_no_more) {
   slices.want(want(1));
   const Draw draw = slices.begin_draw(now);

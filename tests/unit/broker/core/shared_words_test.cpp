@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "broker/core/budgets/budgets.hpp"
+#include "broker/core/budgets/shared/bank.hpp"
+
+// What upstreams say to one shard, and what comes of it for all: by the Budgets of shards, over the row of
+// one bank.
+
+namespace lanemq::core {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+/// So many requests a minute at once; by each of the keys, or by the budget itself where there are none.
+BudgetOptions a_budget(const std::vector<std::string>& keys, std::int64_t limit = 6000) {
+  BudgetOptions budget{.name = "shared"};
+  budget.shared = true;
+  budget.shared_by = 2;
+  const RateOptions rate{
+      .name = "requests_per_minute", .limit = limit, .period = minutes(1), .capacity = limit};
+  if (keys.empty()) budget.rates.push_back(rate);
+  for (const std::string& key : keys)
+    budget.keys.push_back({.name = key, .rates = {rate}});
+  return budget;
+}
+
+class SharedWords : public testing::Test {
+ protected:
+  struct Shard {
+    std::unique_ptr<Budgets> budgets;
+    BudgetSet set = 0;
+  };
+
+  /// Shards named a, b and so on, that have begun together.
+  void begin(const BudgetOptions& budget, std::size_t shards = 2) {
+    for (std::size_t i = 0; i < shards; ++i) {
+      Shard shard{.budgets = std::make_unique<Budgets>(std::vector<BudgetOptions>{budget})};
+      shard.budgets->shared.begin(std::string(1, static_cast<char>('a' + i)), 1, true);
+      shard.set = shard.budgets->match("chat", "", "", "");
+      shards_.push_back(std::move(shard));
+    }
+  }
+  Budgets& budgets(std::size_t shard) { return *shards_[shard].budgets; }
+  BankClock clock() const { return {.now = TimePoint(std::chrono::hours(500'000)) + now.time_since_epoch()}; }
+
+  /// Makes the draw that is due at the shard.
+  void draw(std::size_t shard) {
+    for (const DrawWanted& wanted : budgets(shard).shared.begin_draws(now)) {
+      const Drawn drawn = at_bank(wanted);
+      budgets(shard).shared.drawn(wanted.budget, &drawn, now);
+    }
+    budgets(shard).take_eased();
+  }
+  Drawn at_bank(const DrawWanted& wanted) {
+    last_ = wanted.draw;
+    Bank bank(wanted.options);
+    const bool restored = row_.empty() || bank.restore(row_).has_value();
+    EXPECT_TRUE(restored);
+    const Drawn drawn = bank.draw(wanted.draw, clock());
+    row_ = bank.save();
+    return drawn;
+  }
+  /// So many jobs wait at the shard, the first of which claims this.
+  void want(std::size_t shard, std::int64_t jobs, const Claim& claim = {}) {
+    budgets(shard).shared.want(0, {.lane = claim.lane,
+                                   .head = claim.amounts,
+                                   .jobs = jobs,
+                                   .all = {.requests = jobs},
+                                   .refused = keys_refused(claim)});
+  }
+  /// A job of the shard goes now, from what the shard has; none: it may not.
+  std::optional<Reservation> take(std::size_t shard, const Claim& claim = {}) {
+    if (budgets(shard).obstacle(shards_[shard].set, claim, now)) return std::nullopt;
+    Reservation taken = budgets(shard).reserve(shards_[shard].set, claim, now);
+    EXPECT_TRUE(budgets(shard).shared.leaves(taken, now));
+    return taken;
+  }
+  /// The same, which draws where it must, once.
+  std::optional<Reservation> go(std::size_t shard, const Claim& claim = {}) {
+    want(shard, 1, claim);
+    if (auto taken = take(shard, claim)) return taken;
+    now += kSliceTime;
+    draw(shard);
+    auto taken = take(shard, claim);
+    want(shard, 0);
+    return taken;
+  }
+  std::string key_of(std::size_t shard, const std::optional<Reservation>& taken) {
+    return taken ? std::string(budgets(shard).key_of(*taken)) : "none";
+  }
+  /// The key is refused to the client's job, which has been refused another one or not, and then to nobody.
+  Budgets::Spending refuse(std::size_t shard, Reservation& taken, std::string_view client = "c",
+                           bool may_spend = true) {
+    budgets(shard).settle(taken, std::nullopt, now);
+    return budgets(shard).spend_key(taken, may_spend, now, mark_of(client));
+  }
+
+  TimePoint now{seconds(1000)};
+  Draw last_;  ///< the last one
+
+ private:
+  std::vector<Shard> shards_;
+  std::string row_;
+};
+
+TEST_F(SharedWords, a_job_does_not_get_the_key_again_that_was_refused_to_it) {
+  begin(a_budget({"k1", "k2"}));
+  want(0, 20);
+  draw(0);
+  std::vector<Reservation> sent;
+  while (sent.size() < 10)
+    sent.push_back(*take(0));
+  ASSERT_EQ(key_of(0, sent.front()), "k1");
+
+  now += milliseconds(100);
+  for (Reservation& taken : sent)
+    EXPECT_TRUE(refuse(0, taken).key_left);
+  const Claim again{.key_refused = true, .refused_key = 0};
+  want(0, 20, again);
+  EXPECT_FALSE(take(0, again)) << "ten more were granted for k1";
+  EXPECT_FALSE(take(0)) << "nor does another job get them";
+  draw(0);
+
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(key_of(0, take(0, again)), "k2") << i;
+}
+
+TEST_F(SharedWords, what_is_granted_while_a_refusal_is_not_told_is_not_used) {
+  begin(a_budget({"k1", "k2"}));
+  std::optional<Reservation> early = go(0);
+  ASSERT_EQ(key_of(0, early), "k1");
+  now += kSliceTime;
+  want(0, 5);
+  const std::vector<DrawWanted> wanted = budgets(0).shared.begin_draws(now);
+  ASSERT_EQ(wanted.size(), 1u);
+  const Drawn drawn = at_bank(wanted[0]);
+  ASSERT_EQ(drawn.slices.size(), 1u);
+  const std::uint16_t granted = drawn.slices[0].key;
+
+  Reservation& refused = *early;
+  refused.key = granted;
+  refuse(0, refused);
+  budgets(0).shared.drawn(0, &drawn, now);
+
+  EXPECT_FALSE(take(0));
+  draw(0);
+  EXPECT_EQ(key_of(0, take(0)), granted == 0 ? "k2" : "k1");
+}
+
+TEST_F(SharedWords, a_lane_whose_next_job_was_refused_a_key_is_granted_another_one) {
+  BudgetOptions budget = a_budget({"k1", "k2"});
+  budget.keys[1].rates[0].capacity = 100;  // so k1 has more room
+  begin(budget);
+
+  EXPECT_EQ(key_of(0, go(0)), "k1");
+  EXPECT_EQ(key_of(0, go(0, {.key_refused = true, .refused_key = 0})), "k2");
+  EXPECT_EQ(key_of(1, go(1, {.key_refused = true, .refused_key = 0})), "k2");
+}
+
+TEST_F(SharedWords, a_job_that_waits_for_another_key_keeps_no_lower_lane_waiting) {
+  begin(a_budget({"k1"}));
+  const Claim refused{.lane = 0, .key_refused = true, .refused_key = 0};
+  EXPECT_FALSE(go(0, refused));
+  want(0, 1, refused);
+  EXPECT_EQ(key_of(1, go(1, {.lane = 1})), "k1");
+}
+
+TEST_F(SharedWords, where_the_other_keys_are_given_to_no_job_none_is_left) {
+  BudgetOptions budget = a_budget({"k1", "k2"});
+  budget.keys[1].draining = true;
+  begin(budget);
+  std::optional<Reservation> taken = go(0);
+  ASSERT_TRUE(taken);
+  EXPECT_FALSE(refuse(0, *taken).key_left);
+}
+
+}  // namespace
+}  // namespace lanemq::core
