@@ -680,7 +680,8 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_sp
   Spending spending;
   if (budgets_[sets_[reservation.set].pool].slices != nullptr) {
     shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
-                {.kind = UpstreamWord::Kind::key_refused}, now);
+                {.kind = UpstreamWord::Kind::key_refused, .client_mark = client, .may_spend = may_spend},
+                now);
     spending.key_left = std::any_of(keys.begin(), keys.end(), [&](const Key& other) {
       return &other != &key && other.state != Key::State::draining;
     });
@@ -720,8 +721,14 @@ void Budgets::try_keys_for(BudgetSet set, std::uint64_t client, TimePoint now) {
 }
 
 bool Budgets::take_key(const Reservation& reservation, bool answered, TimePoint now, std::uint64_t client) {
-  if (reservation.key == Reservation::kNoKey || budgets_[sets_[reservation.set].pool].slices != nullptr)
+  if (reservation.key == Reservation::kNoKey) return false;
+  if (const std::size_t pool = sets_[reservation.set].pool; budgets_[pool].slices != nullptr) {
+    if (answered || reservation.tries_key)
+      shared.tell_of_key(pool, reservation,
+                         {.kind = UpstreamWord::Kind::key_taken, .client_mark = client, .answered = answered},
+                         now);
     return false;
+  }
   Key& key = key_at(reservation);
   if (answered && client != kNoMark) key.answered.note(client, now);
   if (key.refusals == 0 || reservation.taken_at < key.since) return false;

@@ -9,8 +9,8 @@
 namespace lanemq::core {
 namespace {
 
-/// Names of entries: a budget's own limits, an account of its keys, its spent keys.
-constexpr std::string_view kOwn = "own", kAccount = "account ", kSpent = "spent ";
+/// Names of entries: a budget's own limits, an account of its keys, its spent keys, who called with a key.
+constexpr std::string_view kOwn = "own", kAccount = "account ", kSpent = "spent ", kCallers = "callers ";
 /// Names of model pauses: this, the account (none for the budget's own), the model.
 constexpr std::string_view kModel = "model ";
 /// Separates the owner's name from the limit's.
@@ -336,6 +336,14 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, 
     if (key.state == Key::State::spent)
       entries.push_back({.name = std::string(kSpent) + key.name,
                          .numbers = StoredNumbers({unix_us(key.rests_until, epoch_us), key.refusals})});
+  for (const Key& key : budget.keys) {
+    if (detail != Detail::exact) break;
+    StoredNumbers numbers({unix_us(key.since, epoch_us), key.refusals});
+    numbers.put(static_cast<std::int64_t>(key.spent_by));
+    key.answered.save(epoch_us, numbers);
+    key.refused.save(epoch_us, numbers);
+    entries.push_back({.name = std::string(kCallers) + key.name, .numbers = std::move(numbers)});
+  }
   for (const ModelApart& model : apart_)
     for (const ModelApart::Pause& pause : model.pauses) {
       if (pause.budget != part.budget) continue;
@@ -346,6 +354,19 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, 
   return entries;
 }
 
+namespace {
+
+/// What an exact save has of a key besides.
+void restore_callers(Key& key, StoredNumbers numbers, std::int64_t epoch_us, TimePoint now) {
+  key.since = std::min(time_of(numbers.next(), epoch_us), now);
+  key.refusals = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 0, kRefusalsMax));
+  key.spent_by = static_cast<std::uint64_t>(numbers.next());
+  key.answered.restore(numbers, epoch_us, now);
+  key.refused.restore(numbers, epoch_us, now);
+}
+
+}  // namespace
+
 void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
                       TimePoint now) {
   Quota* const counted = budget.counted();
@@ -353,6 +374,8 @@ void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, s
   for (Account& account : budget.accounts)
     account.quota.restore(std::string(kAccount) + account.name, entries, epoch_us, now);
   for (Key& key : budget.keys) {
+    if (const StoredEntry* const callers = entry_named(entries, std::string(kCallers) + key.name))
+      restore_callers(key, callers->numbers, epoch_us, now);
     const StoredEntry* const spent = entry_named(entries, std::string(kSpent) + key.name);
     if (key.state != Key::State::active || spent == nullptr) continue;
     key.state = Key::State::spent;

@@ -281,7 +281,6 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
                          .tries_key = word.tries_key,
                          .key = word.key,
                          .taken_at = time_.at - std::clamp(word.age, Duration(0), kUpstreamPauseMax)};
-  const std::uint64_t client = mark_of(word.client);
   if (word.limits) {
     wire::UpstreamLimits limits = *word.limits;
     if (on_its_way && word.waited + *on_its_way <= kRoomHolds) {
@@ -298,7 +297,9 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
   switch (word.kind) {
     case UpstreamWord::Kind::answered:
       budgets_->succeeded(call, mark_of(word.model), time_.at);
-      budgets_->take_key(call, true, time_.at, client);
+      break;
+    case UpstreamWord::Kind::key_taken:
+      budgets_->take_key(call, word.answered, time_.at, word.client_mark);
       break;
     case UpstreamWord::Kind::limited:
       budgets_->pause(call,
@@ -313,7 +314,7 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
       budgets_->overloaded(call, time_.at);
       break;
     case UpstreamWord::Kind::key_refused:
-      if (word.key != Claim::kNoKey) budgets_->spend_key(call, true, time_.at, client);
+      if (word.key != Claim::kNoKey) budgets_->spend_key(call, word.may_spend, time_.at, word.client_mark);
       break;
     case UpstreamWord::Kind::forgotten:
       break;

@@ -249,4 +249,11 @@ void SharedBudgets::tell(const Places& set, std::size_t pool, const Reservation&
   limits_.reset();
 }
 
+void SharedBudgets::tell_of_key(std::size_t pool, const Reservation& reservation, UpstreamWord word,
+                                TimePoint now) {
+  word.key = reservation.key;
+  word.tries_key = reservation.tries_key;
+  budgets_[pool].slices->hear(std::move(word), reservation.taken_at, now);
+}
+
 }  // namespace lanemq::core

@@ -82,6 +82,8 @@ class SharedBudgets {
   /// Tells the banks what the upstream said in answer to the job.
   void tell(const Places& set, std::size_t pool, const Reservation& reservation, const UpstreamWord& word,
             TimePoint now);
+  /// The same of the job's key, which only the bank of its pool is told. Requires: the pool is shared.
+  void tell_of_key(std::size_t pool, const Reservation& reservation, UpstreamWord word, TimePoint now);
 
   /// A model that is paused alone, as a bank says.
   struct ModelPaused {

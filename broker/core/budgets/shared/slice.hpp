@@ -12,6 +12,7 @@
 #include <lanemq/messages.hpp>
 
 #include "broker/core/base/amounts.hpp"
+#include "broker/core/base/mark.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/time.hpp"
 
@@ -130,17 +131,21 @@ struct UpstreamWord {
     answered,
     limited,
     overloaded,
+    key_taken,  ///< its key is one that the upstream takes
     key_refused,
     forgotten,  ///< an operator has all be forgotten that it said before
   };
   Kind kind = Kind::answered;
   std::uint16_t key = Claim::kNoKey;
-  bool tries_key = false;         ///< its slice was for a key that had rested
-  std::string model{}, client{};  ///< of the job
-  Duration age{};                 ///< since the call was handed over
-  Duration waited{};              ///< since the answer
-  Duration pause{};               ///< limited: for so long the upstream asks to be left alone
-  bool shared = false;            ///< limited: nothing is left of what all models share
+  bool tries_key = false;               ///< its slice was for a key that had rested
+  std::string model{}, client{};        ///< of the job
+  std::uint64_t client_mark = kNoMark;  ///< key_taken, key_refused: of that client
+  bool answered = false;                ///< key_taken: the call did what its client asked
+  bool may_spend = true;                ///< key_refused: false: the job was refused another key before
+  Duration age{};                       ///< since the call was handed over
+  Duration waited{};                    ///< since the answer
+  Duration pause{};                     ///< limited: for so long the upstream asks to be left alone
+  bool shared = false;                  ///< limited: nothing is left of what all models share
   std::optional<wire::UpstreamLimits> limits{};
   std::vector<LimitRooms>
       rooms{};  ///< soon after the call, for what `limits` say that remains; empty: unknown

@@ -272,26 +272,56 @@ void Slices::settle(UseId id, const Amounts* used) {
   }
 }
 
-void Slices::hear(UpstreamWord word, TimePoint called_at, TimePoint now) {
-  if (said_.words.size() >= kWordsMax) {
-    // That calls are answered is said again with the next one.
-    const auto usual = std::find_if(said_.words.begin(), said_.words.end(), [](const auto& one) {
-      return one.word.kind == UpstreamWord::Kind::answered;
-    });
-    if (usual == said_.words.end()) return;
-    said_.words.erase(usual);
+/// Where those words begin behind which only usual ones came.
+std::vector<Slices::Heard>::iterator Slices::usual_words() {
+  const auto is_other = [](const Heard& one) { return !one.is_usual(); };
+  return std::find_if(said_.words.rbegin(), said_.words.rend(), is_other).base();
+}
+
+/// Drops what the word makes needless: by whom a key was taken the bank wants to know of two clients.
+void Slices::drop_needless(const Heard& heard) {
+  if (!heard.is_usual() || heard.word.kind != UpstreamWord::Kind::key_taken) return;
+  const auto of_key = [&](const Heard& one) {
+    return one.word.kind == UpstreamWord::Kind::key_taken && one.word.key == heard.word.key;
+  };
+  const auto of_client = [&](const Heard& one) {
+    return of_key(one) && one.word.client_mark == heard.word.client_mark;
+  };
+  std::vector<Heard>& words = said_.words;
+  words.erase(std::remove_if(usual_words(), words.end(), of_client), words.end());
+  if (std::count_if(usual_words(), words.end(), of_key) > 1)
+    words.erase(std::find_if(usual_words(), words.end(), of_key));
+}
+
+/// False: there is none.
+bool Slices::make_room_for(const Heard& heard) {
+  std::vector<Heard>& words = said_.words;
+  if (words.size() < kWordsMax) return true;
+  // What is usual is said again with the next call.
+  const auto usual =
+      std::find_if(words.begin(), words.end(), [](const Heard& one) { return one.is_usual(); });
+  if (usual != words.end()) {
+    words.erase(usual);
+    return true;
   }
-  if (word.kind == UpstreamWord::Kind::key_refused && word.key != Claim::kNoKey)
-    for (auto& [number, held] : held_)
-      held.key_refused = held.key_refused || held.slice.key == word.key;
-  said_.words.push_back({.word = std::move(word), .called_at = called_at, .heard_at = now});
+  // An operator says it once.
+  if (heard.word.kind != UpstreamWord::Kind::forgotten) return false;
+  words.erase(words.begin());
+  return true;
+}
+
+void Slices::hear(UpstreamWord word, TimePoint called_at, TimePoint now) {
+  Heard heard{.word = std::move(word), .called_at = called_at, .heard_at = now};
+  for (auto& [number, held] : held_)
+    if (held.slice.key != Claim::kNoKey && heard.spends(held.slice.key)) held.key_refused = true;
+  drop_needless(heard);
+  if (make_room_for(heard)) said_.words.push_back(std::move(heard));
 }
 
 /// Whether the key was refused, and the bank does not know it yet.
 bool Slices::was_refused(std::uint16_t key) const {
-  return key != Claim::kNoKey && std::any_of(said_.words.begin(), said_.words.end(), [&](const Heard& heard) {
-           return heard.word.kind == UpstreamWord::Kind::key_refused && heard.word.key == key;
-         });
+  return key != Claim::kNoKey && std::any_of(said_.words.begin(), said_.words.end(),
+                                             [&](const Heard& heard) { return heard.spends(key); });
 }
 
 /// Whether nothing more comes of the slice, so that its use can be told.
@@ -318,7 +348,7 @@ TimePoint Slices::draw_due(TimePoint now) const {
       due = std::min(due, usual);
   }
   for (const Heard& heard : said_.words)
-    due = std::min(due, heard.word.kind == UpstreamWord::Kind::answered ? usual : now);
+    due = std::min(due, heard.is_usual() ? usual : now);
   if (said_.report.number != 0 || !said_.corrections.empty() || !said_.disclaimed.empty())
     due = std::min(due, usual);
   for (const auto& [number, held] : held_)

@@ -69,7 +69,7 @@ class Slices {
   void adopt(std::uint16_t key) { change_running(key, 1); }
   void leave(std::uint16_t key) { change_running(key, -1); }
   /// What the upstream said to a call. Ages and rooms are filled in here. Nothing more is used of the slices
-  /// of a key that was refused: the bank says whether it is granted again.
+  /// of a key that was refused, and may be spent: the bank says whether it is granted again.
   void hear(UpstreamWord word, TimePoint called_at, TimePoint now);
 
   /// From when a draw is to be made; kNever: one is under way, or nothing is wanted.
@@ -152,6 +152,16 @@ class Slices {
   struct Heard {
     UpstreamWord word;
     TimePoint called_at{}, heard_at{};
+
+    /// Whether it says what most calls do, so that it is in no hurry, and may be left out.
+    bool is_usual() const {
+      return word.kind == UpstreamWord::Kind::answered ||
+             (word.kind == UpstreamWord::Kind::key_taken && !word.tries_key);
+    }
+    /// Whether the bank does not give its key any more.
+    bool spends(std::uint16_t key) const {
+      return word.kind == UpstreamWord::Kind::key_refused && word.may_spend && word.key == key;
+    }
   };
   struct Said {
     Report report;  ///< said until the bank has it
@@ -188,6 +198,9 @@ class Slices {
     return want.want.jobs > 0 && !affordable(want.want.lane, want.want.head, now, want.want.refused);
   }
   bool was_refused(std::uint16_t key) const;
+  std::vector<Heard>::iterator usual_words();
+  void drop_needless(const Heard& heard);
+  bool make_room_for(const Heard& heard);
   std::uint16_t account_of(std::uint16_t key) const;
   void change_running(std::uint16_t key, std::int64_t by);
   bool is_over(const Held& held, TimePoint now) const;

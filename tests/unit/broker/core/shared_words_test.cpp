@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "broker/core/base/stored_entry.hpp"
 #include "broker/core/budgets/budgets.hpp"
 #include "broker/core/budgets/shared/bank.hpp"
 
@@ -182,6 +183,106 @@ TEST_F(SharedWords, where_the_other_keys_are_given_to_no_job_none_is_left) {
   std::optional<Reservation> taken = go(0);
   ASSERT_TRUE(taken);
   EXPECT_FALSE(refuse(0, *taken).key_left);
+}
+
+TEST_F(SharedWords, one_job_takes_at_most_one_key_out_of_use_for_all) {
+  begin(a_budget({"k1", "k2"}));
+  std::optional<Reservation> taken = go(0);
+  ASSERT_EQ(key_of(0, taken), "k1");
+  refuse(0, *taken);
+  const Claim again{.key_refused = true, .refused_key = 0};
+  taken = go(0, again);
+  ASSERT_EQ(key_of(0, taken), "k2");
+  refuse(0, *taken, "c", false);
+
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(key_of(0, go(0)), "k2");
+    EXPECT_EQ(key_of(1, go(1)), "k2");
+  }
+}
+
+TEST_F(SharedWords, no_client_takes_a_key_out_of_use_by_which_one_of_another_shard_is_answered) {
+  begin(a_budget({"k1"}));
+  std::optional<Reservation> good = go(1), bad = go(0);
+  budgets(1).take_key(*good, true, now, mark_of("good"));
+  now += seconds(1);
+  draw(1);
+  refuse(0, *bad, "bad");
+  EXPECT_EQ(key_of(0, go(0)), "k1");
+
+  good = go(1);
+  refuse(1, *good, "good");
+  draw(1);
+  EXPECT_EQ(key_of(0, go(0)), "none") << "it is refused to two";
+}
+
+TEST_F(SharedWords, what_clients_were_told_by_a_key_is_old_after_a_while) {
+  begin(a_budget({"k1"}));
+  std::optional<Reservation> good = go(1), bad = go(0);
+  budgets(1).take_key(*good, true, now, mark_of("good"));
+  now += seconds(1);
+  draw(1);
+  now += seconds(11);
+  refuse(0, *bad, "bad");
+  EXPECT_EQ(key_of(0, go(0)), "none");
+}
+
+TEST_F(SharedWords, a_key_is_back_where_a_call_that_tried_it_was_refused_for_itself) {
+  begin(a_budget({"k1"}));
+  std::optional<Reservation> taken = go(0);
+  refuse(0, *taken);
+  draw(0);
+  now += minutes(1);
+  taken = go(1);
+  ASSERT_TRUE(taken && taken->tries_key);
+  EXPECT_EQ(key_of(0, go(0)), "none");
+
+  budgets(1).settle(*taken, std::nullopt, now);
+  budgets(1).take_key(*taken, false, now, mark_of("c"));
+  EXPECT_EQ(budgets(1).shared.draw_due(now), now);
+  draw(1);
+  EXPECT_EQ(key_of(0, go(0)), "k1");
+
+  taken = go(0);
+  refuse(0, *taken);
+  draw(0);
+  now += minutes(1);
+  EXPECT_EQ(key_of(0, go(0)), "none") << "the second rest in a row is longer";
+  now += minutes(1);
+  EXPECT_EQ(key_of(0, go(0)), "k1");
+}
+
+TEST_F(SharedWords, of_calls_that_are_answered_by_a_key_two_clients_are_said) {
+  begin(a_budget({"k1", "k2"}));
+  want(0, 20);
+  draw(0);
+  now += milliseconds(100);
+  for (int i = 0; i < 20; ++i) {
+    const std::optional<Reservation> taken = take(0);
+    budgets(0).take_key(*taken, true, now, mark_of("client " + std::to_string(i % 5)));
+  }
+  now += kSliceTime;
+  draw(0);
+  std::vector<std::uint64_t> clients;
+  for (const UpstreamWord& word : last_.report.words)
+    clients.push_back(word.client_mark);
+  EXPECT_THAT(clients, testing::ElementsAre(mark_of("client 3"), mark_of("client 4")));
+}
+
+TEST_F(SharedWords, a_row_in_which_nothing_is_said_of_callers_is_read) {
+  Budgets before(std::vector<BudgetOptions>{a_budget({"k1", "k2"})});
+  const BudgetSet set = before.match("chat", "", "", "");
+  before.spend_key(before.reserve(set, {}, now), true, now, mark_of("c"));
+  std::vector<StoredEntry> entries = before.save({}, 0, Detail::exact);
+  EXPECT_EQ(std::erase_if(entries, [](const StoredEntry& one) { return one.name.starts_with("callers "); }),
+            2u);
+
+  Budgets after(std::vector<BudgetOptions>{a_budget({"k1", "k2"})});
+  after.restore(after.all().front(), entries, 0, now);
+
+  EXPECT_EQ(after.all().front().keys[0].state, Key::State::spent);
+  EXPECT_EQ(after.all().front().keys[0].rests_until, now + Key::kRestMin);
+  EXPECT_EQ(after.all().front().keys[1].state, Key::State::active);
 }
 
 }  // namespace
