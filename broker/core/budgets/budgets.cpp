@@ -813,14 +813,13 @@ void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now
         continue;
       }
       known->weight = wanted.weight;
-      known->since = now;
-      known->refusals = 0;
-      known->state = wanted.draining ? Key::State::draining : Key::State::active;
+      known->begin(wanted.draining, now);
       budget.accounts[known->account].quota.configure(wanted.rates, wanted.concurrency, budget.options.window,
                                                       now);
     }
   }
   shared.configure(now);
+  shared.tell_keys_configured(now);
   for (Set& set : sets_)
     describe(set);
   save_all();

@@ -53,6 +53,12 @@ struct Key {
   /// The first rest. Each rest in a row is twice as long, up to kRestMax.
   static constexpr Duration kRestMin = std::chrono::minutes(1), kRestMax = std::chrono::hours(1);
   Duration rest() const;
+  /// It was configured at that time: nothing is known of it.
+  void begin(bool draining, TimePoint at) {
+    since = at;
+    refusals = 0;
+    state = draining ? State::draining : State::active;
+  }
   /// From when a job may get it, limits aside; kNever where only a settle or an operator changes that.
   TimePoint open_from() const {
     return state == State::active ? TimePoint{} : state == State::spent && !tried ? rests_until : kNever;

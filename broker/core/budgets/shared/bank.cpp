@@ -266,6 +266,13 @@ std::vector<LimitRooms> Bank::rooms() {
   return all;
 }
 
+/// The keys of the drawing shard were configured so long ago, as one broker's are by a reload.
+void Bank::begin_keys(Duration ago) {
+  const std::size_t known = options_.keys.size() - known_at_.size();
+  for (std::size_t i = 0; i < known; ++i)
+    budgets_->all().front().keys[i].begin(options_.keys[i].draining, time_.at - ago);
+}
+
 /// `on_its_way`: since the shard asked for the draw; none: nobody knows.
 void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way) {
   if (word.kind == UpstreamWord::Kind::forgotten) {
@@ -275,6 +282,8 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
       if (shard.is_silent(time_.at)) shard.places.clear();
     return;
   }
+  if (word.kind == UpstreamWord::Kind::keys_configured)
+    return begin_keys(std::clamp(word.waited, Duration(0), kUpstreamPauseMax));
   const std::size_t keys = budget().keys.size();
   if (keys > 0 ? word.key >= keys : word.key != Claim::kNoKey) return;
   const Reservation call{.set = set_,
@@ -316,6 +325,7 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
     case UpstreamWord::Kind::key_refused:
       if (word.key != Claim::kNoKey) budgets_->spend_key(call, word.may_spend, time_.at, word.client_mark);
       break;
+    case UpstreamWord::Kind::keys_configured:
     case UpstreamWord::Kind::forgotten:
       break;
   }

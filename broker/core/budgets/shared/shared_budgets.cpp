@@ -249,6 +249,12 @@ void SharedBudgets::tell(const Places& set, std::size_t pool, const Reservation&
   limits_.reset();
 }
 
+void SharedBudgets::tell_keys_configured(TimePoint now) {
+  for (Budget& budget : budgets_)
+    if (budget.slices != nullptr && !budget.keys.empty())
+      budget.slices->hear({.kind = UpstreamWord::Kind::keys_configured}, now, now);
+}
+
 void SharedBudgets::tell_of_key(std::size_t pool, const Reservation& reservation, UpstreamWord word,
                                 TimePoint now) {
   word.key = reservation.key;

@@ -85,6 +85,9 @@ class SharedBudgets {
   /// The same of the job's key, which only the bank of its pool is told. Requires: the pool is shared.
   void tell_of_key(std::size_t pool, const Reservation& reservation, UpstreamWord word, TimePoint now);
 
+  /// Tells the banks that keys were configured anew.
+  void tell_keys_configured(TimePoint now);
+
   /// A model that is paused alone, as a bank says.
   struct ModelPaused {
     std::size_t budget = 0;

@@ -133,7 +133,8 @@ struct UpstreamWord {
     overloaded,
     key_taken,  ///< its key is one that the upstream takes
     key_refused,
-    forgotten,  ///< an operator has all be forgotten that it said before
+    keys_configured,  ///< the keys were configured anew: spent ones are tried at once
+    forgotten,        ///< an operator has all be forgotten that it said before
   };
   Kind kind = Kind::answered;
   std::uint16_t key = Claim::kNoKey;

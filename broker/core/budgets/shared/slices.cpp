@@ -278,8 +278,11 @@ std::vector<Slices::Heard>::iterator Slices::usual_words() {
   return std::find_if(said_.words.rbegin(), said_.words.rend(), is_other).base();
 }
 
-/// Drops what the word makes needless: by whom a key was taken the bank wants to know of two clients.
+/// Drops what the word makes needless: what an operator has said before; by whom a key was taken the bank
+/// wants to know of two clients.
 void Slices::drop_needless(const Heard& heard) {
+  if (heard.is_operators())
+    std::erase_if(said_.words, [&](const Heard& one) { return one.word.kind == heard.word.kind; });
   if (!heard.is_usual() || heard.word.kind != UpstreamWord::Kind::key_taken) return;
   const auto of_key = [&](const Heard& one) {
     return one.word.kind == UpstreamWord::Kind::key_taken && one.word.key == heard.word.key;
@@ -304,9 +307,8 @@ bool Slices::make_room_for(const Heard& heard) {
     words.erase(usual);
     return true;
   }
-  // An operator says it once.
-  if (heard.word.kind != UpstreamWord::Kind::forgotten) return false;
-  words.erase(words.begin());
+  if (!heard.is_operators()) return false;
+  words.erase(std::find_if(words.begin(), words.end(), [](const Heard& one) { return !one.is_operators(); }));
   return true;
 }
 

@@ -158,6 +158,10 @@ class Slices {
       return word.kind == UpstreamWord::Kind::answered ||
              (word.kind == UpstreamWord::Kind::key_taken && !word.tries_key);
     }
+    /// Whether it comes of an operator, so that nobody says it again.
+    bool is_operators() const {
+      return word.kind == UpstreamWord::Kind::keys_configured || word.kind == UpstreamWord::Kind::forgotten;
+    }
     /// Whether the bank does not give its key any more.
     bool spends(std::uint16_t key) const {
       return word.kind == UpstreamWord::Kind::key_refused && word.may_spend && word.key == key;

@@ -269,6 +269,44 @@ TEST_F(SharedWords, of_calls_that_are_answered_by_a_key_two_clients_are_said) {
   EXPECT_THAT(clients, testing::ElementsAre(mark_of("client 3"), mark_of("client 4")));
 }
 
+TEST_F(SharedWords, a_reload_of_one_shard_has_spent_keys_tried_at_once) {
+  const BudgetOptions budget = a_budget({"k1"});
+  begin(budget);
+  std::optional<Reservation> taken = go(0), older = go(0);
+  refuse(0, *taken);
+  draw(0);
+  EXPECT_EQ(key_of(1, go(1)), "none");
+
+  budgets(1).change_limits(budget, now);
+  draw(1);
+  EXPECT_EQ(key_of(1, go(1)), "none") << "other limits say nothing of keys";
+  budgets(1).configure({budget}, now);
+  EXPECT_EQ(budgets(1).shared.draw_due(now), now);
+  draw(1);
+  EXPECT_EQ(key_of(1, go(1)), "k1");
+  EXPECT_EQ(key_of(0, go(0)), "k1");
+
+  refuse(0, *older);
+  draw(0);
+  EXPECT_EQ(key_of(1, go(1)), "k1") << "that call was made before";
+}
+
+TEST_F(SharedWords, a_reload_is_told_however_much_the_upstream_has_said) {
+  const BudgetOptions budget = a_budget({"k1"});
+  begin(budget);
+  const std::optional<Reservation> taken = go(0);
+  now += seconds(1);
+  for (std::size_t i = 0; i < kWordsMax; ++i)
+    budgets(0).overloaded(*taken, now);
+  budgets(0).configure({budget}, now);
+  budgets(0).configure({budget}, now);
+  now += kSliceTime;
+  draw(0);
+  ASSERT_EQ(last_.report.words.size(), kWordsMax);
+  EXPECT_EQ(last_.report.words.back().kind, UpstreamWord::Kind::keys_configured);
+  EXPECT_EQ(last_.report.words[kWordsMax - 2].kind, UpstreamWord::Kind::overloaded);
+}
+
 TEST_F(SharedWords, a_row_in_which_nothing_is_said_of_callers_is_read) {
   Budgets before(std::vector<BudgetOptions>{a_budget({"k1", "k2"})});
   const BudgetSet set = before.match("chat", "", "", "");
