@@ -342,6 +342,7 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, 
     numbers.put(static_cast<std::int64_t>(key.spent_by));
     key.answered.save(epoch_us, numbers);
     key.refused.save(epoch_us, numbers);
+    numbers.put(key.tried ? 1 : 0);
     entries.push_back({.name = std::string(kCallers) + key.name, .numbers = std::move(numbers)});
   }
   for (const ModelApart& model : apart_)
@@ -363,6 +364,7 @@ void restore_callers(Key& key, StoredNumbers numbers, std::int64_t epoch_us, Tim
   key.spent_by = static_cast<std::uint64_t>(numbers.next());
   key.answered.restore(numbers, epoch_us, now);
   key.refused.restore(numbers, epoch_us, now);
+  key.tried = numbers.next() != 0;
 }
 
 }  // namespace
@@ -377,7 +379,10 @@ void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, s
     if (const StoredEntry* const callers = entry_named(entries, std::string(kCallers) + key.name))
       restore_callers(key, callers->numbers, epoch_us, now);
     const StoredEntry* const spent = entry_named(entries, std::string(kSpent) + key.name);
-    if (key.state != Key::State::active || spent == nullptr) continue;
+    if (key.state != Key::State::active || spent == nullptr) {
+      key.tried = false;
+      continue;
+    }
     key.state = Key::State::spent;
     StoredNumbers numbers = spent->numbers;
     const bool earlier = numbers.at_end();  // an earlier version kept spent keys for good

@@ -431,6 +431,7 @@ void Dispatcher::say_wants(TimePoint now) {
       if (want.jobs == 0) {
         want.head = claim.amounts;
         want.hold = claim.hold;
+        want.client_mark = head.queue->client().mark;
         want.refused = state_.budgets.refused_of(flow.budgets(), place, claim);
         want.all = {.requests = 0};
         want.clients = 0;

@@ -218,6 +218,12 @@ void Bank::end_slices() {
   }
 }
 
+/// Nobody waits longer for a trial of which nothing was heard.
+void Bank::end_trials() {
+  for (Key& key : budgets_->all().front().keys)
+    key.tried = key.tried && time_.at < key.rests_until;
+}
+
 void Bank::take_slice(const SliceReport& report, const std::string& shard) {
   const auto at = ledger_.find(report.slice);
   if (at == ledger_.end() || at->second.shard != shard) return;
@@ -303,6 +309,10 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
       if (*limit) *limit = std::clamp<std::int64_t>(**limit, 1, kCostMax) * (1000 - offline_share_) / 1000;
     budgets_->learn(call, limits, time_.at);
   }
+  const bool of_key =
+      word.kind == UpstreamWord::Kind::key_taken || word.kind == UpstreamWord::Kind::key_refused;
+  if (of_key && word.tries_key && word.key != Claim::kNoKey)
+    budgets_->all().front().keys[word.key].tried = false;
   switch (word.kind) {
     case UpstreamWord::Kind::answered:
       budgets_->succeeded(call, mark_of(word.model), time_.at);
@@ -493,9 +503,12 @@ Bank::Granted Bank::grant(const std::string& name, Shard& shard, LaneState& stat
     take(budget.quota);
     if (reservation.key != Claim::kNoKey) take(budget.accounts[budget.keys[reservation.key].account].quota);
   }
-  if (reservation.tries_key) budget.keys[reservation.key].rests_until = time_.at + kTrialTime;
   // Places are counted by shard: give_places().
   budgets_->settle(reservation, std::nullopt, time_.at);
+  if (reservation.tries_key) {
+    budget.keys[reservation.key].rests_until = time_.at + kTrialTime;
+    budget.keys[reservation.key].tried = true;
+  }
 
   Slice slice{.number = issued_.next_slice++,
               .lane = want.lane,
@@ -514,6 +527,7 @@ Bank::Granted Bank::grant(const std::string& name, Shard& shard, LaneState& stat
   state.want.all = sum_of(want.all, times(sum_of(want.head, more), -1));
   state.want.head = usual_job(want);
   state.want.refused = {};
+  state.want.client_mark = kNoMark;
   return {.slice = slice, .bounded = bounded};
 }
 
@@ -565,6 +579,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
     answer.retry_after = kSliceTime / 5;
     return answer;
   }
+  if (state.want.client_mark != kNoMark) budgets_->try_keys_for(set_, state.want.client_mark, time_.at);
   const Claim claim = places.apart(claim_of(state.want), *budgets_, set_, time_.at);
   if (const Obstacle obstacle = budgets_->obstacle(set_, claim, time_.at)) {
     if (obstacle.no_key && !budgets_->obstacle(set_, claim_of(state.want), time_.at).no_key) {
@@ -646,6 +661,7 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
       of.heard = false;
   drawn.draws = issued_.draws;
   end_slices();
+  end_trials();
   Shard* const shard = find_shard(draw, drawn);
   if (shard == nullptr) return drawn;
   shard->draw = draw.number;

@@ -83,13 +83,14 @@ struct KeysRefused {
 
 /// What a lane's waiting jobs want.
 struct LaneWant {
-  std::size_t lane = 0;       ///< 0: the top lane
-  Amounts head{};             ///< of the job that is next
-  std::int64_t jobs = 0;      ///< that wait; 0: the lane wants nothing
-  Amounts all{};              ///< of all of them
-  std::uint32_t clients = 1;  ///< that wait: the weight of the shard among those of the lane
-  int hold = 0;               ///< thousandths of each burst that the lane leaves to those above
-  KeysRefused refused{};      ///< to the job that is next
+  std::size_t lane = 0;                 ///< 0: the top lane
+  Amounts head{};                       ///< of the job that is next
+  std::int64_t jobs = 0;                ///< that wait; 0: the lane wants nothing
+  Amounts all{};                        ///< of all of them
+  std::uint32_t clients = 1;            ///< that wait: the weight of the shard among those of the lane
+  int hold = 0;                         ///< thousandths of each burst that the lane leaves to those above
+  KeysRefused refused{};                ///< to the job that is next
+  std::uint64_t client_mark = kNoMark;  ///< of that job
 };
 
 /// What was used under a slice, so long after its shard asked for it (rounded up).

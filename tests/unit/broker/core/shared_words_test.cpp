@@ -77,7 +77,8 @@ class SharedWords : public testing::Test {
                                    .head = claim.amounts,
                                    .jobs = jobs,
                                    .all = {.requests = jobs},
-                                   .refused = keys_refused(claim)});
+                                   .refused = keys_refused(claim),
+                                   .client_mark = mark_of(client)});
   }
   /// A job of the shard goes now, from what the shard has; none: it may not.
   std::optional<Reservation> take(std::size_t shard, const Claim& claim = {}) {
@@ -107,7 +108,8 @@ class SharedWords : public testing::Test {
   }
 
   TimePoint now{seconds(1000)};
-  Draw last_;  ///< the last one
+  Draw last_;               ///< the last one
+  std::string client{"c"};  ///< of the jobs that wait
 
  private:
   std::vector<Shard> shards_;
@@ -224,6 +226,7 @@ TEST_F(SharedWords, what_clients_were_told_by_a_key_is_old_after_a_while) {
   draw(1);
   now += seconds(11);
   refuse(0, *bad, "bad");
+  client = "bad";
   EXPECT_EQ(key_of(0, go(0)), "none");
 }
 
@@ -267,6 +270,35 @@ TEST_F(SharedWords, of_calls_that_are_answered_by_a_key_two_clients_are_said) {
   for (const UpstreamWord& word : last_.report.words)
     clients.push_back(word.client_mark);
   EXPECT_THAT(clients, testing::ElementsAre(mark_of("client 3"), mark_of("client 4")));
+}
+
+TEST_F(SharedWords, a_key_that_one_client_found_spent_is_tried_at_once_by_another_one) {
+  begin(a_budget({"k1"}));
+  std::optional<Reservation> taken = go(0);
+  refuse(0, *taken, "c");
+  EXPECT_EQ(key_of(0, go(0)), "none");
+  EXPECT_EQ(key_of(1, go(1)), "none") << "of the same client";
+
+  client = "other";
+  taken = go(1);
+  ASSERT_TRUE(taken && taken->tries_key);
+  client = "third";
+  EXPECT_EQ(key_of(0, go(0)), "none") << "one job finds out";
+  refuse(1, *taken, "other");
+  draw(1);
+  EXPECT_EQ(key_of(0, go(0)), "none") << "it is refused to two";
+}
+
+TEST_F(SharedWords, a_trial_of_which_nothing_is_heard_is_waited_for_so_long) {
+  begin(a_budget({"k1"}));
+  std::optional<Reservation> taken = go(0);
+  refuse(0, *taken);
+  draw(0);
+  now += minutes(1);
+  ASSERT_EQ(key_of(0, go(0)), "k1");
+  EXPECT_EQ(key_of(1, go(1)), "none");
+  now += Bank::kTrialTime;
+  EXPECT_EQ(key_of(1, go(1)), "k1");
 }
 
 TEST_F(SharedWords, a_reload_of_one_shard_has_spent_keys_tried_at_once) {
