@@ -516,14 +516,20 @@ void Budgets::cut(const Reservation& reservation, TimePoint now) {
   }
 }
 
-void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now) {
-  shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
-              {.kind = UpstreamWord::Kind::answered}, now);
-  for (const std::size_t i : sets_[reservation.set].budgets)  // the pause that this shard has seen
-    if (budgets_[i].slices != nullptr && budgets_[i].quota.answered(model, reservation.taken_at, now))
-      ease(i);
+void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now,
+                        std::int64_t calls) {
+  const std::size_t pool = sets_[reservation.set].pool;
+  shared.tell(of(reservation.set), pool, reservation,
+              {.kind = UpstreamWord::Kind::answered, .model_mark = model, .calls = calls}, now);
+  // The pauses that this shard has seen.
+  const auto note = [&](Quota& quota, std::size_t budget) {
+    if (budgets_[budget].slices != nullptr && quota.answered(model, reservation.taken_at, now)) ease(budget);
+  };
+  for (const std::size_t i : sets_[reservation.set].budgets)
+    note(budgets_[i].quota, i);
+  if (reservation.key != Reservation::kNoKey) note(account_of(reservation), pool);
   for_parts(reservation, [&](Quota& quota, const Part& part) {
-    quota.succeeded(reservation.taken_at);
+    quota.succeeded(reservation.taken_at, calls);
     if (!quota.answered(model, reservation.taken_at, now)) return;
     note_change(part.budget, part.account);
     ease(part.budget);

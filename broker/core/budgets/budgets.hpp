@@ -261,7 +261,8 @@ class Budgets {
   /// Lowers the limits: the upstream refused for its rate and did not state them.
   void cut(const Reservation& reservation, TimePoint now);
   /// The upstream answered the job, or was overloaded: raises or lowers the concurrency. `model`: its mark.
-  void succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now);
+  /// `calls`: so many, of which it was the last.
+  void succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now, std::int64_t calls = 1);
   void overloaded(const Reservation& reservation, TimePoint now);
 
   /// Applies new limits, concurrencies and keys, by the names of budgets. Keys that are no longer configured

@@ -49,11 +49,15 @@ class ConcurrencyLimit {
     cut_at_ = now;
     successes_ = 0;
   }
-  /// A call made at `called_at` was answered: the limit grows by one for each full round of answers.
-  void succeeded(TimePoint called_at) {
-    if (limit_ == configured_ || called_at < cut_at_ || ++successes_ < limit_) return;
-    ++limit_;
-    successes_ = 0;
+  /// A call made at `called_at` was answered: the limit grows by one for each full round of answers. `calls`:
+  /// so many, of which it was the last.
+  void succeeded(TimePoint called_at, std::int64_t calls = 1) {
+    for (; calls > 0; --calls) {
+      if (limit_ == configured_ || called_at < cut_at_) return;
+      if (++successes_ < limit_) continue;
+      ++limit_;
+      successes_ = 0;
+    }
   }
 
   /// For exact saves: how far it was lowered, not what runs.

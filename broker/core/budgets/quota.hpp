@@ -137,7 +137,7 @@ class Quota {
   /// Forgets what the upstream has said and shown: its pause, lower limits, a lower concurrency. True if
   /// there was something to forget.
   bool lift(TimePoint now);
-  void succeeded(TimePoint taken_at) { concurrency_.succeeded(taken_at); }
+  void succeeded(TimePoint taken_at, std::int64_t calls = 1) { concurrency_.succeeded(taken_at, calls); }
   void overloaded(TimePoint taken_at, TimePoint now) { concurrency_.overloaded(taken_at, now); }
 
   /// For Budgets::save() and restore(). `name` is put in front of the names of limits.

@@ -20,6 +20,8 @@ constexpr std::int64_t kTurnsAhead = 4;
 /// A strict window's burst is at least what refills in so many slices' time: draws come in bunches.
 constexpr std::int64_t kBurstSlices = 2;
 constexpr Duration kRetryMin = std::chrono::milliseconds(1), kRetryMax = kWantKept / 2;
+/// Calls for which one word may stand.
+constexpr std::int64_t kCallsMax = 10'000;
 constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t refilled_in_slice(const RateOptions& rate) {
@@ -315,7 +317,8 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
     budgets_->all().front().keys[word.key].tried = false;
   switch (word.kind) {
     case UpstreamWord::Kind::answered:
-      budgets_->succeeded(call, mark_of(word.model), time_.at);
+      budgets_->succeeded(call, word.model_mark, time_.at,
+                          std::clamp<std::int64_t>(word.calls, 1, kCallsMax));
       break;
     case UpstreamWord::Kind::key_taken:
       budgets_->take_key(call, word.answered, time_.at, word.client_mark);

@@ -141,6 +141,8 @@ struct UpstreamWord {
   std::uint16_t key = Claim::kNoKey;
   bool tries_key = false;               ///< its slice was for a key that had rested
   std::string model{}, client{};        ///< of the job
+  std::uint64_t model_mark = kNoMark;   ///< answered: of that model
+  std::int64_t calls = 1;               ///< answered: for so many calls this stands
   std::uint64_t client_mark = kNoMark;  ///< key_taken, key_refused: of that client
   bool answered = false;                ///< key_taken: the call did what its client asked
   bool may_spend = true;                ///< key_refused: false: the job was refused another key before

@@ -296,6 +296,22 @@ void Slices::drop_needless(const Heard& heard) {
     words.erase(std::find_if(usual_words(), words.end(), of_key));
 }
 
+/// Whether an answer is told with an earlier one of the same model, so that reports are short. Of the two the
+/// later call counts: it says more of pauses, and of what remains.
+bool Slices::joins(const Heard& heard) {
+  if (heard.word.kind != UpstreamWord::Kind::answered) return false;
+  const auto known = std::find_if(usual_words(), said_.words.end(), [&](const Heard& one) {
+    return one.word.kind == UpstreamWord::Kind::answered && one.word.key == heard.word.key &&
+           one.word.model_mark == heard.word.model_mark &&
+           one.word.limits.has_value() == heard.word.limits.has_value();
+  });
+  if (known == said_.words.end()) return false;
+  const std::int64_t calls = known->word.calls + heard.word.calls;
+  if (heard.called_at >= known->called_at) *known = heard;
+  known->word.calls = calls;
+  return true;
+}
+
 /// False: there is none.
 bool Slices::make_room_for(const Heard& heard) {
   std::vector<Heard>& words = said_.words;
@@ -317,7 +333,7 @@ void Slices::hear(UpstreamWord word, TimePoint called_at, TimePoint now) {
   for (auto& [number, held] : held_)
     if (held.slice.key != Claim::kNoKey && heard.spends(held.slice.key)) held.key_refused = true;
   drop_needless(heard);
-  if (make_room_for(heard)) said_.words.push_back(std::move(heard));
+  if (!joins(heard) && make_room_for(heard)) said_.words.push_back(std::move(heard));
 }
 
 /// Whether the key was refused, and the bank does not know it yet.

@@ -204,6 +204,7 @@ class Slices {
   bool was_refused(std::uint16_t key) const;
   std::vector<Heard>::iterator usual_words();
   void drop_needless(const Heard& heard);
+  bool joins(const Heard& heard);
   bool make_room_for(const Heard& heard);
   std::uint16_t account_of(std::uint16_t key) const;
   void change_running(std::uint16_t key, std::int64_t by);

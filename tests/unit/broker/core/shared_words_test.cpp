@@ -71,6 +71,12 @@ class SharedWords : public testing::Test {
     row_ = bank.save();
     return drawn;
   }
+  /// The bank as its row has it.
+  Bank at_bank_now() {
+    Bank bank(budgets(0).all().front().options);
+    EXPECT_TRUE(bank.restore(row_).has_value());
+    return bank;
+  }
   /// So many jobs wait at the shard, the first of which claims this.
   void want(std::size_t shard, std::int64_t jobs, const Claim& claim = {}) {
     budgets(shard).shared.want(0, {.lane = claim.lane,
@@ -337,6 +343,109 @@ TEST_F(SharedWords, a_reload_is_told_however_much_the_upstream_has_said) {
   ASSERT_EQ(last_.report.words.size(), kWordsMax);
   EXPECT_EQ(last_.report.words.back().kind, UpstreamWord::Kind::keys_configured);
   EXPECT_EQ(last_.report.words[kWordsMax - 2].kind, UpstreamWord::Kind::overloaded);
+}
+
+/// Two models are refused within a minute, while a third one is answered all the time.
+class SharedModels : public SharedWords {
+ protected:
+  void answer_third(int calls) {
+    for (int i = 0; i < calls; ++i) {
+      std::optional<Reservation> taken = go(0);
+      ASSERT_TRUE(taken);
+      budgets(0).settle(*taken, std::nullopt, now);
+      budgets(0).succeeded(*taken, mark_of("third"), now);
+    }
+  }
+  void refuse_model(const std::string& model) {
+    std::optional<Reservation> taken = go(0);
+    ASSERT_TRUE(taken);
+    budgets(0).settle(*taken, std::nullopt, now);
+    budgets(0).pause(*taken, {.model = model, .client = "c", .until = now + minutes(10)}, now,
+                     [](std::size_t) { return true; });
+    draw(0);
+  }
+  void run() {
+    answer_third(4);
+    refuse_model("first");
+    answer_third(4);
+    refuse_model("second");
+  }
+};
+
+TEST_F(SharedModels, pause_alone_while_another_one_is_answered) {
+  begin(a_budget({}, 600));
+  run();
+
+  EXPECT_TRUE(go(0)) << "others go on here";
+  EXPECT_TRUE(go(1)) << "and there";
+  const Bank bank = at_bank_now();
+  Quota quota = bank.budget().quota;
+  EXPECT_EQ(quota.paused_until(), TimePoint{});
+  EXPECT_EQ(quota.rates()[0].effective_limit(bank.now()), 600) << "no limit is why";
+}
+
+TEST_F(SharedModels, pause_alone_on_the_account_of_a_key) {
+  begin(a_budget({"k1"}, 600));
+  run();
+
+  EXPECT_TRUE(go(0));
+  EXPECT_TRUE(go(1));
+  EXPECT_EQ(budgets(0).upstream_pause(budgets(0).match("chat", "third", "", ""), now).budget, nullptr);
+}
+
+TEST_F(SharedWords, of_calls_that_are_answered_one_word_a_model_is_said_for_all) {
+  BudgetOptions budget = a_budget({}, 6000);
+  budget.concurrency = 100;
+  begin(budget);
+  want(0, 90);
+  draw(0);
+  for (int i = 0; i < 60; ++i) {
+    std::optional<Reservation> taken = take(0);
+    ASSERT_TRUE(taken);
+    now += milliseconds(1);
+    budgets(0).settle(*taken, std::nullopt, now);
+    if (i >= 50) {  // two have headers
+      wire::UpstreamLimits limits;
+      limits.limit_requests = 5000 + i;
+      if (i % 5 == 0) budgets(0).learn(*taken, limits, now);
+    }
+    budgets(0).succeeded(*taken, mark_of(i % 2 == 0 ? "first" : "second"), now);
+  }
+  now += kSliceTime;
+  draw(0);
+  std::map<std::pair<std::uint64_t, bool>, std::int64_t> calls;
+  for (const UpstreamWord& word : last_.report.words)
+    calls[{word.model_mark, word.limits.has_value()}] += word.calls;
+  EXPECT_EQ(last_.report.words.size(), 4u);
+  EXPECT_EQ((calls[{mark_of("first"), false}]), 29);
+  EXPECT_EQ((calls[{mark_of("first"), true}]), 1);
+  EXPECT_EQ((calls[{mark_of("second"), false}]), 29);
+  EXPECT_EQ((calls[{mark_of("second"), true}]), 1);
+}
+
+TEST_F(SharedWords, all_answers_count_for_a_concurrency_that_was_lowered) {
+  BudgetOptions budget = a_budget({}, 6000);
+  budget.concurrency = 10;
+  begin(budget);
+  std::optional<Reservation> taken = go(0);
+  budgets(0).settle(*taken, std::nullopt, now);
+  budgets(0).overloaded(*taken, now);
+  draw(0);
+  EXPECT_EQ(at_bank_now().budget().quota.concurrency().limit(), 7);
+
+  want(0, 90);
+  now += kSliceTime;
+  draw(0);
+  for (int i = 0; i < 7; ++i) {
+    taken = take(0);
+    ASSERT_TRUE(taken) << i;
+    budgets(0).settle(*taken, std::nullopt, now);
+    budgets(0).succeeded(*taken, mark_of("m"), now);
+  }
+  now += kSliceTime;
+  draw(0);
+  EXPECT_EQ(last_.report.words.size(), 1u);
+  EXPECT_EQ(at_bank_now().budget().quota.concurrency().limit(), 8);
 }
 
 TEST_F(SharedWords, a_row_in_which_nothing_is_said_of_callers_is_read) {
