@@ -121,7 +121,7 @@ bool Slices::fits(std::uint16_t key, std::size_t lane, const Counts& wanted, Tim
       return false;
   Counts left;
   for (const auto& [number, held] : held_)
-    if (held.slice.key == key && held.slice.lane >= lane && held.usable(now)) left += held.left;
+    if (held.slice.key == key && held.serves(lane, now)) left += held.left;
   for (std::size_t i = 0; i < Counts::kResources; ++i)
     if (configured_.counts[i] && wanted[i] > std::max<std::int64_t>(left[i], 0)) return false;
   return true;
@@ -135,7 +135,7 @@ const Slices::Held* Slices::first_that_fits(std::size_t lane, const Counts& want
   const Held* trial = nullptr;
   for (const auto& [number, held] : held_) {
     const std::uint16_t key = held.slice.key;
-    if (held.slice.lane < lane || !held.usable(now) || refused.forbid(key)) continue;
+    if (!held.serves(lane, now) || refused.forbid(key)) continue;
     if (std::find(looked_at.begin(), looked_at.end(), key) != looked_at.end()) continue;
     looked_at.push_back(key);
     if (!fits(key, lane, wanted, now)) continue;
@@ -158,7 +158,7 @@ std::optional<Slices::Taken> Slices::take(std::size_t lane, const Amounts& amoun
   Use use{.key = first->slice.key, .expected = wanted};
   const bool tries_key = first->slice.tries_key;
   for (auto& [number, held] : held_) {
-    if (held.slice.key != use.key || held.slice.lane < lane || !held.usable(now)) continue;
+    if (held.slice.key != use.key || !held.serves(lane, now)) continue;
     Part part{.slice = number};
     for (std::size_t i = 0; i < Counts::kResources; ++i) {
       if (!configured_.counts[i]) continue;

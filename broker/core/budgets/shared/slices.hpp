@@ -119,6 +119,11 @@ class Slices {
     bool key_refused = false;            ///< since it was asked for
 
     bool usable(TimePoint now) const { return !key_refused && now - asked_at < kUsable; }
+    /// Whether one more job of the lane may use it: one tries a key, though it may take nothing that counts.
+    bool serves(std::size_t lane, TimePoint now) const {
+      const bool tried = slice.tries_key && (unsent > 0 || !uses.empty());
+      return slice.lane >= lane && usable(now) && !tried;
+    }
   };
   /// The part of a use that came of one slice.
   struct Part {

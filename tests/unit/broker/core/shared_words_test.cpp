@@ -107,10 +107,10 @@ class SharedWords : public testing::Test {
     return taken ? std::string(budgets(shard).key_of(*taken)) : "none";
   }
   /// The key is refused to the client's job, which has been refused another one or not, and then to nobody.
-  Budgets::Spending refuse(std::size_t shard, Reservation& taken, std::string_view client = "c",
+  Budgets::Spending refuse(std::size_t shard, Reservation& taken, std::string_view whose = "c",
                            bool may_spend = true) {
     budgets(shard).settle(taken, std::nullopt, now);
-    return budgets(shard).spend_key(taken, may_spend, now, mark_of(client));
+    return budgets(shard).spend_key(taken, may_spend, now, mark_of(whose));
   }
 
   TimePoint now{seconds(1000)};
@@ -219,6 +219,7 @@ TEST_F(SharedWords, no_client_takes_a_key_out_of_use_by_which_one_of_another_sha
   EXPECT_EQ(key_of(0, go(0)), "k1");
 
   good = go(1);
+  ASSERT_TRUE(good);
   refuse(1, *good, "good");
   draw(1);
   EXPECT_EQ(key_of(0, go(0)), "none") << "it is refused to two";
@@ -253,6 +254,7 @@ TEST_F(SharedWords, a_key_is_back_where_a_call_that_tried_it_was_refused_for_its
   EXPECT_EQ(key_of(0, go(0)), "k1");
 
   taken = go(0);
+  ASSERT_TRUE(taken);
   refuse(0, *taken);
   draw(0);
   now += minutes(1);

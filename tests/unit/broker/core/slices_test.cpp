@@ -350,15 +350,15 @@ TEST_F(SlicesTest, says_how_many_draws_it_knows_of_as_long_as_they_count) {
   EXPECT_EQ(slices.begin_draw(now).draws_known, 0u);
 }
 
-/// Of two keys, the second of which has rested.
+/// Of two keys, the first of which may have rested.
 class RefusedKeys : public SlicesTest {
  protected:
-  void grant_both() {
+  void grant_both(bool tries_key = false) {
     slices.want(want(6));
     const Draw draw = slices.begin_draw(now);
     Drawn drawn{.number = draw.number, .at = bank_time(), .reported_at = bank_time()};
     const Counts three(Amounts{.requests = 3});
-    drawn.slices.push_back({.number = 1, .key = 0, .tries_key = true, .amounts = three});
+    drawn.slices.push_back({.number = 1, .key = 0, .tries_key = tries_key, .amounts = three});
     drawn.slices.push_back({.number = 2, .key = 1, .amounts = three});
     slices.drawn(drawn, now);
   }
@@ -374,10 +374,26 @@ TEST_F(RefusedKeys, a_job_takes_of_no_slice_whose_key_was_refused_to_it) {
 }
 
 TEST_F(RefusedKeys, a_job_that_was_refused_one_is_the_last_to_try_another) {
-  grant_both();
+  grant_both(true);
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(slices.take(0, {}, now, {.any = true})->key, 1);
   EXPECT_TRUE(slices.take(0, {}, now, {.any = true})->tries_key);
+}
+
+TEST_F(RefusedKeys, one_job_tries_a_key_though_it_takes_nothing_that_counts) {
+  Slices uncounted("a", 1, {.name = "shared", .keys = {{.name = "k1"}}});
+  uncounted.want(want(2));
+  const Draw draw = uncounted.begin_draw(now);
+  uncounted.drawn({.number = draw.number,
+                   .at = bank_time(),
+                   .slices = {{.number = 1, .key = 0, .tries_key = true, .amounts = Counts(Amounts{})}}},
+                  now);
+
+  const auto taken = uncounted.take(0, {}, now);
+  ASSERT_TRUE(taken);
+  EXPECT_FALSE(uncounted.affordable(0, {}, now));
+  EXPECT_TRUE(uncounted.send(taken->use, now));
+  EXPECT_FALSE(uncounted.take(0, {}, now));
 }
 
 TEST_F(RefusedKeys, what_is_left_of_its_slices_is_given_back_at_once) {
