@@ -22,6 +22,10 @@ bool is_refused(const Budget& pool, const Key& key, const Claim& claim) {
   return claim.refused_key != Claim::kNoKey && &pool.keys[claim.refused_key] == &key;
 }
 
+bool is_earmarked(const Account& account, const Claim& claim) {
+  return claim.number != 0 && account.earmarked_from == claim.number;
+}
+
 /// Whether jobs may get keys of another account, too. Accounts of keys that are gone stay in their places.
 bool shares(const Budget& pool, std::size_t account) {
   return std::any_of(pool.keys.begin(), pool.keys.end(), [&](const Key& key) {

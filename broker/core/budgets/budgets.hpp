@@ -380,9 +380,6 @@ class Budgets {
                   const std::function<bool(std::size_t)>& in_use);
   void pause_model(std::size_t model, const ModelApart::Pause& pause);
   void restore_model(const Budget& budget, const StoredEntry& entry, std::int64_t epoch_us, TimePoint now);
-  static bool is_earmarked(const Account& account, const Claim& claim) {
-    return claim.number != 0 && account.earmarked_from == claim.number;
-  }
   Obstacle key_obstacle(BudgetSet set, const Claim& claim, TimePoint now);
   void ease(std::size_t budget);
   void note_change(std::size_t budget, std::size_t account);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "broker/core/base/check.hpp"
@@ -135,6 +136,18 @@ bool is_trial(const Budget& budget, const Reservation& reservation, TimePoint no
   return account != kOfBudget && now < budget.accounts[account].quota.paused_until();
 }
 
+/// Nobody waits longer for a trial of which nothing was heard.
+void end_trials(std::vector<Key>& keys, TimePoint now) {
+  for (Key& key : keys)
+    key.tried = key.tried && now < key.rests_until;
+}
+
+/// So many keys, those of the drawing shard, were configured then, as one broker's are by a reload.
+void begin_keys(std::vector<Key>& keys, std::span<const KeyOptions> configured, TimePoint at) {
+  for (std::size_t i = 0; i < configured.size(); ++i)
+    keys[i].begin(configured[i].draining, at);
+}
+
 }  // namespace
 
 std::unique_ptr<Budgets> Bank::budgets_of(const BudgetOptions& options, int offline_share) {
@@ -220,12 +233,6 @@ void Bank::end_slices() {
   }
 }
 
-/// Nobody waits longer for a trial of which nothing was heard.
-void Bank::end_trials() {
-  for (Key& key : budgets_->all().front().keys)
-    key.tried = key.tried && time_.at < key.rests_until;
-}
-
 void Bank::take_slice(const SliceReport& report, const std::string& shard) {
   const auto at = ledger_.find(report.slice);
   if (at == ledger_.end() || at->second.shard != shard) return;
@@ -274,13 +281,6 @@ std::vector<LimitRooms> Bank::rooms() {
   return all;
 }
 
-/// The keys of the drawing shard were configured so long ago, as one broker's are by a reload.
-void Bank::begin_keys(Duration ago) {
-  const std::size_t known = options_.keys.size() - known_at_.size();
-  for (std::size_t i = 0; i < known; ++i)
-    budgets_->all().front().keys[i].begin(options_.keys[i].draining, time_.at - ago);
-}
-
 /// `on_its_way`: since the shard asked for the draw; none: nobody knows.
 void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way) {
   if (word.kind == UpstreamWord::Kind::forgotten) {
@@ -291,7 +291,9 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
     return;
   }
   if (word.kind == UpstreamWord::Kind::keys_configured)
-    return begin_keys(std::clamp(word.waited, Duration(0), kUpstreamPauseMax));
+    return begin_keys(budgets_->all().front().keys,
+                      std::span(options_.keys).first(options_.keys.size() - known_at_.size()),
+                      time_.at - std::clamp(word.waited, Duration(0), kUpstreamPauseMax));
   const std::size_t keys = budget().keys.size();
   if (keys > 0 ? word.key >= keys : word.key != Claim::kNoKey) return;
   const Reservation call{.set = set_,
@@ -664,7 +666,7 @@ Drawn Bank::draw(const Draw& draw, const BankClock& clock) {
       of.heard = false;
   drawn.draws = issued_.draws;
   end_slices();
-  end_trials();
+  end_trials(budgets_->all().front().keys, time_.at);
   Shard* const shard = find_shard(draw, drawn);
   if (shard == nullptr) return drawn;
   shard->draw = draw.number;

@@ -169,11 +169,9 @@ class Bank {
   Shard* find_shard(const Draw& draw, Drawn& drawn);
   bool make_room_for_shard();
   void end_slices();
-  void end_trials();
   void take_report(const Draw& draw);
   void take_slice(const SliceReport& report, const std::string& shard);
   void take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way);
-  void begin_keys(Duration ago);
   void recall_rooms(const UpstreamWord& word, TimePoint called_at);
   std::vector<LimitRooms> rooms();
   void recount(std::uint16_t key, const Counts& amounts, TimePoint from, TimePoint to);

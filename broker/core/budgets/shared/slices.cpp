@@ -272,74 +272,11 @@ void Slices::settle(UseId id, const Amounts* used) {
   }
 }
 
-/// Where those words begin behind which only usual ones came.
-std::vector<Slices::Heard>::iterator Slices::usual_words() {
-  const auto is_other = [](const Heard& one) { return !one.is_usual(); };
-  return std::find_if(said_.words.rbegin(), said_.words.rend(), is_other).base();
-}
-
-/// Drops what the word makes needless: what an operator has said before; by whom a key was taken the bank
-/// wants to know of two clients.
-void Slices::drop_needless(const Heard& heard) {
-  if (heard.is_operators())
-    std::erase_if(said_.words, [&](const Heard& one) { return one.word.kind == heard.word.kind; });
-  if (!heard.is_usual() || heard.word.kind != UpstreamWord::Kind::key_taken) return;
-  const auto of_key = [&](const Heard& one) {
-    return one.word.kind == UpstreamWord::Kind::key_taken && one.word.key == heard.word.key;
-  };
-  const auto of_client = [&](const Heard& one) {
-    return of_key(one) && one.word.client_mark == heard.word.client_mark;
-  };
-  std::vector<Heard>& words = said_.words;
-  words.erase(std::remove_if(usual_words(), words.end(), of_client), words.end());
-  if (std::count_if(usual_words(), words.end(), of_key) > 1)
-    words.erase(std::find_if(usual_words(), words.end(), of_key));
-}
-
-/// Whether an answer is told with an earlier one of the same model, so that reports are short. Of the two the
-/// later call counts: it says more of pauses, and of what remains.
-bool Slices::joins(const Heard& heard) {
-  if (heard.word.kind != UpstreamWord::Kind::answered) return false;
-  const auto known = std::find_if(usual_words(), said_.words.end(), [&](const Heard& one) {
-    return one.word.kind == UpstreamWord::Kind::answered && one.word.key == heard.word.key &&
-           one.word.model_mark == heard.word.model_mark &&
-           one.word.limits.has_value() == heard.word.limits.has_value();
-  });
-  if (known == said_.words.end()) return false;
-  const std::int64_t calls = known->word.calls + heard.word.calls;
-  if (heard.called_at >= known->called_at) *known = heard;
-  known->word.calls = calls;
-  return true;
-}
-
-/// False: there is none.
-bool Slices::make_room_for(const Heard& heard) {
-  std::vector<Heard>& words = said_.words;
-  if (words.size() < kWordsMax) return true;
-  // What is usual is said again with the next call.
-  const auto usual =
-      std::find_if(words.begin(), words.end(), [](const Heard& one) { return one.is_usual(); });
-  if (usual != words.end()) {
-    words.erase(usual);
-    return true;
-  }
-  if (!heard.is_operators()) return false;
-  words.erase(std::find_if(words.begin(), words.end(), [](const Heard& one) { return !one.is_operators(); }));
-  return true;
-}
-
 void Slices::hear(UpstreamWord word, TimePoint called_at, TimePoint now) {
-  Heard heard{.word = std::move(word), .called_at = called_at, .heard_at = now};
-  for (auto& [number, held] : held_)
-    if (held.slice.key != Claim::kNoKey && heard.spends(held.slice.key)) held.key_refused = true;
-  drop_needless(heard);
-  if (!joins(heard) && make_room_for(heard)) said_.words.push_back(std::move(heard));
-}
-
-/// Whether the key was refused, and the bank does not know it yet.
-bool Slices::was_refused(std::uint16_t key) const {
-  return key != Claim::kNoKey && std::any_of(said_.words.begin(), said_.words.end(),
-                                             [&](const Heard& heard) { return heard.spends(key); });
+  if (word.kind == UpstreamWord::Kind::key_refused && word.may_spend && word.key != Claim::kNoKey)
+    for (auto& [number, held] : held_)
+      held.key_refused = held.key_refused || held.slice.key == word.key;
+  said_.words.hear(std::move(word), called_at, now);
 }
 
 /// Whether nothing more comes of the slice, so that its use can be told.
@@ -365,8 +302,7 @@ TimePoint Slices::draw_due(TimePoint now) const {
     else if (want.told && want.want.jobs == 0)
       due = std::min(due, usual);
   }
-  for (const Heard& heard : said_.words)
-    due = std::min(due, heard.is_usual() ? usual : now);
+  due = std::min(due, said_.words.due(usual, now));
   if (said_.report.number != 0 || !said_.corrections.empty() || !said_.disclaimed.empty())
     due = std::min(due, usual);
   for (const auto& [number, held] : held_)
@@ -409,14 +345,13 @@ void Slices::freeze_report(TimePoint now) {
         {.key = first->first.first, .at = first->first.second, .more = first->second});
     said_.corrections.erase(first);
   }
-  for (Heard& heard : said_.words) {
+  for (WordsHeard::Heard& heard : said_.words.take()) {
     UpstreamWord& word = heard.word;
     word.age = now - heard.called_at;
     word.waited = now - heard.heard_at;
     if (word.limits) word.rooms = rooms_.after(heard.called_at, account_of(word.key));
     report.words.push_back(std::move(word));
   }
-  said_.words.clear();
   report.disclaimed = std::exchange(said_.disclaimed, {});
   if (!report.slices.empty() || !report.corrections.empty() || !report.words.empty() ||
       !report.disclaimed.empty())
@@ -517,7 +452,7 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
                                      .left = slice.amounts,
                                      .asked_at = flight_.asked_at,
                                      .granted_at = drawn.at,
-                                     .key_refused = was_refused(slice.key)});
+                                     .key_refused = said_.words.spend(slice.key)});
   for (auto& [lane, want] : wants_)
     want.answer = {.lane = lane};
   for (const LaneAnswer& answer : drawn.lanes) {

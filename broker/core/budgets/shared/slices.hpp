@@ -13,6 +13,7 @@
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/shared/rooms_seen.hpp"
 #include "broker/core/budgets/shared/slice.hpp"
+#include "broker/core/budgets/shared/words_heard.hpp"
 
 namespace lanemq::core {
 
@@ -154,29 +155,11 @@ class Slices {
   struct Frozen {
     TimePoint granted_at{}, asked_at{};
   };
-  struct Heard {
-    UpstreamWord word;
-    TimePoint called_at{}, heard_at{};
-
-    /// Whether it says what most calls do, so that it is in no hurry, and may be left out.
-    bool is_usual() const {
-      return word.kind == UpstreamWord::Kind::answered ||
-             (word.kind == UpstreamWord::Kind::key_taken && !word.tries_key);
-    }
-    /// Whether it comes of an operator, so that nobody says it again.
-    bool is_operators() const {
-      return word.kind == UpstreamWord::Kind::keys_configured || word.kind == UpstreamWord::Kind::forgotten;
-    }
-    /// Whether the bank does not give its key any more.
-    bool spends(std::uint16_t key) const {
-      return word.kind == UpstreamWord::Kind::key_refused && word.may_spend && word.key == key;
-    }
-  };
   struct Said {
     Report report;  ///< said until the bank has it
     std::map<std::uint64_t, Frozen> slices;
     std::map<std::pair<std::uint16_t, TimePoint>, Counts> corrections;  ///< for the next one
-    std::vector<Heard> words;
+    WordsHeard words;
     std::vector<std::uint64_t> disclaimed;
   };
   struct Places {
@@ -206,11 +189,6 @@ class Slices {
   bool unmet(const Want& want, TimePoint now) const {
     return want.want.jobs > 0 && !affordable(want.want.lane, want.want.head, now, want.want.refused);
   }
-  bool was_refused(std::uint16_t key) const;
-  std::vector<Heard>::iterator usual_words();
-  void drop_needless(const Heard& heard);
-  bool joins(const Heard& heard);
-  bool make_room_for(const Heard& heard);
   std::uint16_t account_of(std::uint16_t key) const;
   void change_running(std::uint16_t key, std::int64_t by);
   bool is_over(const Held& held, TimePoint now) const;
