@@ -92,7 +92,7 @@ void draw_accounts(ClusterPlan& plan, Random& random) {
   const core::RateOptions whole = budget.rates.front();
   const auto tokens = [&plan, &whole](std::int64_t jobs) {
     return core::RateOptions{.name = "tokens_per_minute",
-                             .limit = std::max<std::int64_t>(jobs / 2, 2) * plan.tokens_most,
+                             .limit = std::max<std::int64_t>(jobs / 2, 4) * plan.tokens_most,
                              .period = whole.period,
                              .capacity = 2 * plan.tokens_most,
                              .resource = core::Resource::tokens};
