@@ -591,28 +591,31 @@ class Ahead(ClusterCase):
         again.send("fetch", {"id": "asks"})
         self.assertTrue(again.get("result", patience=harness.PATIENCE).body == body)
 
-    def test_a_worker_that_leaves_behind_a_large_answer_has_given_it(self):
+    def leaves_behind_an_answer(self, leave):
+        """`leave(worker, session)`: right behind its large answer."""
         self.owner("a")
         body = os.urandom(1 << 20) * 40
-        for way in ("bye", "another connection"):
-            with self.subTest(way=way):
-                leaves = self.room.worker(services=("late",), welcome=False)
-                session = leaves.get("welcome").fields["session"]
-                client, job = self.runs(leaves, way)
-                waits = self.room.worker(services=("late",))
+        worker = self.room.worker(services=("late",), welcome=False)
+        session = worker.get("welcome").fields["session"]
+        client, job = self.runs(worker)
+        waits = self.room.worker(services=("late",))
 
-                before = self.parts()
-                leaves.hand_in(job, body=body)
-                if way == "bye":
-                    leaves.send("bye")
-                else:
-                    self.room.pump(lambda: self.parts() > before, "that the database is given the answer")
-                    self.room.worker(services=("late",), session=session)
+        worker.hand_in(job, body=body)
+        leave(worker, session)
 
-                answer = client.get("result", patience=harness.PATIENCE)
-                self.assertEqual((answer.body == body, answer.fields.get("attempts", 1)), (True, 1))
-                self.assertEqual(waits.held, {}, "nobody else has run it")
-                waits.close()
+        answer = client.get("result", patience=harness.PATIENCE)
+        self.assertEqual((answer.body == body, answer.fields.get("attempts", 1)), (True, 1))
+        self.assertEqual(waits.held, {}, "nobody else has run it")
+
+    def test_a_worker_that_says_bye_behind_a_large_answer_has_given_it(self):
+        self.leaves_behind_an_answer(lambda worker, session: worker.send("bye"))
+
+    def test_a_worker_that_comes_back_by_another_connection_has_given_its_large_answer(self):
+        def comes_back(worker, session):
+            self.room.pump(lambda: self.parts() > 0, "that the database is given the answer")
+            self.room.worker(services=("late",), session=session)
+
+        self.leaves_behind_an_answer(comes_back)
 
     def test_an_answer_to_what_was_cancelled_meanwhile_leaves_nothing_behind(self):
         self.owner("a")
