@@ -703,7 +703,10 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_sp
   const bool may_be_why = alone && key.answered.others_within(client, kAnsweredLately, now);
   if (client != kNoMark) key.refused.note(client, now);
   if (known && !alone && reservation.taken_at >= key.since) key.spent_by = kNoMark;
-  if (reservation.taken_at >= key.since && (known ? reservation.tries_key : may_spend && !may_be_why)) {
+  // One that drains gets no job again, whatever its upstream says.
+  const bool spends = key.state != Key::State::draining && reservation.taken_at >= key.since &&
+                      (known ? reservation.tries_key : may_spend && !may_be_why);
+  if (spends) {
     key.state = Key::State::spent;
     ++key.refusals;
     key.spent_by = alone ? client : kNoMark;

@@ -585,6 +585,31 @@ TEST(Budgets, a_spent_key_rests_and_the_last_one_is_told) {
   EXPECT_TRUE(affordable(budgets, set, kStart + seconds(1)));
 }
 
+TEST(Budgets, a_key_that_drains_gets_no_job_again_whatever_is_said_of_it) {
+  BudgetOptions options = requests("b", "", 600);
+  options.keys = {key("old", 0, 0)};
+  Budgets budgets({options});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  const Reservation before = budgets.reserve(set, {}, kStart);
+  for (const bool there : {true, false}) {
+    options.keys = {key("new", 0, 0)};
+    if (there) options.keys.push_back(key("old", 0, 0));
+    if (there) options.keys.back().draining = true;
+    budgets.configure({options}, kStart);
+
+    Reservation late = before;
+    late.taken_at = kStart + seconds(1);  // the same key, by a call after the reload
+    const auto spending = budgets.spend_key(late, true, kStart + seconds(2));
+    EXPECT_FALSE(spending.news);
+    EXPECT_TRUE(spending.key_left);
+    const TimePoint rested = kStart + std::chrono::hours(2);
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(budgets.all()[0].keys[budgets.reserve(set, {}, rested).key].name, "new");
+    budgets.take_key(late, true, rested, 1);
+    EXPECT_EQ(budgets.all()[0].keys[0].state, Key::State::draining);
+  }
+}
+
 TEST(Budgets, a_key_that_has_rested_is_tried_with_one_job) {
   Budgets budgets = with_keys({key("a", 0, 0), key("b", 0, 0)});
   const BudgetSet set = budgets.match("s", "", "", "");
