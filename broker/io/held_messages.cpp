@@ -63,6 +63,11 @@ void HeldMessages::put(Held& held, const Blob& body) {
   store_.put_ahead(body);
 }
 
+void HeldMessages::add_leases(std::string_view address, std::vector<wire::Lease>& leases) const {
+  for (const Held& held : held_)
+    if (held.lease && held.is.message.address() == address) leases.push_back(*held.lease);
+}
+
 void HeldMessages::sender_gone(std::string_view address) {
   for (Held& held : held_)
     if (!held.lease && held.is.message.address() == address) held.is.sender_gone = true;

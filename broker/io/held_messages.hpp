@@ -73,6 +73,8 @@ class HeldMessages {
   /// Holds a message behind those that name one of its ids. `body`: where it was taken out of the message.
   /// False: there is no room for it.
   bool hold_behind(Incoming& message, const Blob& body, About about, core::TimePoint now);
+  /// Adds the leases of the outcomes that are held of the worker at that address.
+  void add_leases(std::string_view address, std::vector<wire::Lease>& leases) const;
   /// The connection of a client has ended.
   void sender_gone(std::string_view address);
 

@@ -440,8 +440,13 @@ void Intake::take_report(const wire::WorkerReport& report, const Blob& body, cor
   }
   if (const auto* failure = std::get_if<wire::Failure>(&report))
     return broker_.handle(core::FailureReported{address, failure, body}, now);
-  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report))
-    return broker_.handle(core::HeartbeatHeard{address, heartbeat}, now);
+  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report)) {
+    if (!held_.has_outcome_of(address)) return broker_.handle(core::HeartbeatHeard{address, heartbeat}, now);
+    // A worker may leave out what it has handed in. The core has not heard of that: for it the job is there.
+    wire::Heartbeat all = *heartbeat;
+    held_.add_leases(address, all.jobs);
+    return broker_.handle(core::HeartbeatHeard{address, &all}, now);
+  }
   if (const auto* ready = std::get_if<wire::Ready>(&report)) {
     watch_worker(*ready);
     return broker_.handle(core::WorkerReady{address, ready, sockets_.authorizer.sender()}, now);

@@ -617,6 +617,24 @@ class Ahead(ClusterCase):
 
         self.leaves_behind_an_answer(comes_back)
 
+    def test_a_worker_need_not_list_what_it_has_handed_in(self):
+        self.owner("a")
+        client, job = self.runs(worker := self.room.worker(services=("late",)))
+        # From then on a job that two inventories lack is missing.
+        young_until = time.monotonic() + 4 * HEARTBEAT_MS / 1000
+        self.room.pump(lambda: time.monotonic() > young_until, "that the hand-over is no young one", harness.PATIENCE)
+        body, worker.heartbeats = os.urandom(LARGE), False
+
+        with self.no_room():
+            worker.hand_in(job, body=body)
+            self.waits()
+            for _ in range(3):
+                worker.send("heartbeat", {"jobs": []})
+            self.assertEqual(self.room.client().ask("status", {"id": "asks"}).fields["state"], "running")
+
+        answer = client.get("result", patience=harness.PATIENCE)
+        self.assertEqual((answer.body == body, answer.fields.get("attempts", 1)), (True, 1))
+
     def test_an_answer_to_what_was_cancelled_meanwhile_leaves_nothing_behind(self):
         self.owner("a")
         client, job = self.runs(worker := self.room.worker(services=("late",)))
