@@ -343,6 +343,7 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, 
     key.answered.save(epoch_us, numbers);
     key.refused.save(epoch_us, numbers);
     numbers.put(key.tried ? 1 : 0);
+    numbers.put(static_cast<std::int64_t>(key.given));
     entries.push_back({.name = std::string(kCallers) + key.name, .numbers = std::move(numbers)});
   }
   for (const ModelApart& model : apart_)
@@ -365,6 +366,7 @@ void restore_callers(Key& key, StoredNumbers numbers, std::int64_t epoch_us, Tim
   key.answered.restore(numbers, epoch_us, now);
   key.refused.restore(numbers, epoch_us, now);
   key.tried = numbers.next() != 0;
+  key.given = static_cast<std::uint64_t>(std::max<std::int64_t>(numbers.next(), 0));
 }
 
 }  // namespace

@@ -285,7 +285,7 @@ std::vector<LimitRooms> Bank::rooms() {
 void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way) {
   if (word.kind == UpstreamWord::Kind::forgotten) {
     budgets_->lift(0, time_.at);
-    issued_.grants_from = issued_.places_from = {};
+    issued_.grants_from = {};  // not places_from: what runs at other shards does not end for that
     for (auto& [name, shard] : shards_)
       if (shard.is_silent(time_.at)) shard.places.clear();
     return;
@@ -506,7 +506,10 @@ Bank::Granted Bank::grant(const std::string& name, Shard& shard, LaneState& stat
       quota.settle(more, nullptr, time_.at, time_.at);
     };
     take(budget.quota);
-    if (reservation.key != Claim::kNoKey) take(budget.accounts[budget.keys[reservation.key].account].quota);
+    if (reservation.key != Claim::kNoKey) {
+      take(budget.accounts[budget.keys[reservation.key].account].quota);
+      budget.keys[reservation.key].given += static_cast<std::uint64_t>(extra);
+    }
   }
   // Places are counted by shard: give_places().
   budgets_->settle(reservation, std::nullopt, time_.at);
@@ -643,7 +646,10 @@ PlacesGranted Bank::give_places(Shard& shard, std::uint16_t account) {
   if (more > 0 && own.wants.held == 0) own.since = time_.at;
   own.wants.held += more;
   own.wants.wanted -= more;
-  return {.account = account, .places = own.wants.held, .allowed = std::min(own.wants.held, share)};
+  // More are held than there are where a new owner counts calls that the one before it had said were over,
+  // and where a limit was lowered: what gets free is nobody's until all fit again.
+  const std::int64_t over = std::clamp<std::int64_t>(held + more - limit, 0, own.wants.held);
+  return {.account = account, .places = own.wants.held, .allowed = std::min(share, own.wants.held - over)};
 }
 
 /// Counts turns from that of whoever was served least on, so that they stay small.

@@ -234,6 +234,23 @@ TEST(Bank, shares_places_and_takes_them_back_as_jobs_end) {
   EXPECT_EQ(places("b", 0, 10).places, 2);
 }
 
+TEST(Bank, lets_no_job_begin_in_a_place_that_was_claimed_beyond_the_limit) {
+  Row row(a_budget(60, 3));
+  const auto places = [&](const std::string& shard, std::int64_t held, std::int64_t running) {
+    return row.draw({.shard = shard, .places = {{.held = held, .running = running, .wanted = 5}}})
+        .places.at(0);
+  };
+  ASSERT_EQ(places("a", 0, 0).places, 3);
+  // Its earlier owner has said that nothing runs; the new one finds a call.
+  const PlacesGranted adopted = places("b", 1, 1);
+  EXPECT_EQ(adopted.places, 1);
+  EXPECT_EQ(adopted.allowed, 0) << "no other job follows it while three run at the other shard";
+  EXPECT_EQ(places("a", 3, 3).allowed, 2);
+  EXPECT_EQ(places("b", 0, 0).allowed, 0);
+  EXPECT_EQ(places("a", 2, 2).allowed, 2);
+  EXPECT_EQ(places("b", 0, 0).allowed, 1);
+}
+
 /// The places that the shard has after a draw.
 std::int64_t places_of(Row& row, const std::string& shard, std::int64_t held, std::int64_t wanted,
                        const std::vector<std::string>& named, const Report& report = {}) {
@@ -283,6 +300,31 @@ TEST(Bank, gives_no_places_from_a_new_row_before_all_shards_have_said_what_they_
   EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b", "c"}), 0);
   EXPECT_EQ(places_of(row, "c", 0, 0, {"a", "b", "c"}), 0);
   EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b", "c"}), 1);
+}
+
+TEST(Bank, gives_no_places_from_a_new_row_though_an_operator_has_all_forgotten) {
+  Row row(a_budget(60, 4));
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b"}), 0);
+  const Drawn drawn = row.draw({.shard = "a",
+                                .report = {.number = 1, .words = {{.kind = UpstreamWord::Kind::forgotten}}},
+                                .places = {{.wanted = 4}},
+                                .shards = {"a", "b"}});
+  EXPECT_EQ(drawn.places.at(0).places, 0) << "calls of b run whatever is forgotten";
+  EXPECT_EQ(places_of(row, "b", 3, 0, {"a", "b"}), 3);
+  EXPECT_EQ(places_of(row, "a", 0, 4, {"a", "b"}), 1);
+}
+
+TEST(Bank, shares_keys_with_equal_room_by_their_weights) {
+  BudgetOptions budget = a_budget(6000);
+  budget.keys = {{.name = "one"}, {.name = "four", .weight = 4}, {.name = "gone", .draining = true}};
+  Row row(budget);
+  std::vector<std::int64_t> got(3);
+  for (int i = 0; i < 50; ++i) {
+    for (const Slice& slice : row.draw({.shard = i % 2 == 0 ? "a" : "b", .wants = {Row::want(4)}}).slices)
+      got.at(slice.key) += slice.amounts.of(Resource::requests);
+    row.now += seconds(1);
+  }
+  EXPECT_EQ(got, (std::vector<std::int64_t>{40, 160, 0}));
 }
 
 TEST(Bank, gives_places_from_a_new_row_when_those_who_use_some_would_have_said_so) {
