@@ -15,6 +15,9 @@ constexpr core::Duration kClocksApart = std::chrono::milliseconds(100);
 /// Of a submit: its job is not taken, or not any more.
 const std::set<std::string_view> kNotTaken = {"lane_full", "client_full", "bytes_full", "store_full",
                                               "draining"};
+/// A new owner waits so long for the workers of calls that another one has handed over; its clock may be a
+/// tenth too fast. Then it has the jobs called again, whatever becomes of the calls.
+constexpr core::Duration kReturnMax = std::chrono::milliseconds(3600);
 const std::set<std::string_view> kJobEnds = {"cancelled", "upstream_failed", "worker_lost"};
 
 std::string named(const std::string& id) {
@@ -105,7 +108,8 @@ void ClusterWitness::sent_to_worker(const std::string&, const wire::WorkerComman
   const std::string id(offer->id);
   const auto earlier = handed_over_at_.extract({epoch_, offer->job});
   const core::TimePoint at = earlier.empty() ? decided_at_ : earlier.mapped();
-  const Offer made{.id = id, .account = account_of(offer->key), .decided_at = at, .left_at = now_};
+  const Offer made{
+      .id = id, .account = account_of(offer->key), .decided_at = at, .left_at = now_, .epoch = epoch_};
   if (!offers_.try_emplace({offer->job, offer->attempt}, made).second)
     violated(named(id) + " is handed over twice as attempt " + std::to_string(offer->attempt));
   // Its successor does not count the call. What a bank grants may be used to the end of its time.
@@ -137,6 +141,7 @@ void ClusterWitness::calls(std::uint64_t job, std::int64_t attempt, core::TimePo
           ? now
           : std::min(now, offer->second.decided_at + period / kForeseen - kClocksApart);
   calls_.push_back({counts, offer->second.account, {.input_tokens = of.tokens}});
+  give_up(now);
   offer->second.runs = true;
   calls_now_.begin(offer->second.account, now);
 }
@@ -151,9 +156,17 @@ void ClusterWitness::end_call(Offer& offer, core::TimePoint now) {
   calls_now_.end(offer.account, now);
 }
 
+/// Calls of earlier owners for which the last one waits no more.
+void ClusterWitness::give_up(core::TimePoint now) {
+  if (owned_.empty() || now - owned_.rbegin()->second < kReturnMax) return;
+  for (auto& [lease, offer] : offers_)
+    if (offer.runs && offer.epoch < owned_.rbegin()->first) end_call(offer, now);
+}
+
 void ClusterWitness::other_calls(const std::string& account, const core::Amounts& amounts,
                                  core::TimePoint now) {
   calls_.push_back({now, account, amounts});
+  give_up(now);
   calls_now_.begin(account, now);
 }
 

@@ -89,7 +89,8 @@ class ClusterWitness final : public Watcher {
     std::string id;
     std::string account;  ///< of its key; empty: it has none
     core::TimePoint decided_at{}, left_at{};
-    bool runs = false;  ///< and its owner, or a later one, knows of it
+    std::int64_t epoch = 0;  ///< of the owner that made it
+    bool runs = false;       ///< and its owner, or a later one, counts it
   };
   struct Call {
     core::TimePoint at{};  ///< as the upstream's windows count it
@@ -99,6 +100,7 @@ class ClusterWitness final : public Watcher {
 
   void promised(Job& job);
   void end_call(Offer& offer, core::TimePoint now);
+  void give_up(core::TimePoint now);
   /// Of a key of the budget.
   std::string account_of(std::string_view key) const;
   void ended(std::uint64_t ref, std::string_view code, std::string_view body);
