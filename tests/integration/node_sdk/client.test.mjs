@@ -508,9 +508,16 @@ test("a watch goes on in the broker's next life, and says so", async (t) => {
   await here.restart();
   const again = await next();
   assert.deepEqual([again.what, again.gap, again.seq], ["watching", true, 0]);
+  // On a busy machine the client may take the new broker for silent, too, and watch once more.
+  const change = async () => {
+    for (;;) {
+      const event = await next();
+      if (event.what !== "watching") return event;
+    }
+  };
   await client.submit("shout", "x", { id: "after" });
   for (const what of ["accepted", "started", "ended"]) {
-    const { what: said, id, gap } = await next();
+    const { what: said, id, gap } = await change();
     assert.deepEqual([said, id, gap], [what, "after", false]);
   }
 });
