@@ -28,21 +28,19 @@ void edit_limit(Limited& limited, const std::string& setting, const std::string&
   set_limit(limited, setting, text);
 }
 
-/// All keys of an account share its limits, so a change goes to each.
-void edit_key(BudgetOptions& budget, const std::string& name, const std::string& setting,
-              const std::string& text) {
-  const auto key = std::find_if(budget.keys.begin(), budget.keys.end(),
-                                [&](const KeyOptions& other) { return other.name == name; });
-  if (key == budget.keys.end())
-    throw ConfigError("the budget has no key of that name; lanemq limits shows them");
-  for (KeyOptions& other : budget.keys)
-    if (other.account() == key->account()) edit_limit(other, setting, text);
-}
-
 const KeyOptions* find_key(const std::vector<KeyOptions>& keys, const std::string& name) {
   const auto key =
       std::find_if(keys.begin(), keys.end(), [&](const KeyOptions& one) { return one.name == name; });
   return key == keys.end() ? nullptr : &*key;
+}
+
+/// All keys of an account share its limits, so a change goes to each.
+void edit_key(BudgetOptions& budget, const std::string& name, const std::string& setting,
+              const std::string& text) {
+  const KeyOptions* const key = find_key(budget.keys, name);
+  if (key == nullptr) throw ConfigError("the budget has no key of that name; lanemq limits shows them");
+  for (KeyOptions& other : budget.keys)
+    if (other.account() == key->account()) edit_limit(other, setting, text);
 }
 
 /// The wanted keys, of which each that is known stays of its account until a restart: what this has counted,
@@ -57,7 +55,7 @@ std::vector<KeyOptions> keys_of_their_accounts(const std::vector<KeyOptions>& ru
   std::vector<KeyOptions> keys = wanted;
   for (KeyOptions& key : keys) {
     const KeyOptions* const known = find_key(running, key.name);
-    if (known == nullptr || stays(key)) continue;
+    if (known == nullptr || known->account() == key.account()) continue;
     const auto limits = std::find_if(wanted.begin(), wanted.end(), [&](const KeyOptions& other) {
       return stays(other) && other.account() == known->account();
     });
