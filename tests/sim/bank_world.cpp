@@ -323,7 +323,8 @@ void BankWorld::hand_over(const OwnerLink& owner, std::size_t lane, const core::
   const Duration commit = random_.between(milliseconds(1), plan_.commit_most);
   waiting.committing += commit;
   waiting.key = taken.key;
-  if (taken.key != core::Claim::kNoKey) waiting.account = plan_.budget.keys.at(taken.key).account();
+  if (taken.key != core::Claim::kNoKey)
+    waiting.account = StrictUpstream::account_of(plan_.budget.keys.at(taken.key));
   after(owner, commit, [this, owner, lane, use = taken.use, waiting, fenced] {
     if (fenced) {
       owner->dead = true;

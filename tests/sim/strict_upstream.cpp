@@ -29,9 +29,13 @@ StrictUpstream::StrictUpstream(const core::BudgetOptions& budget) {
   allow({}, budget.rates, budget.concurrency);
   std::set<std::string> known;
   for (const core::KeyOptions& key : budget.keys) {
-    const std::string& account = key.quota_group.empty() ? key.name : key.quota_group;
+    const std::string account = account_of(key);
     if (known.insert(account).second) allow(account, key.rates, key.concurrency);
   }
+}
+
+std::string StrictUpstream::account_of(const core::KeyOptions& key) {
+  return key.quota_group.empty() ? key.name : key.quota_group;
 }
 
 void StrictUpstream::allow(const std::string& account, const std::vector<core::RateOptions>& rates,

@@ -20,6 +20,8 @@ namespace lanemq::sim {
 class StrictUpstream {
  public:
   explicit StrictUpstream(const core::BudgetOptions& budget);
+  /// The account for which it counts calls with the key.
+  static std::string account_of(const core::KeyOptions& key);
 
   /// A call of an account (empty: without a key) uses so much. Calls come by time, the earliest first.
   void take(const core::Amounts& used, const std::string& account, core::TimePoint now);

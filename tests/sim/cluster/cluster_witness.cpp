@@ -172,7 +172,7 @@ void ClusterWitness::other_calls(const std::string& account, const core::Amounts
 
 std::string ClusterWitness::account_of(std::string_view key) const {
   for (const core::KeyOptions& one : options_.budgets.front().keys)
-    if (one.name == key) return one.quota_group.empty() ? one.name : one.quota_group;
+    if (one.name == key) return StrictUpstream::account_of(one);
   if (!key.empty()) violated("a job has key \"" + std::string(key) + "\", which is not there");
   return {};
 }

@@ -157,7 +157,8 @@ void RivalShard::send(std::size_t lane, const core::Slices::Taken& taken) {
 
 /// The call arrives, and ends, whatever becomes of the shard's owner.
 void RivalShard::call(std::uint16_t key, Duration transit, Duration time) {
-  const std::string account = key == core::Claim::kNoKey ? "" : budget_.keys.at(key).account();
+  const std::string account =
+      key == core::Claim::kNoKey ? "" : StrictUpstream::account_of(budget_.keys.at(key));
   const std::uint64_t number = ++calls_;
   running_[number] = {.key = key, .ends = stage_.scheduler.now() + time};
   stage_.scheduler.after(
