@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -7,8 +9,10 @@
 
 #include "tests/scenario/stage.hpp"
 #include "tests/scenario/transcript.hpp"
+#include "tests/support/last_word.hpp"
 
-// scenario_test [--print] FILE...: plays transcripts against the broker's core. Exit 1 when one differs.
+// scenario_test [--print] FILE... | --all FOLDER: plays transcripts against the broker's core, with --all each .txt of a
+// folder. Exit 1 when one differs; a line of each says how it is played alone.
 // --print writes each transcript as it would have to read, for whoever writes one.
 
 namespace lanemq::scenario {
@@ -81,6 +85,32 @@ class Player {
   std::vector<Words> expected_, sent_;
 };
 
+/// The transcripts of a folder, by name.
+std::vector<std::string> transcripts(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".txt" && entry.path().filename() != "CMakeLists.txt") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Plays all of them; the number of those that differ, or -1: one cannot be read.
+int play(const std::string& program, const std::vector<std::string>& files, bool print) {
+  int differ = 0;
+  for (const std::string& file : files) {
+    std::ifstream in(file);
+    if (!in) {
+      std::cerr << file << ": cannot be read\n";
+      return -1;
+    }
+    test::say_at_death(program + ' ' + file);
+    if (Player(file, print).play(in)) continue;
+    ++differ;
+    if (!print) std::cerr << "failed; alone: " << program << ' ' << file << '\n';
+  }
+  return differ;
+}
+
 }  // namespace
 }  // namespace lanemq::scenario
 
@@ -88,18 +118,13 @@ int main(int argc, char** argv) {
   std::vector<std::string> files(argv + 1, argv + argc);
   const bool print = !files.empty() && files.front() == "--print";
   if (print) files.erase(files.begin());
+  if (files.size() == 2 && files.front() == "--all") files = lanemq::scenario::transcripts(files.back());
   if (files.empty()) {
-    std::cerr << "scenario_test: name at least one transcript\n";
+    std::cerr << "scenario_test: name at least one transcript, or --all and a folder that has some\n";
     return 2;
   }
-  bool passed = true;
-  for (const std::string& file : files) {
-    std::ifstream in(file);
-    if (!in) {
-      std::cerr << file << ": cannot be read\n";
-      return 2;
-    }
-    if (!lanemq::scenario::Player(file, print).play(in)) passed = false;
-  }
-  return passed || print ? 0 : 1;
+  const int differ = lanemq::scenario::play(argv[0], files, print);
+  if (differ < 0) return 2;
+  if (files.size() > 1 && !print) std::cout << files.size() << " transcripts, " << differ << " differ\n";
+  return differ == 0 || print ? 0 : 1;
 }
