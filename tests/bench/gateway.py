@@ -17,7 +17,6 @@ import argparse
 import hashlib
 import json
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
@@ -28,6 +27,7 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "integration"))
 import harness  # noqa: E402
+from ports import free_port  # noqa: E402
 
 CADENCE_MS = 20
 MANY = 64
@@ -105,9 +105,7 @@ def start_lanemq(room, upstream):
 
 def start_portkey(room, upstream):
     program = HERE / "portkey/node_modules/@portkey-ai/gateway/build/start-server.js"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     node = room.start(harness.Process("env", "NODE_ENV=production", "node", str(program), "--headless",
                                       f"--port={port}"))
 

@@ -14,10 +14,8 @@ of it, and what has to last is held until the test lets it go on: an upstream's 
 import collections
 import json
 import os
-import random
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +25,8 @@ import urllib.request
 
 import zmq
 from msgpack import packb, unpackb
+
+from ports import free_port
 
 # What programs keep where nobody says: not in the home of whoever runs the tests.
 STATE = tempfile.TemporaryDirectory()
@@ -73,23 +73,8 @@ def wait_until(happened, what, patience=PATIENCE, pause=0.005):
 
 
 def fixed_endpoints():
-    """Endpoints for a broker that is started again: on ports that nothing has now, below those that the system gives to
-    whoever connects. While there is no broker nobody takes its place by chance, not even a peer that looks for it."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
-        lowest = int(file.read().split()[0])
-    endpoints, chance = {}, random.SystemRandom()
-    for name in ("clients", "workers", "admin"):
-        while name not in endpoints:
-            endpoint = f"tcp://127.0.0.1:{(port := chance.randrange(max(1024, lowest - 20000), lowest))}"
-            with socket.socket() as attempt:
-                attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    attempt.bind(("127.0.0.1", port))
-                except OSError:
-                    continue
-            if endpoint not in endpoints.values():
-                endpoints[name] = endpoint
-    return endpoints
+    """Endpoints for a broker that is started later, or again. While there is none nobody else has them: see ports.py."""
+    return {name: f"tcp://127.0.0.1:{free_port()}" for name in ("clients", "workers", "admin")}
 
 
 def release(upstream, model):

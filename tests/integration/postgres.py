@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 
 import harness
+from ports import free_port
 
 # PostgreSQL does not run as root.
 NOBODY = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
@@ -34,7 +35,7 @@ class Postgres:
         self.folder = tempfile.TemporaryDirectory(prefix="lanemq-postgres-")
         self.programs = programs()
         self.data = os.path.join(self.folder.name, "data")
-        self.port = harness.fixed_endpoints()["admin"].rsplit(":", 1)[1]
+        self.port = str(free_port())
         self.process = None
         os.mkdir(self.data)
         if NOBODY:

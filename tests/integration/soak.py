@@ -142,7 +142,7 @@ class Stage:
             os.mkdir(f"{folder}/{name}")
         self.make_keys()
         self.endpoints = harness.fixed_endpoints()
-        self.gateway_address = "127.0.0.1", int(harness.fixed_endpoints()["clients"].rsplit(":", 1)[1])
+        self.gateway_address = "127.0.0.1", free_port()
         self.write("broker.toml", self.broker_config(depth_max=50_000))
         self.write_gateway_config(guest=False, limit=100_000)
         self.start_upstream()

@@ -13,6 +13,7 @@ import unittest
 import harness
 import kill_broker
 import test_cluster
+from ports import free_port
 from proxy import Proxy
 from test_broker import OF_SHARED_STORES, names_on_the_page
 from test_cluster import LEASE, ClusterCase
@@ -34,7 +35,7 @@ class Seat:
 
     def __init__(self):
         self.endpoints = harness.fixed_endpoints()
-        self.http = harness.fixed_endpoints()["admin"].removeprefix("tcp://")
+        self.http = f"127.0.0.1:{free_port()}"
 
     def ask(self, path, method="GET", **headers):
         """Status and text; None while nothing listens."""

@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import shutil
-import socket
 import struct
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ import unittest
 import urllib.parse
 
 import harness
+from ports import free_port
 from test_gateway import CHAT, GatewayCase, chat
 from test_metrics import MONITORING, SERIES_MAX, MetricsCase
 
@@ -27,11 +27,6 @@ WITHIN_S = 12 * harness.PATIENCE  # from a fault to its alert
 SCRAPE_S = int(os.environ.get("LANEMQ_SCRAPE_SECONDS", "15"))
 CALLERS = 4
 MINUTE_S = 60  # the window of what `quantile` means in a metric
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 def asked(port, path):

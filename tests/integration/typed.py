@@ -22,6 +22,7 @@ import threading
 
 import harness
 import pages
+from ports import free_port
 
 PORTS = ("5570", "5571", "5572", "8080", "9000")
 VARIABLES = {"LANEMQ_BROKER": "5570", "LANEMQ_CLIENTS_ENDPOINT": "5570", "LANEMQ_WORKERS_ENDPOINT": "5571",
@@ -73,10 +74,7 @@ class Desk:
 
     def surround(self):
         """Ports that nothing else has, and the environment of a reader."""
-        free = {}  # as many ports as there are names, none of them twice
-        while len(free) < len(PORTS):
-            free |= dict.fromkeys(endpoint.rsplit(":", 1)[1] for endpoint in harness.fixed_endpoints().values())
-        self.ports = dict(zip(PORTS, free))
+        self.ports = {name: str(free_port()) for name in PORTS}
         # A reader's environment says nothing of LaneMQ, of keys or of proxies.
         environment = {name: value for name, value in os.environ.items()
                        if not re.match(r"LANEMQ_(?!CONNECT_TIMEOUT)|XDG_|STATE_DIRECTORY|RUNTIME_DIRECTORY|.*_API_KEY|(?i:.*_proxy)", name)}

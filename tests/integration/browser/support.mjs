@@ -2,34 +2,18 @@
 // Programs and a browser for the tests of the page.
 import { execFile, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync, chmodSync } from 'node:fs';
-import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 
+import { fixedEndpoints, freePort } from '../ports.mjs';
+import { PATIENCE as kPatienceMs, until } from '../until.mjs';
+
+export { kPatienceMs, until };
+
 const kPrograms = process.env.LANEMQ_BIN ?? join(import.meta.dirname ?? '.', '../../../build/bin');
-export const kPatienceMs = 1000 * Number(process.env.LANEMQ_TEST_PATIENCE ?? 20);
 const run = promisify(execFile);
-
-export async function until(happened, what) {
-  const deadline = Date.now() + kPatienceMs;
-  for (;;) {
-    const value = await happened();
-    if (value) return value;
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${kPatienceMs} ms`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-function free_port() {
-  return new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
-}
 
 const kConfiguration = `
 drain_timeout = "1s"
@@ -57,8 +41,7 @@ export class Room {
   }
 
   async open() {
-    const [clients, workers, admin, page] = await Promise.all([free_port(), free_port(), free_port(), free_port()]);
-    Object.assign(this, { clients: `tcp://127.0.0.1:${clients}`, workers: `tcp://127.0.0.1:${workers}`, admin: `tcp://127.0.0.1:${admin}`, url: `http://127.0.0.1:${page}` });
+    Object.assign(this, await fixedEndpoints(), { url: `http://127.0.0.1:${await freePort()}` });
     this.file('broker.toml', kConfiguration);
     chmodSync(this.file('fails', `#!/bin/sh\necho '${kHtml}' >&2\nexit 3\n`), 0o755);
     await this.start_broker();

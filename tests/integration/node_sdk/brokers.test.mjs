@@ -6,7 +6,7 @@ import { createServer } from "node:net";
 import { test } from "node:test";
 
 import * as lanemq from "../../../client/node/lib/index.js";
-import { PATIENCE, Room, STEADY, freeEndpoint, held, room, until } from "./support.mjs";
+import { PATIENCE, Room, STEADY, fixedEndpoints, freeEndpoint, held, room, until } from "./support.mjs";
 
 const shout = (job) => job.text.toUpperCase();
 
@@ -42,7 +42,7 @@ test("another broker goes on", async (t) => {
   const store = ["--store", `sqlite:${first.folder()}/jobs.db`, ...STEADY];
   await first.start(...store);
   const second = new Room(t);
-  second.broker = { clients: await freeEndpoint(), workers: await freeEndpoint(), admin: await freeEndpoint() };
+  second.broker = await fixedEndpoints();
   const both = (name) => [first.broker[name], second.broker[name]];
   const handler = held();
   await first.serve({ held: handler }, { broker: both("workers") });

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import * as lanemq from "../../../client/node/lib/index.js";
-import { Room, STEADY, all, freeEndpoint, texts, until } from "./support.mjs";
+import { Room, STEADY, all, fixedEndpoints, texts, until } from "./support.mjs";
 
 const RULES = { acme: 'match = { tenant = "acme*" }', chat: 'match = { service = "chat" }', rest: "" };
 
@@ -15,9 +15,7 @@ const RULES = { acme: 'match = { tenant = "acme*" }', chat: 'match = { service =
 async function shards(t) {
   const names = Object.keys(RULES);
   const rooms = Object.fromEntries(names.map((name) => [name, new Room(t)]));
-  for (const room of Object.values(rooms)) {
-    room.broker = { clients: await freeEndpoint(), workers: await freeEndpoint(), admin: await freeEndpoint() };
-  }
+  for (const room of Object.values(rooms)) room.broker = await fixedEndpoints();
   const folder = rooms.rest.folder();
   const tables = names.map((name) => {
     const { clients, workers } = rooms[name].broker;

@@ -3,7 +3,6 @@
 // LANEMQ_BIN names the folder of the programs, LANEMQ_TEST_PATIENCE the seconds that anything may take.
 import { strict as assert } from "node:assert";
 import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -14,23 +13,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 import { Client, Worker } from "../../../client/node/lib/index.js";
+import { fixedEndpoints, freeEndpoint } from "../ports.mjs";
+import { PATIENCE, until } from "../until.mjs";
 
-export const PATIENCE = 1000 * Number(process.env.LANEMQ_TEST_PATIENCE ?? 20);
+export { PATIENCE, fixedEndpoints, freeEndpoint, until };
 const PROGRAMS = process.env.LANEMQ_BIN ?? fileURLToPath(new URL("../../../build/bin", import.meta.url));
 const PACKAGE = new URL("../../../client/node/lib/index.js", import.meta.url).href;
 export const STEADY = ["--set", "heartbeat=10s"];
 export const CANCELLED_WITHIN = 6000; // from Ctrl-C until the broker has no job of it any more
 
 export const program = (name) => join(PROGRAMS, name);
-
-/** Polls for something that no socket tells of. */
-export async function until(happened, what, patience = PATIENCE) {
-  const deadline = performance.now() + patience;
-  for (let value; ; await sleep(5)) {
-    if ((value = await happened())) return value;
-    if (performance.now() > deadline) throw new Error(`${what}: not within ${patience} ms`);
-  }
-}
 
 /** A child that is killed at the end of the test, and whose stderr is shown when it fails. */
 export class Child {
@@ -81,8 +73,7 @@ export class Room {
 
   /** A broker, and in `broker` where it is. */
   async start(...words) {
-    const any = "tcp://127.0.0.1:*";
-    const at = this.broker ?? { clients: any, workers: any, admin: any };
+    const at = this.broker ?? (await fixedEndpoints());
     const endpoints = Object.entries(at).flatMap(([name, endpoint]) => [`--${name}`, endpoint]);
     if (!words.includes("--store")) words.push("--store", "memory");
     this.words = words;
@@ -154,15 +145,6 @@ export class Room {
   async running(count) {
     await until(async () => (await this.stats()).lanes.normal.running === count, `${count} running jobs`);
   }
-}
-
-/** An endpoint at which nobody listens now. */
-export async function freeEndpoint() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return `tcp://127.0.0.1:${port}`;
 }
 
 export const room = (t, ...words) => new Room(t).start(...(words.length > 0 ? words : STEADY));

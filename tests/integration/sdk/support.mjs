@@ -7,18 +7,19 @@
 //     LANEMQ_SDK_LOG       its log
 import { File } from "node:buffer";
 import { readFileSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
+
+import { until } from "../until.mjs";
+
+export { until };
 
 // Debian's Node 18 keeps it in a module, and the SDKs say that it is to be set there.
 globalThis.File ??= File;
 
 export const url = process.env.LANEMQ_SDK_URL;
 export const throughGateway = process.env.LANEMQ_SDK_VIA === "gateway";
-/** How long anything may take before a test gives up. */
-export const patienceMs = 1000 * Number(process.env.LANEMQ_TEST_PATIENCE ?? 20);
 
 /** SDKs as they come: two retries. */
 export const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: "sk-caller" });
@@ -50,17 +51,6 @@ export function ended(name, count = 1) {
     const records = await logged(name);
     return records.length >= count && records;
   }, `the end of ${count} calls for ${name}`);
-}
-
-/** Asks until the answer is something, and returns it. */
-export async function until(ask, what) {
-  const deadline = Date.now() + patienceMs;
-  for (;;) {
-    const answer = await ask();
-    if (answer) return answer;
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${patienceMs} ms`);
-    await sleep(5);
-  }
 }
 
 export async function stats() {
