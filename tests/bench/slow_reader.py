@@ -75,16 +75,15 @@ class Load:
         for number in range(count):
             if number % 50 == 0:
                 look()
-                time.sleep(max(0, begun + number / rate - time.monotonic()))
+                harness.pace(begun + number / rate - time.monotonic())
             self.client.socket.send_multipart([SUBMIT, BODY], copy=False)
             self.read()
-        deadline = time.monotonic() + harness.PATIENCE
-        while self.done() - done_before < count:
-            if time.monotonic() > deadline:
-                raise harness.Timeout(f"{count - self.done() + done_before} jobs did not run")
+
+        def all_done():
             self.read()
             look()
-            time.sleep(0.005)
+            return self.done() - done_before == count
+        harness.wait_until(all_done, f"the end of {count} jobs")
         while self.reads and self.taken < count:
             if not self.client.socket.poll(harness.PATIENCE * 1000):
                 raise harness.Timeout(f"{count - self.taken} answers did not come")
@@ -136,9 +135,9 @@ def measure(room, answers, rate, rounds):
 
     held_back = 0
     seen = {"alone": [], "reads": [], "lazy": []}
-    honest.during(lambda: time.sleep(1))  # everything warm
+    honest.during(lambda: harness.pace(1))  # everything warm
     for _ in range(rounds):
-        times = {"alone": honest.during(lambda: time.sleep(2))}
+        times = {"alone": honest.during(lambda: harness.pace(2))}
         for kind in ("reads", "lazy"):
             # A new one each time: one that reads nothing for 20 s loses its connection.
             with Load(room, kind == "reads") as load:

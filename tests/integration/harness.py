@@ -16,6 +16,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,14 +28,13 @@ import zmq
 from msgpack import packb, unpackb
 
 from ports import free_port
+from waits import PATIENCE, Timeout, pace, wait_until  # noqa: F401: as harness.wait_until and so on
 
 # What programs keep where nobody says: not in the home of whoever runs the tests.
 STATE = tempfile.TemporaryDirectory()
 os.environ["XDG_STATE_HOME"] = STATE.name
 os.environ.pop("STATE_DIRECTORY", None)
 PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
-# How long anything may take before the test gives up. Sanitized programs on a busy machine are slow.
-PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
 # A program that asks the broker something has the same patience.
 os.environ["LANEMQ_CONNECT_TIMEOUT"] = f"{int(1000 * PATIENCE)}ms"
 # A worker that is silent for three heartbeats is lost. Workers of the harness are silent while a test waits for anything but
@@ -58,18 +58,17 @@ def program(name):
     return path
 
 
-class Timeout(AssertionError):
-    pass
-
-
-def wait_until(happened, what, patience=PATIENCE, pause=0.005):
-    """Polls for something that no socket tells of."""
-    deadline = time.monotonic() + patience
-    while not (value := happened()):
-        if time.monotonic() > deadline:
-            raise Timeout(f"{what}: not within {patience} s")
-        time.sleep(pause)
-    return value
+def unread(connections):
+    """How many of the bytes that were sent on each of these connections, over IPv4 on this machine, its other end has not read: they are
+    in the kernel, on either side."""
+    in_hex = lambda address: f"{int.from_bytes(socket.inet_aton(address[0]), sys.byteorder):08X}:{address[1]:04X}"
+    sending, reading = {}, {}
+    with open("/proc/net/tcp") as file:
+        for _, here, there, _, queues, *_ in map(str.split, file):
+            if ":" in queues:
+                sending[here, there], reading[there, here] = (int(count, 16) for count in queues.split(":"))
+    ways = [(in_hex(connection.getsockname()), in_hex(connection.getpeername())) for connection in connections]
+    return [sending.get(way, 0) + reading.get(way, 0) for way in ways]
 
 
 def fixed_endpoints():
@@ -392,14 +391,14 @@ class Room:
             due = [due for peer in self.peers if (due := peer.on_idle(now)) is not None]
             left = min(max(0, min([deadline, *due]) - time.monotonic()), 0.05)  # what happens may be no message
             if not self.peers:  # A poll of nothing returns at once, and its loop would keep the test's other threads from running.
-                time.sleep(left)
+                pace(left)
                 continue
             poller = zmq.Poller()
             for peer in self.peers:
                 poller.register(peer.socket, zmq.POLLIN)
-            for socket, _ in poller.poll(left * 1000 + 1):
-                peer = next(peer for peer in self.peers if peer.socket is socket)
-                peer.take_in(socket.recv_multipart())
+            for ready, _ in poller.poll(left * 1000 + 1):
+                peer = next(peer for peer in self.peers if peer.socket is ready)
+                peer.take_in(ready.recv_multipart())
 
     def stats(self):
         asker = self.client()

@@ -89,7 +89,7 @@ class Neighbours(GatewayCase):
             except OSError as error:
                 told.failures.append(repr(error))
             told.times.append(time.monotonic() - began)
-            time.sleep(QUIET_EVERY_S)
+            harness.pace(QUIET_EVERY_S)
         kept.close()
         self.stopping.set()
         if noisy:

@@ -5,6 +5,8 @@ import socket
 import threading
 import time
 
+from waits import pace
+
 
 class Proxy:
     """Passes bytes to `endpoint` and back until it is told to do worse: to cut connections, to refuse them, to be late, or to
@@ -15,6 +17,7 @@ class Proxy:
         self.target, self.pairs = (host, int(port)), []
         self.gates = {"up": threading.Event(), "down": threading.Event()}
         self.delay = 0.0  # seconds by which each piece is late
+        self.bytes_per_second = None  # what goes each way; None: as much as there is
         self.up_bytes_left = None  # what still goes up before its gate closes; None: it stays open
         self.refuses = False
         self.heal()
@@ -47,10 +50,10 @@ class Proxy:
                 threading.Thread(target=self.pump, args=(pair, way, source, sink), daemon=True).start()
 
     def pump(self, pair, way, source, sink):
+        begun, gone = time.monotonic(), 0
         try:
             while data := source.recv(65536):
-                if self.delay:
-                    time.sleep(self.delay)
+                pace(self.delay)
                 if way == "up" and (left := self.up_bytes_left) is not None and left < len(data):
                     self.gates["up"].clear()
                     sink.sendall(data[:left])
@@ -59,6 +62,9 @@ class Proxy:
                     self.up_bytes_left = left - len(data)
                 self.gates[way].wait()
                 sink.sendall(data)
+                gone += len(data)
+                if self.bytes_per_second:
+                    pace(begun + gone / self.bytes_per_second - time.monotonic())
         except OSError:
             pass
         pair.end()

@@ -307,7 +307,7 @@ def soak(stage, options):
             stage.check_alive()
             events.happen(time.monotonic())
             tick = max(tick + 1.0, time.monotonic())
-            time.sleep(max(0.0, tick - time.monotonic()))
+            harness.pace(tick - time.monotonic())
     except BaseException:
         stage.book.given_up.set()
         raise

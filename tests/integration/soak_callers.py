@@ -91,7 +91,7 @@ class Caller(threading.Thread):
             if time.monotonic() > deadline:
                 self.book.fault("failed", f"{self.name}: {method} {path}: no answer within {4 * BACK_S} s")
                 return None
-            time.sleep(0.2)
+            harness.pace(0.2)  # as an SDK does
         return answer
 
     def wrong(self, what, answer):
@@ -175,7 +175,7 @@ class Left(Caller):
             return self.wrong(f"a job is left (prompt {prompt})", answer)
         self.book.count("durable jobs acknowledged")
         if cancels:
-            time.sleep(self.chance.uniform(0, 0.3))
+            harness.pace(self.chance.uniform(0, 0.3))
             self.insist("DELETE", f"/v1/jobs/{name}")
         states = [state for _ in range(2) if (state := self.fetch(name, None if cancels else json.loads(wanted)))]
         if len(states) == 2 and states[0] != states[1]:
@@ -258,7 +258,7 @@ class Batches(Caller):
                 return batch
             if time.monotonic() > deadline:
                 return self.book.fault("lost", f"{name} has not ended within {4 * BACK_S} s: {batch}")
-            time.sleep(0.1)
+            harness.pace(0.1)  # as a caller does that asks now and then
         return None
 
     def check(self, batch, lines, cancels):

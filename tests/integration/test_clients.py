@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client asks and is told: sockets, envelopes, bodies, refs, ids, and requests that are refused."""
 
-import contextlib
 import os
-import socket
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
@@ -14,6 +11,7 @@ import zmq
 from msgpack import packb, unpackb
 
 import harness
+from proxy import Proxy
 
 
 class Named(harness.Case):
@@ -333,36 +331,13 @@ class LargeBodies(harness.Case):
 class SlowLinks(harness.Case):
     arguments = ()
 
-    def link(self, bytes_per_second):
-        """A way to the broker's clients that lets so many bytes through; its endpoint."""
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(listener.close)
-        target = ("127.0.0.1", int(self.room.broker.clients.rsplit(":", 1)[1]))
-
-        def carry(source, sink):
-            began, carried = time.monotonic(), 0
-            with contextlib.suppress(OSError):
-                while data := source.recv(16384):
-                    sink.sendall(data)
-                    carried += len(data)
-                    time.sleep(max(0, began + carried / bytes_per_second - time.monotonic()))
-                sink.shutdown(socket.SHUT_WR)
-
-        def serve():
-            with contextlib.suppress(OSError):
-                while True:
-                    near, _ = listener.accept()
-                    far = socket.create_connection(target)
-                    for way in ((near, far), (far, near)):
-                        threading.Thread(target=carry, args=way, daemon=True).start()
-
-        threading.Thread(target=serve, daemon=True).start()
-        return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-
     def test_a_body_may_be_on_its_way_for_long(self):
         # Longer than any heartbeat of the transport may be, and than three of the workers'.
         seconds, rate = 6, 200_000
-        client = harness.Client(self.room, zmq.DEALER, self.link(rate))
+        link = Proxy(self.room.broker.clients)
+        self.addCleanup(link.close)
+        link.bytes_per_second = rate
+        client = harness.Client(self.room, zmq.DEALER, link.endpoint)
         worker = self.room.worker()
         client.submit(body=bytes(seconds * rate), ref="slow")
         job = worker.get("job", patience=harness.PATIENCE + seconds)

@@ -117,7 +117,7 @@ class Table(gateway.GatewayCase):
             cuts = sorted({chance.randrange(len(data) + 1) for _ in range(3)})
             for begin, end in zip([0] + cuts, cuts + [len(data)]):
                 yield data[begin:end]
-                time.sleep(0.001)  # so that they come one by one, as a rule
+                harness.pace(0.001)  # so that they come one by one, as a rule
 
         self.all(pieces)
 

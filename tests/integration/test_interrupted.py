@@ -25,7 +25,7 @@ import shared_limit  # noqa: E402
 
 MOMENTS = int(os.environ.get("LANEMQ_TEST_MOMENTS", "20"))
 # A few seconds for the broker's word, and 5 s until a client that has gone is gone.
-OVER_WITHIN = 6 if harness.PATIENCE <= 20 else harness.PATIENCE
+OVER_WITHIN = harness.PATIENCE
 
 
 def body(model):
@@ -249,7 +249,7 @@ class Moments(Interrupted):
         process = subprocess.Popen(self.lanemq(*self.command(kind)), stdin=subprocess.DEVNULL, stdout=writer,
                                    stderr=subprocess.PIPE, preexec_fn=take_terminal if way == "terminal" else None)
         os.close(writer)
-        time.sleep(after)  # the moment is what the test is about, and any is right
+        harness.pace(after)  # the moment is what the test is about, and any is right
         if way in ("pipe", "terminal"):
             os.close(reader)
         else:

@@ -83,14 +83,14 @@ class Rule(unittest.TestCase):
 
 
 LEAKS = """
-import os, sys, threading, time
+import os, sys, threading
 held = []
 for number in range(60):
     held += [os.urandom(100_000), open("/dev/null")]
     with open(os.path.join(sys.argv[1], str(number)), "wb") as file:
         file.write(bytes(400_000))
     if number % 10 == 0:
-        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
     print(number, flush=True)
     sys.stdin.readline()
 """

@@ -108,7 +108,7 @@ class Serving(TlsCase):
         while piece := connection.recv(3000):
             seen += piece
             if len(seen) % 7 == 0:
-                time.sleep(0.001)  # the reader is slow: that is what is looked at
+                harness.pace(0.001)  # the reader is slow: that is what is looked at
         self.assertTrue(seen.endswith(b"0\r\n\r\n"), bytes(seen[-80:]))
         self.assertIn(b"data: [DONE]", seen[-200:])
 

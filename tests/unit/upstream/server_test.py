@@ -12,13 +12,15 @@ import selectors
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../integration"))
+from waits import PATIENCE, pace, wait_until  # noqa: E402
+
 PROGRAM = os.environ["LANEMQ_UPSTREAM"]
-# How long anything may take before the test gives up. Sanitized programs on a busy machine are slow.
-PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
 PATH = "/v1/chat/completions"
 BODY = json.dumps({"model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "hello there"}]})
 
@@ -59,11 +61,7 @@ class Upstream:
 
     def wait_for(self, condition):
         """Polls /stats until the condition holds."""
-        deadline = time.monotonic() + PATIENCE
-        while not condition(stats := self.stats()):
-            assert time.monotonic() < deadline, stats
-            time.sleep(0.01)
-        return stats
+        return wait_until(lambda: condition(stats := self.stats()) and stats, "what /stats has to say")
 
     def raw(self, data):
         """Sends bytes on a new connection and returns all that comes back until the end."""
@@ -358,7 +356,7 @@ class Limits(unittest.TestCase):
                 answer, _ = upstream.ask()
             self.assertEqual(answer.status, 429)
             self.assertGreaterEqual(accepted, 5)
-            time.sleep(int(answer.getheader("retry-after-ms")) / 1000)  # The wait that the double itself told.
+            pace(int(answer.getheader("retry-after-ms")) / 1000)  # the wait that the double itself told
             self.assertEqual(upstream.ask()[0].status, 200)
 
 
