@@ -71,14 +71,14 @@ class AllItMay(gateway.GatewayCase):
     def ahead(self):
         body = gateway.chat("gpt-x+delay=600000").encode()
         request = b"POST %s HTTP/1.1\r\nhost: g\r\ncontent-length: %d\r\n\r\n" % (gateway.CHAT.encode(), len(body)) + body
-        for _ in range(OPTIONS.connections):
-            connection = self.peer()
+        connections, sent = [self.peer() for _ in range(OPTIONS.connections)], []
+        for connection in connections:
             connection.sendall(request)
             connection.setblocking(False)
-            with contextlib.suppress(BlockingIOError):
-                connection.send(b"x" * (AHEAD_BYTES_MAX + 20000))
+            sent.append(len(request) + connection.send(b"x" * (AHEAD_BYTES_MAX + 20000)))
         self.when_metric("lanemq_gateway_connections", OPTIONS.connections + 1)
-        time.sleep(0.5)
+        read = lambda: [all - left for all, left in zip(sent, harness.unread(connections))]
+        harness.wait_until(lambda: min(read()) >= min(AHEAD_BYTES_MAX, min(sent)), "what is read ahead", pause=0.05)
         self.compare("ahead", OPTIONS.connections * (AHEAD_BYTES_MAX + 2 * BYTES_EACH))
 
     def bodies(self):

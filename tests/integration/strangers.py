@@ -23,6 +23,7 @@ import random
 import resource
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -280,7 +281,7 @@ class Quiet(harness.Case):
         while time.monotonic() < end or (noisy and acts.value < acts_min and time.monotonic() < end + harness.PATIENCE + acts_min / 500):
             times.append(self.ask(client))
             resident = max(resident, self.room.broker.resident_bytes())
-            time.sleep(PAUSE_S)
+            harness.pace(PAUSE_S)
         began = time.monotonic()
         newcomer = self.client()
         self.ask(newcomer)
@@ -391,6 +392,15 @@ class Reset(Quiet):
         [tid] = [tid for tid in os.listdir(tasks) if pathlib.Path(tasks, tid, "comm").read_text().startswith("ZMQbg/IO")]
         return int(tid)
 
+    def has_read(self, connections, sent):
+        """Waits until libzmq has read some of what was sent on each, and its thread sleeps: it waits for room then, or for nothing."""
+        harness.wait_until(lambda: max(harness.unread(connections)) < sent, "that libzmq reads")
+        self.sleeps()
+
+    def sleeps(self):
+        stat = pathlib.Path(f"/proc/{self.room.broker.pid}/task/{self.libzmq()}/stat")
+        harness.wait_until(lambda: stat.read_text().rsplit(") ", 1)[1][0] == "S", "that libzmq's thread has done all")
+
     def goes_on(self):
         with contextlib.suppress(harness.Timeout):
             self.ask(self.client())
@@ -401,11 +411,12 @@ class Reset(Quiet):
         broker = Broker(self.room.broker.clients, FORK.Event(), FORK.Value("i", 0), SETTINGS.connections)
         with Stopped(self.room.broker.pid):
             connections = [broker.speak() for _ in range(20)]
+            sent = 200 * broker.message("ping", {}) + PING
             for connection in connections:
-                connection.sendall(200 * broker.message("ping", {}) + PING)
-            time.sleep(1)  # libzmq reads until its queue is full
+                connection.sendall(sent)
+            self.has_read(connections, len(sent))
             reset(connections)
-            time.sleep(1)
+            self.sleeps()
         self.goes_on()
 
     def test_when_messages_and_reset_come_together(self):
@@ -416,7 +427,7 @@ class Reset(Quiet):
                 for connection in connections:
                     connection.sendall(200 * broker.message("ping", {}) + PING)
                 reset(connections)
-            time.sleep(1)  # libzmq reads until its queue is full
+            self.sleeps()
         self.goes_on()
 
     def test_a_connection_that_is_reset_behind_a_full_queue(self):
@@ -424,14 +435,13 @@ class Reset(Quiet):
         broker = Broker(self.room.broker.clients, FORK.Event(), FORK.Value("i", 0), SETTINGS.connections)
         with Stopped(self.room.broker.pid):
             connections = [broker.speak() for _ in range(20)]
+            sent = 200 * broker.message("ping", {})
             for connection in connections:
-                connection.sendall(200 * broker.message("ping", {}))
-            stopped = time.monotonic()
-            while time.monotonic() < stopped + 1:  # libzmq reads until its queue is full
-                time.sleep(0.1)
+                connection.sendall(sent)
+            self.has_read(connections, len(sent))
             reset(connections)
-            while time.monotonic() < stopped + 12 and self.room.broker.process.poll() is None:
-                time.sleep(0.1)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.room.broker.wait(12)  # unless it dies of it
         self.goes_on()
 
 
@@ -452,7 +462,7 @@ class Ahead(Quiet):
         with Stopped(self.room.broker.pid):
             for job in range(self.JOBS):
                 client.submit("echo", ref=str(job))
-            time.sleep(5)
+            harness.pace(5)
         answers = collections.Counter((answer.op, int(answer.fields["ref"])) for answer in (client.get(patience=GIVE_UP_S) for _ in range(self.JOBS)))
         self.assertEqual(answers, collections.Counter(("result", job) for job in range(self.JOBS)))
         counters = self.room.operator().ask("stats", expect="stats").fields["counters"]
