@@ -6,6 +6,7 @@ import { after, before, test } from "node:test";
 import { decode } from "@msgpack/msgpack";
 import { Dealer, Request } from "zeromq";
 
+import { until } from "../until.mjs";
 import { open, Peer } from "./peer.mjs";
 
 const client = (Kind = Dealer) => new Peer(Kind, process.env.LANEMQ_CLIENTS, process.env.LANEMQ_CLIENT_KEYS);
@@ -136,8 +137,7 @@ test("nonsense is refused and the connection lives on", async () => {
 });
 
 test("outcomes are acknowledged, and none is missing", async () => {
-  const deadline = Date.now() + 20000;
-  while (worker.acked < worker.jobs.length && Date.now() < deadline) await new Promise((done) => setTimeout(done, 10));
+  await until(() => worker.acked === worker.jobs.length, "an answer to each outcome");
 
   assert.equal(worker.acked, worker.jobs.length);
   assert.equal(worker.outcomes.size, 0);

@@ -4,7 +4,6 @@ import { strict as assert } from "node:assert";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import * as lanemq from "../../../client/node/lib/index.js";
 import { Room, STEADY, all, fixedEndpoints, texts, until } from "./support.mjs";
@@ -118,6 +117,14 @@ test("closing cancels at all shards", async (t) => {
 const listOf = (rooms) => ["rest", "acme", "chat"].map((name) => rooms[name].broker.clients);
 const quiet = { log: () => {} };
 
+/** A place for what the package tells people, and a wait until that is that it connects again since the broker says nothing: by then
+ *  it would have gone to another one. */
+function noticing() {
+  let told = false;
+  const log = (_, text) => (told ||= text.includes("connecting again"));
+  return { log, noticed: () => until(() => told, "that it has noticed") };
+}
+
 /** Has a stream's broker in trouble in its midst. */
 async function stream(t, trouble) {
   const rooms = await shards(t);
@@ -130,42 +137,45 @@ async function stream(t, trouble) {
     for (let number = 40; number < 80; ++number) await job.chunk(word(number));
   };
   await rooms.rest.serve({ words }, quiet);
-  const pieces = rooms.rest.connect({ broker: listOf(rooms), ...quiet }).stream("words")[Symbol.asyncIterator]();
+  const { log, noticed } = noticing();
+  const client = rooms.rest.connect({ broker: listOf(rooms), log });
+  const pieces = client.stream("words")[Symbol.asyncIterator]();
   const read = [];
   while (read.length < 40) read.push(`${(await pieces.next()).value}`);
   const rest = pieces.next();
   rest.catch(() => {});
-  await sleep(500); // the broker knows what was taken
-  await trouble(rooms.rest);
+  await client.ping(); // behind what the broker is told of the pieces that were taken
+  await trouble(rooms.rest, noticed);
   more();
   read.push(`${(await rest).value}`, ...texts(await all({ [Symbol.asyncIterator]: () => pieces })));
   assert.deepEqual(read, Array.from({ length: 80 }, (_, number) => word(number)));
 }
 
 test("a stream comes whole through a kill", (t) =>
-  stream(t, async (rest) => {
+  stream(t, async (rest, noticed) => {
     await rest.child.kill();
-    await sleep(1000); // others would have been found
+    await noticed();
     await rest.start(...rest.words);
     await until(async () => (await rest.stats()).workers.connected === 1, "the worker's return");
   }));
 
 test("a stream comes whole through a stop", (t) =>
-  stream(t, async (rest) => {
+  stream(t, async (rest, noticed) => {
     rest.child.signal("SIGSTOP");
-    await sleep(5000); // longer than silence is borne, and others would have been found
+    await noticed();
     rest.child.signal("SIGCONT");
   }));
 
 test("a watch goes on at the shard", async (t) => {
   const rooms = await shards(t);
-  const events = rooms.rest.connect({ broker: listOf(rooms), ...quiet }).watch({ service: "echo" })[Symbol.asyncIterator]();
+  const { log, noticed } = noticing();
+  const events = rooms.rest.connect({ broker: listOf(rooms), log }).watch({ service: "echo" })[Symbol.asyncIterator]();
   assert.equal((await events.next()).value.what, "watching");
   const again = events.next();
   let heard = false;
   again.then(() => (heard = true));
   await rooms.rest.child.kill();
-  await sleep(1000);
+  await noticed();
   assert(!heard, "no other shard is watched instead");
   await rooms.rest.start(...rooms.rest.words);
   const { value } = await again;
@@ -180,14 +190,15 @@ test("who waits for the end of a job waits for its shard", async (t) => {
   for (const [id, stream] of [["left", false], ["streamed", true]]) {
     await rooms.rest.connect(quiet).leave("echo", "x", { id, stream, durable: true });
   }
-  const client = rooms.rest.connect({ broker: listOf(rooms), ...quiet });
+  const { log, noticed } = noticing();
+  const client = rooms.rest.connect({ broker: listOf(rooms), log });
   await client.leave("chat", "x"); // so that it knows of another shard
   await rooms.rest.child.kill();
   let ended = 0;
   const both = [client.fetch("left"), all(client.follow("streamed"))];
   for (const one of both) one.then(() => (ended += 1), () => (ended += 1));
   await assert.rejects(client.status("left"), /no answer from shard "rest" within 5/);
-  await sleep(1000);
+  await noticed();
   assert.equal(ended, 0);
   await rooms.rest.start(...rooms.rest.words);
   const echo = async (job) => (job.stream ? void (await job.chunk("streamed")) : job.body);

@@ -9,7 +9,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 import { Client, Worker } from "../../../client/node/lib/index.js";
@@ -20,7 +19,7 @@ export { PATIENCE, fixedEndpoints, freeEndpoint, until };
 const PROGRAMS = process.env.LANEMQ_BIN ?? fileURLToPath(new URL("../../../build/bin", import.meta.url));
 const PACKAGE = new URL("../../../client/node/lib/index.js", import.meta.url).href;
 export const STEADY = ["--set", "heartbeat=10s"];
-export const CANCELLED_WITHIN = 6000; // from Ctrl-C until the broker has no job of it any more
+export const CANCELLED_WITHIN = PATIENCE; // from Ctrl-C until the broker has no job of it any more; uncancelled they would stay for minutes
 
 export const program = (name) => join(PROGRAMS, name);
 
@@ -47,7 +46,7 @@ export class Child {
 
   /** Its exit code, or the signal that ended it. */
   async wait(patience = PATIENCE) {
-    const late = sleep(patience, undefined, { ref: false }).then(() => assert.fail(`it goes on: ${this.errors}`));
+    const late = new Promise((_, reject) => setTimeout(() => reject(new Error(`it goes on: ${this.errors}`)), patience).unref());
     return Promise.race([this.ended, late]);
   }
 

@@ -64,8 +64,8 @@ export async function timesOut(firstMs, ask) {
   for (let ms = firstMs; ms <= 16 * firstMs; ms *= 4) {
     const name = model("delay=600000");
     if (!(await ask(name, ms))) continue;
-    const latest = Date.now() + 1000 + ms;
-    do if ((await logged(name)).length > 0) return name; while (Date.now() < latest && (await sleep(20, true)));
+    const came = until(async () => (await logged(name)).length > 0, "the call at the upstream", 1000 + ms);
+    if (await came.catch(() => false)) return name;
   }
   throw new Error("no call was at the upstream when its time was over");
 }
