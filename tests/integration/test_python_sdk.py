@@ -7,6 +7,7 @@ import asyncio
 import collections
 import contextlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -28,7 +29,7 @@ sys.path.insert(0, PACKAGE)
 import lanemq  # noqa: E402
 from lanemq import Client, Worker  # noqa: E402
 
-CANCELLED_WITHIN = 6  # seconds from Ctrl-C until the broker has no job of it any more
+CANCELLED_WITHIN = harness.PATIENCE  # from Ctrl-C until the broker has no job of it any more; uncancelled they would stay for minutes
 
 
 def shout(job):
@@ -458,11 +459,13 @@ class Asyncio(SdkCase):
         self.serve({"held": held}, capacity=8)
 
         async def use(client):
+            when = lambda count: asyncio.to_thread(harness.wait_until, lambda: len(held.came) == count, f"{count} calls")
+            one = asyncio.create_task(client.submit("held", id="one"))
+            await when(1)
             with self.assertRaises(asyncio.TimeoutError):
-                await asyncio.wait_for(client.submit("held", id="one"), 0.3)
+                await asyncio.wait_for(one, 0)
             task = asyncio.create_task(self.drained(client.map("held", [b"a", b"b", b"c"], progress=False)))
-            while len(held.came) < 4:
-                await asyncio.sleep(0.01)
+            await when(4)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -520,10 +523,13 @@ class Watches(SdkCase):
                 events = client.watch(client="nobody")
                 self.assertEqual((await anext(events)).what, "watching")
 
+                begun = asyncio.Event()
+
                 async def read():
+                    begun.set()  # and waits, before anybody else has a turn
                     return [event async for event in events]
                 reader = asyncio.create_task(read())
-                await asyncio.sleep(0)  # it waits
+                await begun.wait()
                 await events.aclose()
                 return await asyncio.wait_for(reader, harness.PATIENCE)
         self.assertEqual(asyncio.run(follow()), [])
@@ -720,7 +726,7 @@ class Interrupted(SdkCase):
         self.assertEqual(program.line(), "0")
         begun = time.monotonic()
         self.assertEqual(program.wait(), 0)
-        self.assertLess(time.monotonic() - begun, 2)
+        self.assertLess(time.monotonic() - begun, harness.PATIENCE / 2)
         self.assertEqual(self.connect().status("stream").state, "cancelled")
         self.assertEqual(self.jobs(), [])
 
@@ -879,10 +885,13 @@ class SeveralBrokers(SdkCase):
     def test_an_endpoint_at_which_nobody_listens_costs_no_time(self):
         other = harness.fixed_endpoints()
         self.serve({"shout": shout}, broker=[other["workers"], self.room.broker.workers])
-        client = self.connect(broker=f"{other['clients']}, {self.room.broker.clients}")
-        began = time.monotonic()
-        self.assertEqual(client.submit("shout", "a").text, "A")
-        self.assertLess(time.monotonic() - began, 0.9)
+
+        def took():
+            client = self.connect(broker=f"{other['clients']}, {self.room.broker.clients}")
+            began = time.monotonic()
+            self.assertEqual(client.submit("shout", "a").text, "A")
+            return time.monotonic() - began
+        self.assertLess(min(took() for _ in range(5)), 0.9)  # a busy machine may hold up some, and the wait for a word would be a second
 
     def test_one_that_says_nothing_is_left_after_a_second(self):
         with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as mute:
@@ -1049,6 +1058,20 @@ class HomeShard(SdkCase):
     def client(self):
         return self.connect(broker=[self.shards.endpoints[name]["clients"] for name in ("rest", "acme", "chat")])
 
+    def told_that_it_is_away(self):
+        """Hears what the package tells people, and waits until that is that it connects again since the broker says nothing: by then
+        it would have gone to another one."""
+        class Told(logging.Handler):
+            heard = threading.Event()
+
+            def emit(self, record):
+                if "connecting again" in record.getMessage():
+                    self.heard.set()
+        told = Told()
+        logging.getLogger("lanemq").addHandler(told)
+        self.addCleanup(logging.getLogger("lanemq").removeHandler, told)
+        return lambda: self.assertTrue(told.heard.wait(harness.PATIENCE), "that it has noticed")
+
     def in_background(self, act):
         """Runs it on a thread; its outcome comes into the list that is returned."""
         outcomes = []
@@ -1076,18 +1099,20 @@ class HomeShard(SdkCase):
             for number in range(40, 80):
                 job.chunk(b"%d " % number)
         self.serve({"words": words}, broker=self.shards.endpoints["rest"]["workers"])
-        stream = self.client().stream("words")
+        client = self.client()
+        stream = client.stream("words")
         read = [next(stream) for _ in range(40)]
         rest = self.in_background(lambda: list(stream))
-        time.sleep(0.5)  # the broker knows what was taken
+        client.ping()  # behind what the broker is told of the pieces that were taken
         trouble()
         more.set()
         self.assertEqual(b"".join(read + self.wait_for(rest)), b"".join(b"%d " % number for number in range(80)))
 
     def test_a_stream_comes_whole_through_a_kill(self):
         def trouble():
+            noticed = self.told_that_it_is_away()
             self.home.kill()
-            time.sleep(1)  # others would have been found
+            noticed()
             self.shards.start("rest")
             operator = self.shards.operator("rest")
             harness.wait_until(lambda: operator.ask("stats", expect="stats").fields["workers"]["connected"] == 1, "the worker's return")
@@ -1095,8 +1120,9 @@ class HomeShard(SdkCase):
 
     def test_a_stream_comes_whole_through_a_stop(self):
         def trouble():
+            noticed = self.told_that_it_is_away()
             self.home.signal(signal.SIGSTOP)
-            time.sleep(5)  # longer than silence is borne, and others would have been found
+            noticed()
             self.home.signal(signal.SIGCONT)
         self.stream(trouble)
 
@@ -1106,8 +1132,9 @@ class HomeShard(SdkCase):
         self.addCleanup(events.close)
         self.assertEqual(next(events).what, "watching")
         again = self.in_background(lambda: next(events))
+        noticed = self.told_that_it_is_away()
         self.home.kill()
-        time.sleep(1)
+        noticed()
         self.assertEqual(again, [], "no other shard is watched instead")
         self.shards.start("rest")
         self.assertEqual((self.wait_for(again).what, again[0].gap), ("watching", True))
@@ -1123,12 +1150,13 @@ class HomeShard(SdkCase):
         self.at_rest().leave("echo", "x", id="streamed", durable=True, stream=True)
         client = self.client()
         client.leave("chat", "x")  # so that it knows of another shard
+        noticed = self.told_that_it_is_away()
         self.home.kill()
         fetched = self.in_background(lambda: client.fetch("left").text)
         followed = self.in_background(lambda: b"".join(client.follow("streamed")))
         with self.assertRaisesRegex(lanemq.DeadlineError, "no answer from shard 'rest' within 5 s"):
             client.status("left")
-        time.sleep(1)
+        noticed()
         self.assertEqual((fetched, followed), ([], []))
         self.shards.start("rest")
 
