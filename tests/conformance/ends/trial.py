@@ -21,8 +21,9 @@ import time
 import zmq
 from msgpack import packb, unpackb
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), path) for path in ("..", "../../integration")]
 from page import HEADER_BYTES_MAX, MAGIC, inheriting, is_int, is_of_type, strictly_read  # noqa: E402
+from ports import free_port  # noqa: E402
 
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 # How long an end may take for what it has to do at once, in seconds. A verdict never says that it was too slow by less.
@@ -157,7 +158,8 @@ class Trial:
 
     def __init__(self, page, context, command):
         self.page, self.context, self.command = page, context, command
-        self.socket, self.port = None, None
+        self.socket, self.port = None, free_port()
+        self.output = threading.Event()  # the end has said something since the last turn
         self.process, self.lines, self.errors = None, [], b""
         self.readers = []
         self.inbox, self.said = collections.deque(), collections.deque(maxlen=SAID_MAX)
@@ -174,17 +176,7 @@ class Trial:
         """Also where the broker was before: an end looks for it there."""
         self.socket = self.context.socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, 0)
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self.socket.bind(f"tcp://127.0.0.1:{self.port or '*'}")
-                break
-            except zmq.ZMQError:  # the old socket's port is free when libzmq's thread has closed it
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-        if self.port is None:
-            self.port = int(self.socket.getsockopt(zmq.LAST_ENDPOINT).rsplit(b":", 1)[1].rstrip(b"\0"))
+        self.socket.bind(self.endpoint)
 
     @property
     def endpoint(self):
@@ -192,6 +184,11 @@ class Trial:
 
     def vanish(self):
         """The broker is gone: its connections are cut, and what was under way is lost."""
+        monitor = self.socket.get_monitor_socket(zmq.EVENT_CLOSED)
+        self.socket.unbind(self.endpoint)
+        if not monitor.poll(1000 * PATIENCE):  # libzmq's thread lets go of the port
+            raise AssertionError(f"libzmq does not let go of {self.endpoint}")
+        self.socket.disable_monitor()
         self.socket.close()
         self.socket = None
         self.forget_connections()
@@ -224,9 +221,11 @@ class Trial:
 
     def take_line(self, line):
         self.lines.append(line.decode("utf-8", "replace").rstrip("\n"))
+        self.output.set()
 
     def take_error(self, line):
         self.errors = (self.errors + line)[-4000:]
+        self.output.set()
 
     def measure_start(self, lines=()):
         """Starts the end to see how long that takes here and now, and ends it again."""
@@ -275,7 +274,8 @@ class Trial:
         self.stood_still = self.stood_still or now - self.turn_at > STILL_S
         self.tick(now)
         if self.socket is None:
-            time.sleep(min(wait, 0.02))
+            self.output.wait(min(wait, 0.02))
+            self.output.clear()
         elif self.socket.poll(1000 * min(wait, 0.02)):
             for _ in range(100):
                 try:
