@@ -38,9 +38,11 @@ class Programs:
         """The last lines of a program's log."""
         return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-LOG_LINES:])
 
-    def ended(self):
-        """The name of a program that has ended by itself, or None."""
-        return next((name for name, process in self.running if process.poll() is not None), None)
+    def first_to_end(self):
+        """Waits until a program ends by itself; its name."""
+        while not (name := next((name for name, process in self.running if process.poll() is not None), None)):
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        return name
 
     def stop(self):
         for name, process in reversed(self.running):

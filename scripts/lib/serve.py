@@ -9,12 +9,10 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 from programs import BIN, Programs
 
 PROMPTS = 40
-LOOK_SECONDS = 0.5  # how often it looks whether all programs are still there
 OPENAI = "https://api.openai.com/v1"
 
 
@@ -117,8 +115,7 @@ def serve(options):
     programs = Programs(folder, hint="" if options.free_ports else "--free-ports takes ports that nothing has")
     try:
         say(programs, options, folder)
-        while not (name := programs.ended()):
-            time.sleep(LOOK_SECONDS)
+        name = programs.first_to_end()
         print(f"scripts/run: {name} ended; its log, {folder}/{name}.log:\n{programs.log_of(name)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -7,6 +7,7 @@ what each lane saw and what the upstream saw. Then the same through the HTTP fro
 read along as they stream while a batch of prompts runs behind them. Nothing is left running.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -97,7 +98,7 @@ def send_interactive(broker, lane, count, model, seed, failures):
     """Single requests, a process each, as a web server's workers would send them."""
     pauses = random.Random(seed)
     for number in range(count):
-        time.sleep(pauses.uniform(0.1, 0.6))
+        time.sleep(pauses.uniform(0.1, 0.6))  # as users come
         body = json.dumps(chat_body(model, f"Question {number} of a user who waits.", 16))
         command = [BIN / "lanemq", "--broker", broker, "submit", "--service", "chat", "--lane", lane,
                    "--model", model, body]
@@ -164,7 +165,10 @@ def show(programs, upstream, broker, options):
         sender.start()
     while run.poll() is None or any(sender.is_alive() for sender in senders):
         show_progress(broker, begun)
-        time.sleep(0.25)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            run.wait(0.25)
+        for sender in senders if run.poll() is not None else ():
+            sender.join(0.25)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     if run.returncode != 0:
