@@ -225,7 +225,7 @@ class Stopping(harness.Case):
         client.submit(body=b"x")
         job = worker.get("job")
         self.room.broker.signal(signal.SIGTERM)
-        self.room.keep_alive(0.05)
+        self.room.pump(lambda: "broker.draining" in self.room.broker.stderr(), "that it stops")
         worker.echo(job)
         client.get("result")
         self.assertEqual(self.room.broker.wait(), 0)

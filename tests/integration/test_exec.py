@@ -274,9 +274,9 @@ class Misbehaving(Exec):
         self.beside('argv = ["sh", "-c", "setsid sleep 1000 & sleep 1000 & echo here"]', None, b"here\n")
 
     def test_one_that_forks_on(self):
-        # Each of a chain lives just long enough to start the next one in a session of its own.
-        chain = "import os\nwhile True:\n if os.fork(): os._exit(0)\n os.setsid()"
-        start = f"import os, time\nif os.fork() == 0:\n exec({chain!r})\ntime.sleep(0.2)"
+        # Each of a chain lives just long enough to start the next one in a session of its own. The first ends when there were 20.
+        chain = "for number in itertools.count():\n if number < 20: os.write(told, b'.')\n if os.fork(): os._exit(0)\n os.setsid()"
+        start = f"import itertools, os\nheard, told = os.pipe()\nif os.fork() == 0:\n exec({chain!r})\nfor _ in range(20): os.read(heard, 1)"
         self.beside(f"argv = [\"/usr/bin/python3\", \"-c\", '''{start}''']", None, b"")
 
     def test_one_that_multiplies(self):

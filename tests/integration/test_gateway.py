@@ -450,14 +450,14 @@ class BrokerAway(GatewayCase):
             answer = self.answer_of(connection)
             self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "unavailable"), answer.body)
             self.assertEqual((answer.headers["x-should-retry"], answer.headers["x-lanemq-error"]), ("true", "queue"))
-        self.assertLess(time.monotonic() - began, 5 + harness.PATIENCE / 4)
+        self.assertLess(time.monotonic() - began, 50, "the fetch waited for its minute")
         began = time.monotonic()
         for method, path, body in (("POST", CHAT, chat()), ("POST", MESSAGES, messages()), ("GET", "/v1/models", None),
                                    ("POST", "/v1/jobs", '{"service": "openai", "body": {}}'), ("GET", "/v1/jobs/x", None),
                                    ("GET", "/v1/jobs/x/events", None), ("DELETE", "/v1/jobs/x", None)):
             answer = self.ask(method, path, body, {"x-lanemq-timeout-ms": "60000"})
             self.assertEqual((answer.status, answer.headers["retry-after"]), (503, "1"), (path, answer.body))
-        self.assertLess(time.monotonic() - began, harness.PATIENCE / 4)
+        self.assertLess(time.monotonic() - began, 50, "one of them waited for its minute")
 
     def test_models_are_answered_in_time_with_when_to_ask_again(self):
         self.assertEqual(self.ask("GET", "/v1/models").status, 200)
@@ -736,10 +736,16 @@ class AccessLog(GatewayCase):
             for _ in range(3000):
                 connection.request("GET", "/healthz")
                 connection.getresponse().read()
-        time.sleep(1.1)  # the log's second, of the real clock
-        self.ask("GET", "/healthz")
-        lines = self.logged(1)
-        self.assertEqual(len(lines) + sum(int(line.rsplit("left_out=", 1)[1].split()[0]) for line in lines), 3001)
+        asked = 3000
+
+        def all_told():  # what was left out is told with the first line of a later second
+            nonlocal asked
+            asked += 1
+            self.ask("GET", "/healthz")
+            lines = self.logged(1)
+            return len(lines) + sum(int(line.rsplit("left_out=", 1)[1].split()[0]) for line in lines) == asked and lines
+        lines = harness.wait_until(all_told, "a word of each request", pause=0.1)
+        self.assertLess(len(lines), 3000)
 
 
 class KeysHold(GatewayCase):

@@ -513,12 +513,12 @@ class StoodStill(Lost):
 
     def test_nothing_is_handed_over_again(self):
         client = self.room.client()
-        for _ in range(2):
-            self.start_worker(self.room.broker.workers, "held", "--capacity", "4")
+        workers = [self.start_worker(self.room.broker.workers, "held", "--capacity", "4") for _ in range(2)]
         self.submit(client, "held", 8)
 
         self.room.broker.signal(signal.SIGSTOP)
-        time.sleep(4 * harness.HEARTBEAT_MS / 1000)
+        for worker in workers:
+            harness.wait_until(lambda worker=worker: "worker.reconnecting" in worker.stderr(), "that it has noticed")
         self.room.broker.signal(signal.SIGCONT)
         stats = self.room.stats_when(lambda stats: stats["counters"]["workers_returned"] >= 2, "their return")
 
