@@ -318,7 +318,7 @@ class Replication(OperatingCase):
 
         self.set_standbys("nobody")
         database().psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lanemq-broker'")
-        self.room.pump(lambda: "store.safe" in owner.stderr(), "that the owner has looked", 15.0)
+        self.room.pump(lambda: "store.safe" in owner.stderr(), "that the owner has looked")
         client.submit(id="kept", reply="accepted")
         self.assertTrue(client.silent(0.3), "it waits for the standby")
         database().set("synchronous_standby_names", None)
