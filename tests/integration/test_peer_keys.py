@@ -318,7 +318,7 @@ class PeerKeys(harness.Case):
         began = time.monotonic()
         self.reload()
         self.assert_error(alice.get(), "unauthorized", "does not count any more")
-        self.assertLess(time.monotonic() - began, 1 if harness.PATIENCE <= 20 else harness.PATIENCE)
+        self.assertLess(time.monotonic() - began, harness.PATIENCE / 2)  # it is told by itself; within a second where a machine has time
         worker.send("chunk", {**lease, "seq": 1}, b"two")
         alice.send("ping")
         self.assertTrue(alice.silent(0.3))

@@ -28,17 +28,19 @@ class TwoGateways(GatewayCase):
             harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0",
             "--config", os.path.join(self.folder, "gateway.toml")))
 
-    def hammer(self, name, model, seconds=SECONDS):
-        """Callers at both gateways ask all the time. What they were answered, and how long that took from the first to the last."""
-        answers, began, lock = [], time.monotonic(), threading.Lock()
+    def hammer(self, name, model, seconds=SECONDS, refused_by=0):
+        """Callers at both gateways ask all the time, and until so many gateways have refused something. What they were answered, and
+        how long that took from the first to the last."""
+        answers, refused, began, lock = [], set(), time.monotonic(), threading.Lock()
 
         def calls(base):
-            while time.monotonic() < began + seconds:
+            while (passed := time.monotonic() - began) < seconds or (len(refused) < refused_by and passed < seconds + harness.PATIENCE):
                 answer = self.ask("POST", CHAT, chat(model), bearer(name), base)
                 with lock:
                     answers.append((base, answer))
                 if answer.status != 200:
-                    time.sleep(0.02)  # a caller that does not wait as long as it is told to
+                    refused.add(base)
+                    harness.pace(0.02)  # a caller that does not wait as long as it is told to
 
         threads = [threading.Thread(target=calls, args=(base,)) for base in self.bases for _ in range(CALLERS)]
         for thread in threads:
@@ -64,7 +66,7 @@ class Rates(TwoGateways):
         for name, limit in (("many", 240), ("few", 6)):
             with self.subTest(key=name):
                 before = self.calls_begun()
-                answers, passed = self.hammer(name, "gpt-x")
+                answers, passed = self.hammer(name, "gpt-x", refused_by=2)
                 called = self.calls_begun() - before
                 allowed = limit + limit * passed / 60
                 self.assertLessEqual(called, allowed)
@@ -76,7 +78,7 @@ class Rates(TwoGateways):
                 self.assertEqual({base for base, answer in answers if answer.status == 200}, set(self.bases))
 
     def test_tokens_of_both_are_one_keys(self):
-        answers, passed = self.hammer("tokens", "gpt-x+tokens=50")
+        answers, passed = self.hammer("tokens", "gpt-x+tokens=50", refused_by=2)
         used = [sum(answer.json()["usage"][what] for what in ("prompt_tokens", "completion_tokens"))
                 for _, answer in answers if answer.status == 200]
         # A call's tokens are known at its end: those that run then may make a debt.
@@ -113,7 +115,7 @@ class Rates(TwoGateways):
         try:
             began = time.monotonic()
             self.assertEqual(self.ask("POST", CHAT, chat(), bearer("few")).status, 503)
-            self.assertLess(time.monotonic() - began, 4 if harness.PATIENCE <= 20 else harness.PATIENCE)
+            self.assertLess(time.monotonic() - began, harness.PATIENCE / 2, "it waited for as long as its lane lets it")
         finally:
             self.room.broker.signal(signal.SIGCONT)
         harness.wait_until(lambda: self.ask("POST", CHAT, chat(), bearer("few")).status == 200, "the broker's word")
@@ -154,19 +156,19 @@ class Places(TwoGateways):
                 self.assertEqual(self.peak(), limit)
                 self.release(f"gpt-{name}+hold")
                 self.assertEqual({self.answer_of(one).status for one in held}, {200})
-                for base in self.bases:  # at once: what is over is given back
-                    harness.wait_until(lambda: self.ask("POST", CHAT, chat(), bearer(name), base).status == 200, "a place", 2)
+                for base in self.bases:
+                    harness.wait_until(lambda: self.ask("POST", CHAT, chat(), bearer(name), base).status == 200, "a place")
                 self.assertLessEqual(self.peak(), limit)
 
     def test_places_of_a_gateway_that_died_come_back(self):
         self.hold("three", self.bases[1], 3)
         self.when_at_upstream(3)
-        self.second.kill()
         began = time.monotonic()
+        self.second.kill()
         refused = self.ask("POST", CHAT, chat(), bearer("three"))
         self.assertEqual((refused.status, self.code(refused)), (429, "tenant_concurrency"))
         harness.wait_until(lambda: self.ask("POST", CHAT, chat(), bearer("three")).status == 200, "the places of the dead", pause=0.05)
-        self.assertGreater(time.monotonic() - began, 4)
+        self.assertGreater(time.monotonic() - began, 2)  # the broker waits 5 s for a word; the last was some before its death
         self.assertEqual(self.peak(), 3)
         # A gateway that is started again takes part as any other.
         base = self.ready(self.another())

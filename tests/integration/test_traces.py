@@ -128,7 +128,7 @@ class Upstream(Server):
                 if request["model"] == "retry" and prompt not in upstream.failed:
                     upstream.failed.add(prompt)
                     return self.reply(503, b'{"error": {"message": "not now"}}')
-                time.sleep(0.05)  # a model takes its time: what is measured below is longer than that
+                harness.pace(0.05)  # a model takes its time: what is measured below is longer than that
                 usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
                 if not request.get("stream"):
                     return self.reply(200, json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [
@@ -143,7 +143,7 @@ class Upstream(Server):
                         {"index": 0, "delta": {"content": word}, "finish_reason": None}]}
                     self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
                     self.wfile.flush()
-                    time.sleep(0.05)
+                    harness.pace(0.05)
                 last = {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [
                     {"index": 0, "delta": {}, "finish_reason": "stop"}]}
                 end = {**last, "choices": [], "usage": usage}
@@ -408,10 +408,13 @@ class BadCollector(TraceCase):
     """Nobody waits for a collector, and each span is counted as sent or as lost."""
 
     def chats(self, count):
-        began = time.monotonic()
+        """How long the shortest took: a busy machine may hold up some, one that waits for the collector holds up all."""
+        took = []
         for number in range(count):
+            began = time.monotonic()
             self.assertEqual(self.post(f"chat {number}").status, 200)
-        return time.monotonic() - began
+            took.append(time.monotonic() - began)
+        return min(took)
 
     def all_lost(self, count):
         harness.wait_until(lambda: self.metrics() == {"spans_sent_total": 0, "spans_lost_total": count}, "lost spans", pause=0.05)
@@ -423,7 +426,7 @@ class BadCollector(TraceCase):
     def test_one_that_is_gone(self):
         self.collector.server.shutdown()
         self.collector.server.server_close()
-        self.assertLess(self.chats(4), 4 * 1.0)
+        self.assertLess(self.chats(4), 1.0)
         self.all_lost(4)
 
     def test_one_that_refuses(self):
@@ -482,7 +485,7 @@ class BadCollector(TraceCase):
             client.send_batch("submit", maps, [b""] * width)
             for _ in range(width):
                 client.get("result")
-        self.assertLess(took, 4 * 1.0)
+        self.assertLess(took, 1.0)
         # All that finds no room is lost at once; what the collector stands still on is lost after a time.
         transport = self.transport()
         self.assertGreaterEqual(transport["spans_lost"], count - WAITING_MAX - 3 * BATCH_MAX)
@@ -501,7 +504,7 @@ class BadCollector(TraceCase):
             began = time.monotonic()
             process.signal(15)
             self.assertEqual(process.wait(), 0)
-            self.assertLess(time.monotonic() - began, 8)
+            self.assertLess(time.monotonic() - began, harness.PATIENCE / 2)
 
 
 class Mistakes(unittest.TestCase):
