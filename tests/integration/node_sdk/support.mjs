@@ -29,7 +29,13 @@ export class Child {
     this.process = spawn(command, words, { stdio: ["ignore", "pipe", "pipe"], ...options });
     this.errors = "";
     this.process.stderr.on("data", (data) => (this.errors += data));
-    this.ended = new Promise((resolve) => this.process.on("exit", (code, signal) => resolve(signal ?? code)));
+    this.ended = new Promise((resolve) => {
+      this.process.on("exit", (code, signal) => resolve(signal ?? code));
+      this.process.on("error", (error) => { // there is no such program
+        this.errors += error.message;
+        resolve(error.code);
+      });
+    });
     this.lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
     room.after(() => this.kill());
   }
