@@ -97,6 +97,7 @@ class Book(kill_broker.Book):
 
 class ClusterCase(harness.Case):
     arguments = None  # no broker but those that a test starts
+    heartbeat_ms = HEARTBEAT_MS
     schemas = 0
 
     def setUp(self):
@@ -106,7 +107,7 @@ class ClusterCase(harness.Case):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lanemq-cluster-"))
         self.config = os.path.join(folder, "broker.toml")
         with open(self.config, "w") as file:
-            file.write(kill_broker.CONFIG.format(heartbeat_ms=HEARTBEAT_MS))
+            file.write(kill_broker.CONFIG.format(heartbeat_ms=self.heartbeat_ms))
         self.endpoints = harness.fixed_endpoints()
 
     def member(self, instance, conninfo=None, endpoints=None, arguments=(), config=None, replication="none", **how):
@@ -195,26 +196,30 @@ class Failover(ClusterCase):
         after_kill = self.serves(second, TAKEOVER)
         self.goes_on()
 
-        third = self.candidate("c")
-        second.signal(signal.SIGTERM)
-        after_end = self.serves(third)
-        self.assertEqual(self.ends(second), 0, second.stderr())
-        self.assertIn("store.handed_over", second.stderr())  # without a wait for the end of its lease
-        self.book.ended("stops")
-        self.goes_on()
+        for epoch, name in enumerate("cde", 3):
+            third = self.candidate(name)
+            second.signal(signal.SIGTERM)
+            after_end = self.serves(third)
+            self.assertEqual(self.ends(second), 0, second.stderr())
+            self.book.ended("stops")
+            self.goes_on()
+            if after_end < 2.0:
+                break
+            second = third  # a busy machine may have held it up; one that waits for the lease does so each time
+        self.assertLess(after_end, 2.0)
 
         # One that is killed when it has committed and told nobody.
-        self.assertEqual(self.row()[::2], (3, "c"))
+        self.assertEqual(self.row()[::2], (epoch, name))
         third.kill()
         self.book.ended("kills")
-        failing = self.member("c", binary="lanemq-broker-failing", LANEMQ_TEST_FAILPOINT="store.after_commit:100")
+        failing = self.member(name, binary="lanemq-broker-failing", LANEMQ_TEST_FAILPOINT="store.after_commit:100")
         self.serves(failing)
         last = self.candidate("a")
         self.assertEqual(self.ends(failing), -signal.SIGKILL)
         self.book.ended("kills")
         self.serves(last, TAKEOVER)
         self.finish()
-        self.assertEqual(self.row()[::2], (5, "a"))
+        self.assertEqual(self.row()[::2], (epoch + 2, "a"))
         self.assertEqual(last.process.poll(), None)
         self.assertEqual((last.signal(signal.SIGTERM), self.ends(last)), (None, 0))
         self.assertEqual(self.row()[2], "")
@@ -532,6 +537,8 @@ class Names(ClusterCase):
 class Ahead(ClusterCase):
     """A large body goes to the database ahead of its turn: nobody waits for it but those who ask for that job."""
 
+    heartbeat_ms = 4000  # workers say nothing while the test makes bodies and asks the database: lost ones are other tests'
+
     def test_a_large_body_holds_nobody_up_and_nobody_overtakes_it(self):
         owner = self.owner("a")
         large, other, worker = self.room.client(), self.room.client(), self.room.worker(capacity=4)
@@ -542,6 +549,7 @@ class Ahead(ClusterCase):
         other.submit(id="small", reply="accepted")
         self.assertEqual(other.get("accepted").fields["id"], "small")
         self.assertFalse(large.inbox, "the large one was first")
+        small = worker.get("job")  # before its broker dies
 
         answers = [large.get() for _ in range(3)]
         self.assertEqual([(answer.op, answer.fields.get("ref")) for answer in answers],
@@ -558,7 +566,7 @@ class Ahead(ClusterCase):
         doer = self.room.worker(services=("later",))
         job = doer.get("job", patience=harness.PATIENCE)
         self.assertEqual((job.fields["id"], job.body == body), ("large", True))
-        worker.hand_in(worker.get("job"))
+        worker.hand_in(small)
         doer.hand_in(job)
 
     def parts(self):
@@ -623,8 +631,8 @@ class Ahead(ClusterCase):
         self.owner("a")
         client, job = self.runs(worker := self.room.worker(services=("late",)))
         # From then on a job that two inventories lack is missing.
-        young_until = time.monotonic() + 4 * HEARTBEAT_MS / 1000
-        self.room.pump(lambda: time.monotonic() > young_until, "that the hand-over is no young one", harness.PATIENCE)
+        young_until = time.monotonic() + 4 * self.heartbeat_ms / 1000
+        self.room.pump(lambda: time.monotonic() > young_until, "that the hand-over is no young one", 2 * harness.PATIENCE)
         body, worker.heartbeats = os.urandom(LARGE), False
 
         with self.no_room():
