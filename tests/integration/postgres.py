@@ -30,6 +30,7 @@ class Postgres:
     loses it, which no test here can bring about."""
 
     settings = ("autovacuum=off",)
+    pristine = None  # a data folder that no server has used
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="lanemq-postgres-")
@@ -47,9 +48,14 @@ class Postgres:
         self.start()
 
     def make(self):
-        """What lies in the data folder before the first start."""
-        self.do("initdb", "-D", self.data, "-U", "lanemq", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync",
-                "--no-instructions")
+        """What lies in the data folder before the first start. The first server of this process makes it, others copy it."""
+        if Postgres.pristine is None:
+            self.do("initdb", "-D", self.data, "-U", "lanemq", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync",
+                    "--no-instructions")
+            Postgres.pristine = tempfile.TemporaryDirectory(prefix="lanemq-postgres-")
+            subprocess.run(["cp", "-a", f"{self.data}/.", Postgres.pristine.name], check=True)
+        else:
+            subprocess.run(["cp", "-a", f"{Postgres.pristine.name}/.", self.data], check=True)
 
     def do(self, program, *arguments):
         """Runs one of PostgreSQL's programs to its end."""
