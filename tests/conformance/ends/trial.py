@@ -349,10 +349,10 @@ class Trial:
                     waited += int(file.read().split()[1]) / 1e9
         return waited
 
-    def tells_within(self, seconds, what):
-        """Counted from its start, with room for what a start takes here, see measure_start(), and for what it waits for a processor."""
+    def tells_within(self, seconds, what, told=None):
+        """Whether `told` says so, told() where there is none. Counted from its start, with room for what a start takes here, see measure_start(), and for what it waits for a processor."""
         self.may_end = True
-        while not self.told():
+        while not (told or self.told)():
             left = self.began + seconds + 2 * self.start_s + self.waited_for_a_processor_s() - time.monotonic()
             if left <= 0:
                 raise AssertionError(f"{what}: a word to people, or an exit code: not within {seconds:g} s")
