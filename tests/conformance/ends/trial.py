@@ -189,6 +189,7 @@ class Trial:
         if not monitor.poll(1000 * PATIENCE):  # libzmq's thread lets go of the port
             raise AssertionError(f"libzmq does not let go of {self.endpoint}")
         self.socket.disable_monitor()
+        monitor.close(0)
         self.socket.close()
         self.socket = None
         self.forget_connections()
