@@ -124,13 +124,15 @@ class Crowd {
     }
   }
 
-  /// One decision: a job ends, and another takes its place.
-  void decide() {
+  /// One decision: a job ends, and another takes its place. False: none did, and there is one less.
+  bool decide() {
     now_ += kBetween;
+    const std::size_t running = running_.size();
     take_outcome(running_.front());
     hand_over();
     running_.pop_front();
     take_offers();
+    return running_.size() >= running;
   }
 
   /// What a decision took: half of all took less.
