@@ -10,7 +10,7 @@ say() { printf '%s\n' "$*" >&2; }
 die() { say "$(basename "$0"): $*"; exit 1; }
 
 # Debian 12's packages. What builds and runs; what tests need besides; what the examples of CI's languages need (others are
-# larger: scripts/examples --all); what makes packages; what only lint and fuzzing need.
+# larger: scripts/examples --all); what makes packages; what only lint, fuzzing and the count of costs need.
 packages_build="cmake ninja-build g++ ccache pkg-config libzmq3-dev cppzmq-dev libmsgpack-cxx-dev libboost-dev
   libexpected-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libcurl4-openssl-dev libabsl-dev
   libxxhash-dev libjemalloc-dev libsqlite3-dev libpq-dev libssl-dev libjs-dygraphs prometheus-cpp-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev"
@@ -20,6 +20,7 @@ packages_examples="gcc make libzmq5 libmsgpack-dev luajit lua-messagepack perl l
 packages_package="python3 scdoc dpkg-dev file"
 packages_lint="clang-format-14 clang-tidy-14"
 packages_fuzz="clang-14 libclang-rt-14-dev"
+packages_costs="valgrind binutils"
 
 # What a user runs; all else that is built is for those who change it.
 programs="lanemq-broker lanemq-worker lanemq lanemq-gateway lanemq-upstream"
