@@ -14,15 +14,14 @@ all until stdin ends.
 import socket
 import sys
 
-HELD = []
-
 
 def free_port():
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))
-    HELD.append(held)
-    return held.getsockname()[1]
+    port = held.getsockname()[1]
+    held.detach()  # it is closed with this process, and by nobody before
+    return port
 
 
 if __name__ == "__main__":
