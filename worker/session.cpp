@@ -255,7 +255,7 @@ void Session::leave(TimePoint now, Effects& effects) {
   if (state_ == State::left) return;
   leaving_ = true;
   for (auto& [lease, held] : table_)
-    if (held.phase != Held::Phase::finished) effects.push_back(CancelJob{lease, held.service});
+    if (held.phase != Held::Phase::finished) effects.emplace_back(CancelJob{lease, held.service});
   if (state_ != State::parting) {
     say_all_large(now);
     outbox_.push(wire::Bye{});
