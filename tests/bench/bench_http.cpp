@@ -22,7 +22,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -33,6 +32,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "tests/bench/pace.hpp"
 
 namespace lanemq::bench {
 namespace {
@@ -303,7 +304,7 @@ class Load {
       }
       const TimePoint next_look = Clock::now() + kLookEvery;
       for_each_readable([&](std::size_t number) { over += read_stream(*connections_[number]) ? 1 : 0; });
-      std::this_thread::sleep_until(next_look);
+      wait_for_due(next_look);
     }
     report_streams();
   }

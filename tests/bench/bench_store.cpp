@@ -26,7 +26,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <arpa/inet.h>
@@ -35,6 +34,7 @@
 #include <unistd.h>
 
 #include "tests/bench/acceptors.hpp"
+#include "tests/bench/pace.hpp"
 #include "tests/bench/rig.hpp"
 #include "tests/bench/workloads.hpp"
 
@@ -311,7 +311,7 @@ std::vector<double> critical(Run& run) {
       end->receive(reply, Wait::until_reply);
       if (reply.sequence != body.sequence) throw Failure("a reply came that was not due");
       control.add_sample(now_ns() - body.submitted_ns);
-      std::this_thread::sleep_for(std::chrono::microseconds(i * 7919 % kProbePauseMicrosecondsMax));
+      spend(std::chrono::microseconds(i * 7919 % kProbePauseMicrosecondsMax));
     }
   });
   run.children.wait_for_end(prober, kEndTimeout);

@@ -34,7 +34,9 @@
 #include <lanemq/client.hpp>
 #include <lanemq/worker.hpp>
 
+#include "tests/bench/pace.hpp"
 #include "tests/bench/process.hpp"
+#include "tests/support/eventually.hpp"
 
 namespace lanemq::bench {
 namespace {
@@ -94,7 +96,7 @@ void pace(const Load& load, Say say) {
   auto due = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < load.all(); ++i) {
     due += step;
-    std::this_thread::sleep_until(due);
+    wait_for_due(due);
     say(i % load.streams);
   }
 }
@@ -193,8 +195,7 @@ void run_bare_worker(const Load& load, Control& control) {
   zmq::socket_t socket(context, zmq::socket_type::dealer);
   socket.set(zmq::sockopt::sndhwm, 0);
   socket.connect(control.back.data());
-  while (!control.reader_ready)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!test::eventually([&] { return control.reader_ready.load(); })) throw Failure("no reader came");
   pace(load, [&](std::size_t) {
     const auto piece = piece_of_now();
     socket.send(zmq::const_buffer(piece.data(), piece.size()), zmq::send_flags::none);

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <thread>
+
+#include "tests/bench/pace.hpp"
+#include "tests/support/eventually.hpp"
 
 namespace lanemq::bench {
 namespace {
@@ -167,8 +169,7 @@ std::vector<double> run_latency(Rig& rig) {
 void enqueue(ClientEnd& end, Control& control, int jobs) {
   end.flush();  // the connection stands, and is no part of the figures
   control.prepared = true;
-  while (!control.go)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!test::eventually([&] { return control.go.load(); })) throw Failure("nobody said go");
   JobBody body, reply;
   for (std::size_t i = 0; i < body.filler.size(); ++i)
     body.filler[i] = static_cast<char>('a' + i % 26);
@@ -223,7 +224,7 @@ void probe(ClientEnd& end, Control& control, int probes) {
     if (reply.sequence != body.sequence || reply.started_ns < body.submitted_ns)
       throw Failure("a reply came that was not due");
     control.add_sample(reply.started_ns - body.submitted_ns);
-    std::this_thread::sleep_for(std::chrono::microseconds(think(random)));
+    spend(std::chrono::microseconds(think(random)));
   }
 }
 
@@ -268,7 +269,7 @@ void Performer::perform_timed(void* body) const {
   const std::uint64_t started = now_ns();
   std::memcpy(static_cast<char*>(body) + offsetof(JobBody, started_ns), &started, sizeof started);
   if (kind_of(body) != JobKind::work) return;
-  std::this_thread::sleep_for(kWorkTime);
+  spend(kWorkTime);
   ++work_done_;
 }
 
