@@ -14,6 +14,7 @@
 #include <lanemq/client.hpp>
 
 #include "client/library/session.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/unit/client/library/fake_broker.hpp"
 
 namespace lanemq {
@@ -21,6 +22,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using test::eventually;
 using test::FakeBroker;
 using testing::HasSubstr;
 
@@ -31,16 +33,6 @@ template <class T>
 T get(std::future<T> future) {
   EXPECT_EQ(future.wait_for(kPatience), std::future_status::ready);
   return future.get();
-}
-
-/// Polls until a condition holds; false: it does not within all patience.
-bool comes_true(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return true;
 }
 
 TEST(Client, brings_answers_back) {
@@ -87,7 +79,7 @@ TEST(Client, serves_many_threads_and_callbacks_that_submit) {
   for (std::thread& thread : threads)
     thread.join();
 
-  EXPECT_TRUE(comes_true([&] { return answered == kThreads * kChains * kLinks; }));
+  EXPECT_TRUE(eventually([&] { return answered == kThreads * kChains * kLinks; }));
   EXPECT_EQ(failed, 0);
   EXPECT_EQ(client.pending(), 0u);
 }
@@ -110,7 +102,7 @@ TEST(Client, sends_again_what_a_broker_took_into_its_grave) {
   const std::string large(100'000, 'x');
   std::future<Answer> one = client.submit({.service = "echo"}, std::string("one"));
   std::future<Answer> two = client.submit({.service = "echo"}, large);
-  ASSERT_TRUE(comes_true([&] { return broker->submits() >= 2; }));
+  ASSERT_TRUE(eventually([&] { return broker->submits() >= 2; }));
 
   broker.reset();
   broker = std::make_unique<FakeBroker>(endpoint);
@@ -192,7 +184,7 @@ TEST(Client, survives_a_callback_that_throws) {
   Client client({.endpoint = broker.endpoint(), .log = [&](std::string_view) { ++logged; }});
   client.submit({.service = "echo"}, Blob(), [](Answer) { throw std::runtime_error("mine"); });
 
-  EXPECT_TRUE(comes_true([&] { return logged == 1; }));
+  EXPECT_TRUE(eventually([&] { return logged == 1; }));
   EXPECT_TRUE(get(client.submit({.service = "echo"})).has_value());
 }
 
@@ -242,7 +234,7 @@ TEST(Client, says_once_that_nobody_listens_at_any_endpoint) {
                    logged.emplace_back(line);
                  }});
   std::future<Answer> answer = client.submit({.service = "echo"}, std::string("a"));
-  ASSERT_TRUE(comes_true([&] { return !lines().empty(); }));
+  ASSERT_TRUE(eventually([&] { return !lines().empty(); }));
 
   const FakeBroker broker(gone);
 
@@ -257,7 +249,7 @@ TEST(Client, goes_on_with_another_broker_where_its_own_is_gone) {
   const FakeBroker second;
   Client client({.endpoint = first->endpoint() + "," + second.endpoint()});
   std::future<Answer> answer = client.submit({.service = "echo"}, std::string("a"));
-  ASSERT_TRUE(comes_true([&] { return first->submits() >= 1; }));
+  ASSERT_TRUE(eventually([&] { return first->submits() >= 1; }));
   EXPECT_EQ(second.submits(), 0u) << "one connection at a time";
 
   first.reset();
@@ -327,12 +319,12 @@ TEST(Client, a_reader_that_takes_later_is_sent_a_window) {
   Client client({.endpoint = broker.endpoint()});
 
   client.stream({.service = "echo", .id = "mine"}, {}, reading.reader(false));
-  ASSERT_TRUE(comes_true([&] { return reading.count() == kWindow; }));
+  ASSERT_TRUE(eventually([&] { return reading.count() == kWindow; }));
   ASSERT_TRUE(get(client.ping()));  // nothing came in between
   EXPECT_EQ(broker.pieces_sent(), kWindow);
 
   for (std::int64_t seq = 0; seq < 200; ++seq) {
-    ASSERT_TRUE(comes_true([&] { return reading.count() > seq; }));
+    ASSERT_TRUE(eventually([&] { return reading.count() > seq; }));
     client.seen("mine", seq);
   }
   EXPECT_TRUE(reading.end());
@@ -346,7 +338,7 @@ TEST(Client, a_stream_goes_on_with_a_broker_that_comes_back) {
   Reading reading;
   Client client({.endpoint = endpoint});
   client.stream({.service = "echo"}, {}, reading.reader());
-  ASSERT_TRUE(comes_true([&] { return reading.count() == 100; }));
+  ASSERT_TRUE(eventually([&] { return reading.count() == 100; }));
 
   broker.reset();
   FakeBroker again(endpoint, FakeBroker::Manner::echo, {.pieces = 200});
@@ -366,7 +358,7 @@ TEST(Client, the_body_of_a_stream_that_has_begun_takes_no_place) {
   const std::string body(900, 'b');
   client.stream({.service = "echo"}, Blob::borrow(body), reading.reader());
 
-  ASSERT_TRUE(comes_true([&] { return reading.count() == 10; }));
+  ASSERT_TRUE(eventually([&] { return reading.count() == 10; }));
 
   EXPECT_TRUE(get(client.submit({.service = "echo"}, body)));
 }
@@ -395,7 +387,7 @@ TEST(Client, a_stream_ends_with_its_client) {
   {
     Client client({.endpoint = broker.endpoint()});
     client.stream({.service = "echo"}, {}, reading.reader());
-    ASSERT_TRUE(comes_true([&] { return reading.count() == 10; }));
+    ASSERT_TRUE(eventually([&] { return reading.count() == 10; }));
   }
   const Answer end = reading.end();
   ASSERT_FALSE(end);

@@ -22,6 +22,7 @@
 #include <lanemq/shards.hpp>
 
 #include "client/library/shard_routes.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/unit/client/library/fake_shard.hpp"
 
 namespace lanemq {
@@ -29,6 +30,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using test::eventually;
 using test::FakeShard;
 using testing::Contains;
 using testing::ElementsAre;
@@ -298,11 +300,8 @@ TEST_F(FleetTest, counts_the_silence_of_the_shard_that_something_waits_for) {
   std::future<Answer> waits = client().submit({.service = "2nd", .id = "a"});
 
   std::optional<BrokerSilence> silence;
-  const auto end = std::chrono::steady_clock::now() + seconds(30);
-  while (!(silence = client().counters().silence) && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(milliseconds(10));
+  ASSERT_TRUE(eventually([&] { return (silence = client().counters().silence).has_value(); }));
 
-  ASSERT_TRUE(silence);
   EXPECT_EQ(silence->shard, "two");
   EXPECT_EQ(silence->endpoints, two_.endpoint());
   EXPECT_GE(std::chrono::steady_clock::now() - silence->since, seconds(1));
@@ -317,9 +316,7 @@ TEST_F(FleetTest, asks_a_shard_that_answers_whose_job_it_is_while_that_of_the_ru
   informed();
   rest_.stand_still();
   std::future<Answer> waits = client().submit({.service = "echo", .id = "a"});
-  const auto end = std::chrono::steady_clock::now() + seconds(30);
-  while (!client().counters().silence && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(milliseconds(10));
+  ASSERT_TRUE(eventually([&] { return client().counters().silence.has_value(); }));
   one_.send_on("2nd", "two", two_.endpoint());
   one_.send_on("3rd", "rest", rest_.endpoint());
   one_.send_on("4th", "rest", rest_.endpoint());
@@ -329,8 +326,7 @@ TEST_F(FleetTest, asks_a_shard_that_answers_whose_job_it_is_while_that_of_the_ru
   EXPECT_EQ(who_did(get(client().submit({.service = "2nd", .id = "d", .client = "mu-1"}))), "two");
   for (const char* id : {"e", "f"}) {
     std::future<Answer> of_silent = client().submit({.service = "3rd", .id = id, .client = "other"});
-    while (rest_.heard_count(std::string("submit ") + id) == 0 && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(milliseconds(1));
+    ASSERT_TRUE(eventually([&] { return rest_.heard_count(std::string("submit ") + id) > 0; }));
   }
   const Reply<JobAccepted> left = get(client().leave({.service = "4th", .id = "g", .client = "other"}));
   ASSERT_FALSE(left);
@@ -366,13 +362,11 @@ TEST_F(FleetTest, watches_all_shards_and_says_whose_change_it_is) {
                              if (change.what == "started") started.insert(change.id + " of " + change.shard);
                            },
                        .on_end = [&](ClientError error) { end.set_value(std::move(error)); }});
-    const auto until = std::chrono::steady_clock::now() + seconds(30);
     const auto count = [&] {
       const std::lock_guard lock(mutex);
       return started.size();
     };
-    while (count() < 3 && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(eventually([&] { return count() == 3; }));
     EXPECT_EQ(watcher.pending(), 1u);
   }
 
@@ -430,8 +424,7 @@ TEST_F(FleetTest, ends_all_that_is_sought_when_it_goes) {
     Client mine({.endpoint = one_.endpoint()});
     get(mine.ping());
     sought = mine.status("a");
-    while (two_.heard_count("status a") == 0)
-      std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(eventually([&] { return two_.heard_count("status a") > 0; }));
   }
 
   EXPECT_EQ(get(std::move(sought)).error().code, "cancelled");
@@ -443,8 +436,7 @@ TEST_F(FleetTest, ends_what_it_has_asked_before_the_first_word_when_it_goes) {
   {
     Client mine({.endpoint = one_.endpoint()});
     early = mine.status("a");
-    while (one_.heard_count("status a") == 0)
-      std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(eventually([&] { return one_.heard_count("status a") > 0; }));
   }
 
   EXPECT_EQ(get(std::move(early)).error().code, "cancelled");
