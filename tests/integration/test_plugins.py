@@ -175,13 +175,13 @@ file = "{os.path.join(PLUGINS, 'judge')}.so"
         self.assertEqual(self.client.get("result").body, b"fine")
         self.assertEqual(self.plugins()["guard"]["refused"], 1)
 
-    def test_one_that_sleeps_is_off_within_a_second_and_on_when_an_operator_says_so(self):
+    def test_one_that_is_slow_is_off_after_a_few_calls_and_on_when_an_operator_says_so(self):
         sent = 0
         while self.plugins()["judge"]["state"] == "on":
-            self.client.submit(body=b"sleep", reply="accepted")
+            self.client.submit(body=b"slow", reply="accepted")
             self.client.get("accepted")
             sent += 1
-        self.assertLess(sent, 50)  # each holds the broker up for as long as it sleeps
+        self.assertLess(sent, 50)  # each holds the broker up for as long as it computes
         row = self.plugins()["judge"]
         self.assertIn("takes too long", row["reason"])
         self.assertEqual(self.plugins()["guard"]["state"], "on")

@@ -104,6 +104,7 @@ class WorkerMetrics(harness.Case):
         http = Http(self.url(line))
         self.assertEqual(http.ask("GET", "/healthz")[0], 200)
         end = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "end")
+        os.mkfifo(end)
         client = self.room.client()
         client.submit("blocks", f"until {end}".encode(), id="one")
         harness.wait_until(lambda: http.ask("GET", "/healthz")[0] == 503, "a worker that is not well", patience=2 * harness.PATIENCE, pause=0.1)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plugin that breaks the rules of lanemq/handler_plugin.h. Its argument says how its creation goes wrong,
 // the body of a job how that job does.
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <lanemq/handler_plugin.h>
@@ -30,7 +32,7 @@ void* create(const lanemq_host* host, const lanemq_plugin_config* config, char* 
   if (how == "exit_well") std::exit(0);
   if (how == "hang")
     while (true)
-      std::this_thread::sleep_for(std::chrono::hours(1));
+      ::pause();
   if (how == "throw") throw std::runtime_error("no luck");
   if (how == "throw_number") throw 7;
   if (how == "null") return nullptr;
@@ -122,12 +124,18 @@ void start(void* handler, const lanemq_job* job, lanemq_completion done) {
     answer(done, "logged");
   }
   if (how.starts_with("until ")) {
-    while (access(how.c_str() + 6, F_OK) != 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    answer(done, "it is there");
+    // A FIFO: opened once somebody writes there.
+    int opened = -1;
+    do
+      opened = ::open(how.c_str() + 6, O_RDONLY);
+    while (opened < 0 && errno == EINTR);
+    if (opened >= 0) ::close(opened);
+    answer(done, opened >= 0 ? "it is there" : "it cannot be opened");
   }
   if (how == "slow") {
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(150);
+    while (std::chrono::steady_clock::now() < end) {
+    }
     answer(done, "at last");
   }
   if (how == "thread")

@@ -263,7 +263,7 @@ TEST_F(PluginHandlerTest, an_answer_behind_the_cancel_counts_once) {
 TEST_F(PluginHandlerTest, a_call_that_holds_up_the_loop_is_logged) {
   const auto handler = make("hostile");
   EXPECT_EQ(end_of(*handler, "slow"), "at last");
-  EXPECT_NE(logged_.find("plugin.slow service=tried function=start ms=1"), std::string::npos) << logged_;
+  EXPECT_NE(logged_.find("plugin.slow service=tried function=start ms="), std::string::npos) << logged_;
 }
 
 TEST_F(PluginHandlerTest, jobs_that_a_plugin_forgets_go_to_others) {

@@ -130,14 +130,14 @@ TEST_F(BrokerPluginTest, what_breaks_a_rule_is_switched_off_and_the_submit_goes_
   }
 }
 
-TEST_F(BrokerPluginTest, one_that_sleeps_is_off_after_a_few_calls) {
+TEST_F(BrokerPluginTest, one_that_is_slow_is_off_after_a_few_calls) {
   std::uint64_t calls = 0;
   for (; plugin_.is_on(); ++calls)
-    judged_once("sleep");
+    judged_once("slow");
   EXPECT_LE(calls, SpeedWatch::kSlowMin);
   EXPECT_TRUE(plugin_.why_off().starts_with("admit() takes too long: ")) << plugin_.why_off();
   plugin_.switch_on();
-  judged_once("sleep_long");
+  judged_once("slower");
   EXPECT_FALSE(plugin_.is_on());
 }
 
