@@ -337,8 +337,7 @@ class Cluster {
     LateBroker& broker = brokers_[i];
     broker.to_worker.clear();
     broker.to_broker.clear();
-    for (const auto& [job, given] : std::exchange(broker.given, {}))
-      ++broker.queued;
+    broker.queued += static_cast<decltype(broker.queued)>(std::exchange(broker.given, {}).size());
     broker.capacity = 0;
     sessions_[i]->connected(now_);
   }
