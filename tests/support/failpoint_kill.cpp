@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "broker/io/failpoint.hpp"
+#include "tests/support/eventually.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -62,7 +63,7 @@ void kill_in_the_middle() {
 void wait_for_disk() {
   static const char* const file = std::getenv("LANEMQ_TEST_DISK_STALLS");
   while (file != nullptr && ::access(file, F_OK) == 0)
-    ::usleep(2000);
+    test::pause_between_looks(std::chrono::milliseconds(2));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <initializer_list>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/postgres/connection.hpp"
+#include "tests/support/eventually.hpp"
 
 namespace lanemq::test {
 namespace {
@@ -80,13 +80,11 @@ PostgresServer::PostgresServer(const PostgresServer& primary, Sync sync, const s
        {"ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()"})
     if (!session || !session->run(statement, end))
       throw std::runtime_error("the primary takes no standby: " + primary.folder_.read("log"));
-  const std::string follows = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
-  for (auto rows = session->run(follows, end); !rows || rows->rows() == 0;
-       rows = session->run(follows, end)) {
-    if (std::chrono::steady_clock::now() > end)
-      throw std::runtime_error("the standby does not follow: " + folder_.read("log"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  const auto follows = [&] {
+    const auto rows = session->run("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'", end);
+    return rows && rows->rows() > 0;
+  };
+  if (!eventually(follows)) throw std::runtime_error("the standby does not follow: " + folder_.read("log"));
 }
 
 void PostgresServer::make_folder() {
@@ -127,12 +125,12 @@ void PostgresServer::start() {
       {"-D", data, "-k", data, "-c", "listen_addresses=", "-c", sync_ == Sync::yes ? "fsync=on" : "fsync=off",
        "-c", "max_connections=40", "-c", "shared_buffers=32MB", "-c", "autovacuum=off"},
       folder_.path("log"));
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!postgres::Connection::open({.conninfo = conninfo()}, postgres::Server::any)) {
-    if (std::chrono::steady_clock::now() > end || waitpid(process_, nullptr, WNOHANG) == process_)
-      throw std::runtime_error("PostgreSQL does not start: " + folder_.read("log"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  const auto serves = [&] {
+    return postgres::Connection::open({.conninfo = conninfo()}, postgres::Server::any).has_value();
+  };
+  const auto has_ended = [&] { return waitpid(process_, nullptr, WNOHANG) == process_; };
+  if (!eventually([&] { return serves() || has_ended(); }) || !serves())
+    throw std::runtime_error("PostgreSQL does not start: " + folder_.read("log"));
 }
 
 /// The server's processes are one group each; those of sessions are its children.
