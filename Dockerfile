@@ -1,8 +1,10 @@
 # LaneMQ in an image: built in one, run in another that has the programs and the libraries that they need.
-#   docker build --tag lanemq .
+#   docker build --build-arg LANEMQ_VERSION="$(scripts/version)" --tag lanemq .
 FROM debian:12-slim AS build
 COPY . /source
 WORKDIR /source
+# What scripts/version says where .git is, which stays outside. Without it a tree between releases says 0.3.0~dev.
+ARG LANEMQ_VERSION
 # The packages are made as for any Debian; the script installs what it needs.
 RUN scripts/package --no-lint
 

@@ -1,5 +1,8 @@
 # The Debian packages: one for each component.
 set(LANEMQ_PACKAGE_RELEASE 1 CACHE STRING "The number behind the version of the Debian packages")
+# As the programs say it. What is built between two releases has the commit's time in it: a later one upgrades an earlier one.
+execute_process(COMMAND ${PROJECT_SOURCE_DIR}/scripts/version OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE
+                COMMAND_ERROR_IS_FATAL ANY)
 set(contact "LaneMQ maintainers <maintainers@lanemq.org>")
 set(package_broker lanemq-broker)
 set(package_worker lanemq-worker)
@@ -48,6 +51,7 @@ scripts_of(worker template workers/echo.toml)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME lanemq)
+set(CPACK_PACKAGE_VERSION ${version})
 set(CPACK_PACKAGE_CONTACT "${contact}")
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_SOURCE_DIR}/build/packages)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")

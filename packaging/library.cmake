@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 add_library(lanemq_archive STATIC)
 set_target_properties(lanemq_archive PROPERTIES OUTPUT_NAME lanemq EXPORT_NAME archive)
-foreach(part lanemq_client lanemq_worker lanemq_protocol lanemq_ids lanemq_zmq lanemq_log_line lanemq_json lanemq_trace_context)
+foreach(part lanemq_client lanemq_worker lanemq_protocol lanemq_ids lanemq_zmq lanemq_log_line lanemq_json lanemq_trace_context lanemq_version_stamped)
   target_sources(lanemq_archive PRIVATE $<TARGET_OBJECTS:${part}>)
 endforeach()
 target_compile_features(lanemq_archive INTERFACE cxx_std_20)

@@ -80,7 +80,7 @@ worker::SessionOptions session_options(const WorkerOptions& options, const std::
   worker::SessionOptions result{.services = {},
                                 .lanes = options.lanes,
                                 .name = options.name,
-                                .version = kVersion,
+                                .version = version(),
                                 .process = process_name(),
                                 .capacity = options.capacity,
                                 .body_bytes_max = options.body_bytes_max};

@@ -145,7 +145,7 @@ Json openapi() {
   paths["/v1/jobs/{id}"]["get"] = std::move(job);
   paths["/v1/cancel"]["post"] = cancel();
   return {{"openapi", "3.1.0"},
-          {"info", {{"title", "LaneMQ, for operators"}, {"version", kVersion}}},
+          {"info", {{"title", "LaneMQ, for operators"}, {"version", version()}}},
           {"paths", std::move(paths)},
           {"components",
            {{"schemas", {{"error", error_schema()}}},

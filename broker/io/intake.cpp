@@ -516,7 +516,7 @@ void Intake::refuse_key(std::string_view why) {
 void Intake::answer_ping(const core::Origin& from, const wire::Ping& ping, core::TimePoint now) {
   wire::Pong pong;
   pong.now_ms = broker_.options().unix_ms(now);
-  pong.version = kVersion;
+  pong.version = version();
   if (ping.batch > 0) pong.batch = limits::batch_items_max;
   for (const auto& lane : broker_.lanes())
     if (lane->options().is_default) pong.default_lane = lane->options().name;

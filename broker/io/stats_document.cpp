@@ -308,7 +308,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   const LimitsPage page(broker.budgets(), from, now);
   const std::string& shard = broker.options().shard;
   out.map(20 + (page.more() ? 1 : 0) + (shard.empty() ? 0 : 1) + (transport.bank ? 1 : 0));
-  out.text("version").text(kVersion);
+  out.text("version").text(version());
   if (!shard.empty()) out.text("shard").text(shard);
   out.text("state").text(transport.draining ? "draining" : "ready");
   out.text("uptime_ms").integer(core::to_ms(around.uptime));

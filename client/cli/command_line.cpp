@@ -57,7 +57,7 @@ bool is_typed(std::string_view option, int argc, char** argv) {
 
 CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out", "lanemq") {
   common_.broker = ClientOptions().endpoint;
-  app_.set_version_flag("--version", std::string("lanemq ") + kVersion);
+  app_.set_version_flag("--version", std::string("lanemq ") + version());
   app_.require_subcommand(0, 1);  // a missing command gets a better message below
   app_.fallthrough();             // --broker may also stand behind the command
   app_.failure_message(usage_error);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/metrics.hpp"
 
+#include <lanemq/version.hpp>
+
 #include "client/gateway/batches/batch_figures.hpp"
 
 namespace lanemq::gateway {
@@ -137,6 +139,7 @@ constexpr Description kRefused{"lanemq_gateway_refused_total", Kind::counter,
                                "Requests that the gateway refused by itself, by the reason."};
 constexpr Description kRequestSeconds{"lanemq_gateway_request_seconds", Kind::histogram,
                                       "From a request for work to the end of its answer."};
+constexpr Description kBuild{"lanemq_gateway_build_info", Kind::gauge, "1, with the gateway's version."};
 constexpr Description kConnected{
     "lanemq_gateway_broker_connected", Kind::gauge,
     "1 where a broker has answered in the last five seconds, by the shard where there are any."};
@@ -168,6 +171,8 @@ void Metrics::add_requests(const ServerCounters& server, Families& families) con
 std::string Metrics::text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
                           const BatchFigures* batches, const Connected& connected) const {
   Families families;
+  families.begin(kBuild);
+  families.add({{"version", version()}}, 1);
   add_requests(server, families);
   families.begin(kConnected);
   for (const auto& [shard, answers] : connected)

@@ -40,7 +40,7 @@ std::optional<trace::Context> trace_of(const Headers& headers) {
 RequestTraces::RequestTraces(const std::string& otlp) {
   if (otlp.empty()) return;
   exporter_ = std::make_unique<trace::Exporter>(
-      trace::ExporterOptions{.endpoint = otlp, .service = "lanemq-gateway", .version = kVersion});
+      trace::ExporterOptions{.endpoint = otlp, .service = "lanemq-gateway", .version = version()});
 }
 
 std::optional<trace::Context> RequestTraces::begin(const Headers& headers) const {

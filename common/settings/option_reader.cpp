@@ -106,7 +106,7 @@ class CommandLine {
         given_(options.size()),
         given_old_(options.size()),
         flags_(program.flags.size()) {
-    app_.set_version_flag("--version", std::string(program.name) + " " + kVersion);
+    app_.set_version_flag("--version", std::string(program.name) + " " + version());
     app_.get_formatter()->column_width(kHelpColumn);
     app_.allow_extras();
     app_.add_option("--config", file_, std::string(program.config_sentence))->type_name("FILE.toml");

@@ -34,5 +34,5 @@ int main(int, char** argv) {
     std::cerr << answer.error().code << ": " << answer.error().message << "\n";
     return 1;
   }
-  std::cout << lanemq::kVersion << " " << answer->body.bytes() << "\n";
+  std::cout << lanemq::kVersion << " " << lanemq::version() << " " << answer->body.bytes() << "\n";
 }

@@ -37,7 +37,7 @@ class Program(unittest.TestCase):
             self.assertIn(word, output)
         code, output, _ = run("--version")
         self.assertEqual(code, 0)
-        self.assertRegex(output, r"^lanemq-broker \d+\.\d+\.\d+\n$")
+        self.assertRegex(output, r"^lanemq-broker \d+\.\d+\.\d+(?:[~+][\w.]+)?\n$")
 
     def test_wrong_usage_exits_with_2(self):
         for arguments, parts in (

@@ -3,17 +3,23 @@
 themselves are for tests/bare/packages."""
 
 import gzip
+import http.server
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import unittest
+import urllib.error
+import urllib.request
 
 import harness
 from pages import ROOT
 
 CONSUMER = os.path.join(ROOT, "tests/consumer")
+with open(os.path.join(ROOT, "VERSION")) as number:
+    RELEASE = number.read().strip().removesuffix("-dev")
 PATIENCE = 10 * harness.PATIENCE
 
 
@@ -54,15 +60,15 @@ class Library(Tree):
         self.addCleanup(room.close)
         room.start_broker("--store", "memory")
         version = done(self.path("bin/lanemq"), "--version").split()[1]
-        self.assertEqual(done(program, room.broker.clients, room.broker.workers), f"{version} hello!\n")
+        self.assertEqual(done(program, room.broker.clients, room.broker.workers), f"{RELEASE} {version} hello!\n")
 
-    def configured(self, source):
+    def configured(self, wanted):
         build = tempfile.mkdtemp(dir=self.folder)
-        done("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.root}")
+        done("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.root}", f"-Dwanted={wanted}")
         return build
 
     def test_cmake_finds_it(self):
-        build = self.configured(CONSUMER)
+        build = self.configured(RELEASE.rpartition(".")[0])
 
         done("cmake", "--build", build)
 
@@ -78,15 +84,8 @@ class Library(Tree):
         self.assert_works(program)
 
     def test_another_version_is_not_taken(self):
-        source = os.path.join(self.folder, "later")
-        shutil.copytree(CONSUMER, source)
-        with open(os.path.join(CONSUMER, "CMakeLists.txt")) as file:
-            text = file.read()
-        with open(os.path.join(source, "CMakeLists.txt"), "w") as file:
-            file.write(text.replace("find_package(lanemq 0.1 ", "find_package(lanemq 99.0 "))
-
         with self.assertRaisesRegex(AssertionError, r"(?s)compatible\s+with requested version.*99.0"):
-            self.configured(source)
+            self.configured("99.0")
 
     def test_headers_include_nothing_of_others(self):
         headers = os.listdir(self.path("include/lanemq"))
@@ -109,6 +108,70 @@ class Library(Tree):
              os.path.join(examples, "c/reverse.c"), "-o", os.path.join(self.folder, "reverse.so"))
         done("c++", "-std=c++20", "-pedantic", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", include,
              os.path.join(examples, "cpp/word_count.cpp"), "-o", os.path.join(self.folder, "word_count.so"))
+
+
+class Version(Tree):
+    """The programs are of one commit, and say so wherever they say a version."""
+
+    def setUp(self):
+        program, self.version = done(self.path("bin/lanemq"), "--version").split()
+        self.assertEqual(program, "lanemq")
+        self.room = harness.Room()
+        self.addCleanup(self.room.close)
+        self.room.start_broker("--store", "memory", "--http", "127.0.0.1:0")
+
+    def test_it_is_that_of_the_release_or_of_a_commit(self):
+        self.assertRegex(self.version, rf"^{re.escape(RELEASE)}(~dev|[~+]git\d{{8}}T\d{{6}}\.[0-9a-f]{{12}}(\.changed)?)?$")
+        for program in ("lanemq-broker", "lanemq-worker", "lanemq-gateway"):
+            self.assertEqual(done(self.path("bin", program), "--version"), f"{program} {self.version}\n")
+        self.assertEqual(done(harness.program("lanemq-upstream"), "--version"), f"lanemq-upstream {self.version}\n")
+
+    def test_metrics_tell_it(self):
+        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0"))
+        worker = self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers,
+                                                 "--service", "echo=echo", "--metrics", "127.0.0.1:0"))
+        for metric, address in (("lanemq_build_info", self.room.broker.http),
+                                ("lanemq_gateway_build_info", gateway.line().removeprefix("ready ")),
+                                ("lanemq_worker_build_info", re.search(r"metrics=(\S+)", worker.line())[1])):
+            with self.subTest(metric):
+                lines = []
+                harness.wait_until(lambda: lines.extend(self.metrics(address)) or lines, "the first sample", pause=0.05)
+                self.assertIn(f'{metric}{{version="{self.version}"}} 1', lines)
+
+    def metrics(self, address):
+        try:
+            with urllib.request.urlopen(f"{address}/metrics", timeout=PATIENCE) as answer:
+                return answer.read().decode().splitlines()
+        except urllib.error.HTTPError as error:
+            self.assertEqual(error.code, 503)  # nothing is sampled yet
+            return []
+
+    def test_ping_and_calls_tell_it(self):
+        told = []
+
+        class Upstream(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                told.append(self.headers["user-agent"])
+                self.rfile.read(int(self.headers["content-length"]))
+                self.send_response(200)
+                self.send_header("content-length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *_):
+                pass
+
+        upstream = http.server.HTTPServer(("127.0.0.1", 0), Upstream)
+        self.addCleanup(upstream.server_close)
+        threading.Thread(target=upstream.handle_request, daemon=True).start()
+        self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers,
+                                        "--service", f"call=http://127.0.0.1:{upstream.server_port}")).line()
+        client = self.room.client()
+
+        self.assertEqual(client.ask("ping", expect="pong").fields["version"], self.version)
+        client.submit("call", b"{}")
+        self.assertEqual(client.get().op, "result")
+        self.assertEqual(told, [f"lanemq-worker/{self.version}"])
 
 
 class Texts(Tree):

@@ -101,7 +101,7 @@ void add_counts(Families& families, const Description& what, const std::string& 
 std::string metrics_text(const WorkerFigures& figures) {
   Families families(kSeriesMax);
   families.begin(kInfo);
-  families.add({{"version", kVersion}}, 1);
+  families.add({{"version", version()}}, 1);
   for (const Row& row : kRows) {
     families.begin(row.what);
     if (row.of_shard == nullptr || figures.beat.shards.empty()) families.add({}, row.value(figures));

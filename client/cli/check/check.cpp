@@ -60,7 +60,7 @@ class Checker {
       case Check::ready:
         return check_endpoints();
       case Check::version:
-        if (const auto* pong = pong_for(check)) add(judge_version(pong->version, kVersion));
+        if (const auto* pong = pong_for(check)) add(judge_version(pong->version, version()));
         return;
       case Check::clock:
         if (pong_for(check) != nullptr) add(judge_clock(clock_));

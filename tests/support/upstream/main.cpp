@@ -15,6 +15,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <lanemq/version.hpp>
+
 #include "tests/support/upstream/call_log.hpp"
 #include "tests/support/upstream/server.hpp"
 #include "tests/support/upstream/upstream.hpp"
@@ -208,6 +210,7 @@ int main(int argc, char** argv) {
       "A strict stand-in for OpenAI and Anthropic: limits, latency, streams, faults, and a log of what it "
       "saw.",
       "lanemq-upstream");
+  app.set_version_flag("--version", std::string("lanemq-upstream ") + lanemq::version());
   Options options;
   add_options(app, options);
   try {

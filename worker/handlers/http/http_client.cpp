@@ -747,7 +747,7 @@ class HttpClient::Engine {
   }
 
   const HttpOptions options_;
-  const std::string user_agent_ = std::string("lanemq-worker/") + kVersion;
+  const std::string user_agent_ = std::string("lanemq-worker/") + version();
   int epoll_ = -1;
   CURLM* multi_ = nullptr;
   std::optional<TimePoint> timer_due_;
