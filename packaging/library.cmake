@@ -2,6 +2,9 @@
 # one file beside libzmq. Targets: lanemq::client and lanemq::worker, as in this tree.
 include(CMakePackageConfigHelpers)
 
+# Without times and users in the archive: the same objects give the same bytes.
+set(CMAKE_CXX_ARCHIVE_CREATE "<CMAKE_AR> qcD <TARGET> <LINK_FLAGS> <OBJECTS>")
+set(CMAKE_CXX_ARCHIVE_FINISH "<CMAKE_RANLIB> -D <TARGET>")
 add_library(lanemq_archive STATIC)
 set_target_properties(lanemq_archive PROPERTIES OUTPUT_NAME lanemq EXPORT_NAME archive)
 foreach(part lanemq_client lanemq_worker lanemq_protocol lanemq_ids lanemq_zmq lanemq_log_line lanemq_json lanemq_trace_context lanemq_version_stamped)
