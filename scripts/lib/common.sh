@@ -18,6 +18,7 @@ packages_test="chromium python3 python3-zmq python3-msgpack mypy curl openssl sy
 packages_examples="gcc make libzmq5 libmsgpack-dev luajit lua-messagepack perl libzmq-ffi-perl libdata-messagepack-perl
   php-cli php-zmq php-msgpack ruby ruby-ffi-rzmq ruby-msgpack"
 packages_package="python3 scdoc dpkg-dev file"
+packages_release="python3-setuptools python3-wheel"
 packages_lint="clang-format-14 clang-tidy-14"
 packages_fuzz="clang-14 libclang-rt-14-dev"
 packages_costs="valgrind binutils"

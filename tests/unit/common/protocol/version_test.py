@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The rule of docs/reference/versions.md: what scripts/version says of a tree, by its VERSION and by what git knows of it."""
+"""The rule of docs/reference/versions.md: what scripts/version says of a tree, by its VERSION and by what git knows of it; and
+what a release says it consists of."""
 
 import datetime
 import json
@@ -269,6 +270,54 @@ def stated(root):
     package = json.loads((root / "client/node/package.json").read_text())
     lock = json.loads((root / "client/node/package-lock.json").read_text())
     return [python, package["version"], lock["version"], lock["packages"][""]["version"]]
+
+
+class SbomTest(unittest.TestCase):
+    """What scripts/lib/sbom.py says of a package."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name, depends in (("one", "libc6 (>= 2.1), nobody-has-this | bash, two (= 0.3.0-1)"), ("two", "nobody-has-this")):
+            control = pathlib.Path(self.folder, name, "DEBIAN/control")
+            control.parent.mkdir(parents=True)
+            control.write_text(f"Package: {name}\nVersion: 0.3.0~git1-1\nArchitecture: all\nMaintainer: M <m@m>\nDepends: {depends}\n"
+                               "Description: a\n Depends: not on this\n")
+            run("dpkg-deb", "--root-owner-group", "--build", name, f"{name}.deb", cwd=self.folder)
+
+    def made(self):
+        return run("python3", ROOT / "scripts/lib/sbom.py", "0.3.0", "two.deb", "one.deb", "--", "dash", "never-heard", cwd=self.folder,
+                   SOURCE_DATE_EPOCH=str(EPOCH))
+
+    def test_it_names_what_runs_to_its_end_and_what_builds(self):
+        sbom = json.loads(self.made())
+        packages = {package["name"]: package for package in sbom["packages"]}
+        relations = {(row["spdxElementId"], row["relationshipType"], row["relatedSpdxElement"]) for row in sbom["relationships"]}
+
+        # libgcc-s1 is what libc6 needs.
+        for name in ("libc6", "bash", "libgcc-s1", "dash"):
+            self.assertEqual(packages[name]["versionInfo"], run("dpkg-query", "-W", "-f", "${Version}", name, cwd=self.folder))
+        self.assertEqual(packages["one"]["versionInfo"], "0.3.0~git1-1")
+        for name in ("nobody-has-this", "never-heard"):
+            self.assertNotIn("versionInfo", packages[name])
+        self.assertLessEqual({("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-one"), ("SPDXRef-one", "DEPENDS_ON", "SPDXRef-libc6"),
+                              ("SPDXRef-one", "DEPENDS_ON", "SPDXRef-bash"), ("SPDXRef-one", "DEPENDS_ON", "SPDXRef-two"),
+                              ("SPDXRef-two", "DEPENDS_ON", "SPDXRef-nobody-has-this"), ("SPDXRef-libc6", "DEPENDS_ON", "SPDXRef-libgcc-s1"),
+                              ("SPDXRef-dash", "BUILD_DEPENDENCY_OF", "SPDXRef-one")}, relations)
+        self.assertFalse(any("not" == to.removeprefix("SPDXRef-") for _, _, to in relations))
+        self.assertEqual(sbom["creationInfo"]["created"], "2024-11-28T10:15:00Z")
+
+    def test_each_thing_has_a_name_of_its_own_and_each_relation_its_ends(self):
+        sbom = json.loads(self.made())
+        names = [package["SPDXID"] for package in sbom["packages"]]
+
+        self.assertEqual(len(names), len(set(names)))
+        ends = {row[end] for row in sbom["relationships"] for end in ("spdxElementId", "relatedSpdxElement")}
+        self.assertLessEqual(ends, {*names, "SPDXRef-DOCUMENT"})
+        self.assertTrue(all(re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", name) for name in names), names)
+
+    def test_it_is_the_same_each_time(self):
+        self.assertEqual(self.made(), self.made())
 
 
 class ThisTreeTest(unittest.TestCase):
