@@ -49,13 +49,15 @@ std::size_t rejected_of(std::string_view answer) {
 /// One connection to the collector, kept between batches.
 class Exporter::Post {
  public:
-  Post(const std::string& url, std::function<bool()> goes_on)
+  /// `agent`: who calls, as the collector's log may say it.
+  Post(const std::string& url, const std::string& agent, std::function<bool()> goes_on)
       : curl_(curl_easy_init()), goes_on_(std::move(goes_on)) {
     headers_.reset(curl_slist_append(nullptr, "content-type: application/json"));
     CURL* const curl = curl_.get();
     if (curl == nullptr) return;
     curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers_.get());
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, agent.c_str());
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_PROXY, "");  // whatever the environment says
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -145,7 +147,8 @@ void Exporter::add(Span span) {
 }
 
 void Exporter::run() {
-  Post post(with_path(options_.endpoint), [this] { return !leaving_ || Clock::now() < leave_by_; });
+  Post post(with_path(options_.endpoint), options_.service + "/" + options_.version,
+            [this] { return !leaving_ || Clock::now() < leave_by_; });
   std::vector<Span> batch;
   for (bool last = false; !last;) {
     batch.clear();

@@ -77,7 +77,8 @@ class Collector(Server):
                     collector.requests += 1
                 collector.open.wait()
                 with collector.lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                    if self.path != "/v1/traces" or self.headers["content-type"] != "application/json":
+                    named = re.fullmatch(r"lanemq-(broker|worker|gateway)/\d+\.\d+\.\d+[\w.~+]*", self.headers["user-agent"] or "")
+                    if self.path != "/v1/traces" or self.headers["content-type"] != "application/json" or not named:
                         collector.problems.append((self.path, str(self.headers)))
                     if collector.answer == (200, b"{}"):
                         collector.take(json.loads(body))
