@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[4]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 EPOCH = 1732788900  # 2024-11-28T10:15:00Z
 TIME, DIGITS = "20241128T101500", "20241128101500"
 
