@@ -11,8 +11,8 @@
 #include "tests/scenario/transcript.hpp"
 #include "tests/support/last_word.hpp"
 
-// scenario_test [--print] FILE... | --all FOLDER: plays transcripts against the broker's core, with --all each .txt of a
-// folder. Exit 1 when one differs; a line of each says how it is played alone.
+// scenario_test [--print] FILE... | --all FOLDER: plays transcripts against the broker's core, with --all
+// each .txt of a folder. Exit 1 when one differs; a line of each says how it is played alone.
 // --print writes each transcript as it would have to read, for whoever writes one.
 
 namespace lanemq::scenario {
@@ -89,7 +89,8 @@ class Player {
 std::vector<std::string> transcripts(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".txt" && entry.path().filename() != "CMakeLists.txt") files.push_back(entry.path());
+    if (entry.path().extension() == ".txt" && entry.path().filename() != "CMakeLists.txt")
+      files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
 }
