@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { AxeBuilder } from '@axe-core/playwright';
-import { Room, browser, kHtml, until } from './support.mjs';
+import { Room, browser, kHtml, until, kPatienceMs } from './support.mjs';
 
 const kViews = ['now', 'budgets', 'workers', 'clients', 'jobs', 'dead', 'system'];
 const kShots = process.env.LANEMQ_SHOTS;  // a folder; without it nothing is drawn
@@ -46,7 +46,7 @@ before(async () => {
   await room.lanemq('pause', 'lane', 'batch', '--reason', kHtml);
   chrome = await browser();
   page = await opened();
-}, { timeout: 60_000 });
+}, { timeout: 12 * kPatienceMs });
 
 after(async () => {
   await chrome?.close();
