@@ -163,6 +163,25 @@ class Tidy(unittest.TestCase):
         self.git("clone", "-q", "--depth", "1", f"file://{self.root}", "shallow")
         self.assertEqual(list(TIDY["bodies"](self.root / "shallow")), [])
 
+    def test_a_test_that_waits_for_time(self):
+        for name, text in {"tests/a.py": "time.sleep(1)  # 'twas\n", "tests/b.mjs": "await sleep(5)\n", "tests/c": "from time import sleep\nsleep(3)\n",
+                           "tests/d.hpp": "void f() { std::this_thread::sleep_for(1'000ms); }\n"}.items():
+            with self.subTest(name=name):
+                self.write(name, text)
+                self.is_red(f"{name} has 1 waits for time")
+                self.rows(f'[waits]\n"{name}" = [1, ""]\n')
+                self.is_red("has no reason")
+                self.rows(f'[waits]\n"{name}" = [1, "it looks again"]\n')
+                self.assertEqual(self.found(), [])
+                self.rows("")
+                (self.root / name).unlink()
+
+    def test_a_program_in_a_text_waits_as_long_as_it_likes(self):
+        self.write("tests/a.py", "JOB = 'import time; time.sleep(9)'\nOTHER = \"\"\"\ntime.sleep(1)\n\"\"\"\n# time.sleep(1)\n")
+        self.write("tests/b.mjs", "run(`await sleep(1)`)  // sleep(1)\n")
+        self.write("tests/c.cpp", 'auto a = run("sleep(1)");  // sleep_for(1)\n')
+        self.assertEqual(self.found(), [])
+
     def test_a_test_that_nobody_builds(self):
         self.write("tests/unit/one_test.cpp", "")
         self.is_red("tests/unit/one_test.cpp: no CMakeLists.txt names it")
