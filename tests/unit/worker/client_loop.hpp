@@ -20,10 +20,12 @@ inline void let_read(Handler& handler, TimePoint now) {
   handler.on_readable(now);
 }
 
+/// How long a busy machine may hold others up; not how fast they are.
+constexpr auto kPatience = std::chrono::minutes(2);
+
 /// Turns it until something has happened. False when it does not happen for so long.
 template <class Turned, class Happened>
-bool turn_until(Turned& turned, Happened happened,
-                std::chrono::milliseconds patience = std::chrono::seconds(10)) {
+bool turn_until(Turned& turned, Happened happened, std::chrono::milliseconds patience = kPatience) {
   using Clock = std::chrono::steady_clock;
   const TimePoint give_up = Clock::now() + patience;
   while (!happened()) {
@@ -41,7 +43,7 @@ bool turn_until(Turned& turned, Happened happened,
 /// Turns it until the sink has something.
 template <class Turned>
 bool turn_until_answered(Turned& turned, CompletionSink& sink,
-                         std::chrono::milliseconds patience = std::chrono::seconds(10)) {
+                         std::chrono::milliseconds patience = kPatience) {
   return turn_until(
       turned, [&] { return sink.has_local(); }, patience);
 }

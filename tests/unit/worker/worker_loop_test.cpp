@@ -520,7 +520,7 @@ TEST(Worker, beats_while_its_loop_turns_and_says_how_it_is) {
   const auto when = [&](const std::function<bool(const WorkerBeat&)>& holds) {
     std::unique_lock lock(mutex);
     beats.clear();
-    return changed.wait_for(lock, std::chrono::seconds(30),
+    return changed.wait_for(lock, std::chrono::minutes(2),
                             [&] { return !beats.empty() && holds(beats.back()); });
   };
   WorkerOptions options;

@@ -38,7 +38,7 @@ constexpr std::string_view kReady =
 class Peer {
  public:
   explicit Peer(const std::string& endpoint) {
-    const timeval patience{10, 0};
+    const timeval patience{120, 0};
     sockaddr_storage address{};
     socklen_t size = 0;
     if (endpoint.starts_with("ipc://")) {
