@@ -40,6 +40,7 @@ import flat
 import harness
 import soak_callers
 import soak_jobs
+from ports import free_port
 from soak_book import Book
 from test_gateway import CHAT, UPSTREAM_KEY, key
 from test_peer_keys import Keys
