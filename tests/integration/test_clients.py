@@ -296,7 +296,7 @@ class Answers(harness.Case):
         pong = self.client.ask("ping", expect="pong").fields
 
         self.assertLess(abs(pong["now_ms"] - time.time() * 1000), 5000)
-        self.assertRegex(pong["version"], r"^\d+\.\d+\.\d+$")
+        self.assertRegex(pong["version"], r"^\d+\.\d+\.\d+(?:[~+][\w.]+)?$")
 
 
 class LargeBodies(harness.Case):
