@@ -27,6 +27,7 @@ foreach(component ${components})
   install_file(${component} ${folder} ${generated}/${package}/changelog.Debian.gz ${generated}/${package}/changelog.gz debian/copyright)
 endforeach()
 add_custom_target(lanemq_texts ALL DEPENDS ${texts})
+set_property(GLOBAL PROPERTY LANEMQ_INSTALLED_TEXTS ${texts})
 
 # scripts_of(COMPONENT KIND): the maintainer scripts debian/KIND.*, in which these are replaced.
 function(scripts_of component kind)
