@@ -30,7 +30,7 @@ from page import MAGIC, inheriting  # noqa: E402
 PASS, FAIL, SKIPPED = "pass", "FAIL", "skipped"
 # How much too early something may come, in seconds. A broker may take the time once for many messages: what came while it
 # was held up counts from a moment before it was sent. Sanitized programs on a busy machine are held up for longer.
-EARLY = 0.03 if harness.PATIENCE <= 20 else 0.2
+EARLY = 0.2 if harness.SANITIZED else 0.03
 # For the first word of a broker at an endpoint that was given: a wrong one is told within 3 s.
 FIRST_WORD_S = 2
 # A job number that no broker comes to.

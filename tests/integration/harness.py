@@ -28,23 +28,23 @@ import zmq
 from msgpack import packb, unpackb
 
 from ports import free_port
-from waits import PATIENCE, Timeout, pace, wait_until  # noqa: F401: as harness.wait_until and so on
+from waits import PATIENCE, SANITIZED, Timeout, pace, wait_until  # noqa: F401: as harness.wait_until and so on
 
 # What programs keep where nobody says: not in the home of whoever runs the tests.
 STATE = tempfile.TemporaryDirectory()
 os.environ["XDG_STATE_HOME"] = STATE.name
 os.environ.pop("STATE_DIRECTORY", None)
 PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
-# A program that asks the broker something has the same patience.
-os.environ["LANEMQ_CONNECT_TIMEOUT"] = f"{int(1000 * PATIENCE)}ms"
+# So long a program that asks the broker something looks for it.
+os.environ["LANEMQ_CONNECT_TIMEOUT"] = f"{PATIENCE if SANITIZED else 20:.0f}s"
 # A worker that is silent for three heartbeats is lost. Workers of the harness are silent while a test waits for anything but
 # messages, as for a program that starts on a busy machine; so heartbeats are rare, but where a test is about them.
-HEARTBEAT_MS = 1000 if PATIENCE <= 20 else 2000
+HEARTBEAT_MS = 2000 if SANITIZED else 1000
 STEADY = ("--set", "heartbeat=10s")
 QUICK = ("--set", f"heartbeat={HEARTBEAT_MS}ms")
 # A sanitizer keeps a shadow of what a program touches, several bytes for each: bounds of resident memory are so many
 # times as wide for one.
-MEMORY_FACTOR = 1 if PATIENCE <= 20 else 5
+MEMORY_FACTOR = 5 if SANITIZED else 1
 INLINE_MAX = 4096
 
 # `batch`: how many came in the same message; 0 where it was no array.

@@ -376,7 +376,7 @@ class Echo(harness.Worker):
         return min(wake, self.waiting[0][0]) if self.waiting else wake
 
 
-HEARTBEAT_MS = 150 if harness.PATIENCE <= 20 else 600
+HEARTBEAT_MS = 600 if harness.SANITIZED else 150
 RECONNECT = ((zmq.RECONNECT_IVL, 10),)
 
 

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** How long anything may take before the test gives up, in ms. */
-export const PATIENCE = 1000 * Number(process.env.LANEMQ_TEST_PATIENCE ?? 20);
+export const PATIENCE = 1000 * Number(process.env.LANEMQ_TEST_PATIENCE ?? 60);
 
 /** Polls for something that no socket tells of, and returns it. */
 export async function until(happened, what, patience = PATIENCE) {
