@@ -5,6 +5,8 @@ import itertools
 import pathlib
 import subprocess
 
+SWITCH = '#include "tests/mutants/planted.hpp"\n'
+
 
 class Bug:
     """One entry: `# name: what it is`, the file, then its lines with `-` before the old and `+` before the new."""
@@ -12,12 +14,14 @@ class Bug:
     def __init__(self, name, what, path, old, new):
         self.name, self.what, self.path, self.old, self.new = name, what, path, old, new
 
-    def planted(self, root):
-        text = (root / self.path).read_text()
+    def planted_in(self, text):
         count = text.count(self.old)
         if count != 1:
             raise LookupError(f"{self.name}: its lines are {count} times in {self.path}, and must be there once")
         return text.replace(self.old, self.new)
+
+    def planted(self, root):
+        return self.planted_in((root / self.path).read_text())
 
 
 def read(file):
@@ -44,23 +48,34 @@ def read(file):
     return bugs
 
 
-def problems(root, bug):
-    """Why a bug cannot be planted."""
+def planted_files(root, bugs):
+    """path -> text, with all of the bugs, which ask for their switches."""
+    texts = {}
+    for bug in bugs:
+        if f'"{bug.name}"' not in bug.new:
+            raise LookupError(f"{bug.name}: its lines do not ask for its switch")
+        texts[bug.path] = bug.planted_in(texts.get(bug.path) or (root / bug.path).read_text())
+    return {path: SWITCH + text if path.endswith((".cpp", ".hpp")) else text for path, text in texts.items()}
+
+
+def problems(root, bugs, switched=False):
+    """Why these cannot be planted together."""
     try:
-        bug.planted(root)
+        planted_files(root, bugs) if switched else [bug.planted(root) for bug in bugs]
     except (LookupError, OSError) as error:
         return [str(error)]
     return []
 
 
-def copy(root, to):
-    """The sources, and what is not committed. What is equal stays as it is, for Ninja."""
+def copy(root, to, planted=None):
+    """The sources, and what is not committed; planted: path -> another text. What is equal stays as it is, for Ninja."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, check=True, capture_output=True, text=True)
     for name in listed.stdout.splitlines():
         source, place = root / name, to / name
         if not source.is_file():
             continue
-        content = source.read_bytes()
+        content = (planted or {}).get(name)
+        content = source.read_bytes() if content is None else content.encode()
         if place.is_file() and place.read_bytes() == content:
             continue
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -65,21 +65,23 @@ def folder(preset):
 
 
 class Build:
-    """One preset: its folder, the tests that it knows."""
+    """One preset: its folder, the tests that it knows. more: what CMake is told besides, as NAME=VALUE. log: a file for what Ninja and
+    CTest say; None: where this says its own."""
 
-    def __init__(self, preset, kinds=None):
-        self.preset, self.folder, self.kinds = preset, folder(preset), kinds
+    def __init__(self, preset, kinds=None, more=(), log=None):
+        self.preset, self.folder, self.kinds, self.more = preset, folder(preset), kinds, more
+        self.said = {} if log is None else {"stdout": log, "stderr": log}
 
     def configure(self, clock):
         kinds = [] if self.kinds is None else [f"-DLANEMQ_TEST_KINDS={';'.join(self.kinds)}"]
         compiler = [f"-DCMAKE_CXX_COMPILER={os.environ['CXX']}"] if os.environ.get("CXX") else []
-        code, output = run(["cmake", "--preset", self.preset, "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", *compiler, *kinds], clock,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        code, output = run(["cmake", "--preset", self.preset, "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", *compiler, *kinds,
+                            *(f"-D{each}" for each in self.more)], clock, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if code:
             raise Failed(f"the build could not be configured\n{output}")
 
     def tests(self, clock, arguments=()):
-        """name -> (labels, files that it needs)"""
+        """name -> (labels, files that it needs, the folder that it runs in)"""
         code, output = run(["ctest", "--test-dir", str(self.folder), "--show-only=json-v1", *arguments], clock,
                            stdout=subprocess.PIPE, text=True)
         if code:
@@ -87,7 +89,8 @@ class Build:
         tests = {}
         for test in json.loads(output)["tests"]:
             properties = {p["name"]: p["value"] for p in test.get("properties", [])}
-            tests[test["name"]] = (set(properties.get("LABELS", [])), properties.get("REQUIRED_FILES", []))
+            tests[test["name"]] = (set(properties.get("LABELS", [])), properties.get("REQUIRED_FILES", []),
+                                   properties.get("WORKING_DIRECTORY", ""))
         return tests
 
     def make(self, targets, clock):
@@ -97,7 +100,7 @@ class Build:
             if not targets:
                 return
             command += ["--target", *sorted(str(pathlib.Path(t).relative_to(self.folder)) for t in targets)]
-        code, _ = run([*command, "--", "--quiet"], clock)
+        code, _ = run([*command, "--", "--quiet"], clock, **self.said)
         if code:
             raise Failed("the build failed")
 
@@ -108,7 +111,7 @@ class Build:
         report.unlink(missing_ok=True)
         chosen = ["-R", f"^({'|'.join(map(re.escape, names))})$"] if names is not None else []
         code, _ = run(["ctest", "--preset", self.preset, "--parallel", str(SIDE_BY_SIDE), "--no-tests=error", "--output-junit", str(report),
-                       *chosen, *arguments], clock)
+                       *chosen, *arguments], clock, **self.said)
         if not report.exists():
             raise Failed(f"ctest ended with {code} and said nothing of its tests")
         outcomes = {}
@@ -189,12 +192,16 @@ class Needs:
                 because.setdefault(label, path)
         return labels, because, everything
 
+    def runs(self, part, labels, everything):
+        """Whether a part is for such a change."""
+        return "asked" not in part or part["asked"] in labels or everything
+
     def choose(self, part, labels, everything):
         """What of a build's tests a part runs."""
         kinds, never = set(part["kinds"]), set(part.get("never", ()))
 
         def chosen(tests):
-            for name, (has, _) in tests.items():
+            for name, (has, *_) in tests.items():
                 if not has & kinds or has & never or (has & self.seldom) - labels:
                     continue
                 if everything or has & labels:
@@ -239,7 +246,7 @@ def for_change(base):
     for row in needs.parts:
         part = Part(row["name"], row["minutes"])
         parts.append(part)
-        if "asked" in row and row["asked"] not in labels and not everything:
+        if not needs.runs(row, labels, everything):
             part.left_out = f"nothing that was changed asks for it (tests/needs.toml: {row['asked']})"
             continue
         if clock.left_s() == 0:
