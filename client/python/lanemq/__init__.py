@@ -35,4 +35,4 @@ __all__ = [
     "UnauthorizedError", "UnavailableError", "UnsatisfiableError", "UpstreamFailedError", "UpstreamQuotaError",
     "UpstreamRejectedError", "Watch", "Worker", "WorkerLostError", "WorkerRefusedError", "worker",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
