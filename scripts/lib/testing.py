@@ -138,9 +138,6 @@ class Part:
     def count(self, outcome):
         return sum(1 for was, _, _ in self.outcomes.values() if was == outcome)
 
-    def red(self):
-        return self.wrong is not None or self.count("failed") > 0
-
     def guard(self, work):
         """Does the part's work; what goes wrong is the part's."""
         self.clock = Clock(self.clock.minutes)
@@ -182,7 +179,7 @@ class Needs:
         return max(matching, key=len) if matching else None
 
     def asked(self, paths):
-        """(labels that a change asks for; None: all but the seldom ones besides), {label: a path that asked for it}."""
+        """(labels that a change asks for, {label: a path that asked for it}, whether it asks for all that is not seldom besides)."""
         labels, because, everything = set(), {}, False
         for path in paths:
             row = self.row(path)
