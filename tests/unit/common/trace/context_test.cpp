@@ -39,6 +39,15 @@ TEST(Context, reads_a_later_version_as_far_as_this_one_goes) {
   EXPECT_FALSE(read_context(later + "x"));
 }
 
+TEST(Context, takes_a_trace_whose_id_has_zeros_in_one_half) {
+  for (const std::string id : {"0000000000000000a3ce929d0e0e4736", "4bf92f3577b34da60000000000000000"}) {
+    const auto context = read_context("00-" + id + "-00f067aa0ba902b7-01");
+
+    ASSERT_TRUE(context) << id;
+    EXPECT_EQ(context->trace_text(), id);
+  }
+}
+
 TEST(Context, refuses_what_breaks_the_format) {
   const std::string good = kParent;
   const std::string trace = good.substr(3, 32), span = good.substr(36, 16);
