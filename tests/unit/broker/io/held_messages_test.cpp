@@ -208,5 +208,23 @@ TEST_F(HeldMessagesTest, it_holds_so_many_and_no_more) {
   EXPECT_TRUE(held_.wants(Blob::copy("body")));
 }
 
+TEST_F(HeldMessagesTest, it_holds_so_many_bytes_and_counts_those_that_are_heard_no_more) {
+  const std::string body(HeldMessages::kBytesMax / 8, 'x');
+  const auto waits = [&] {
+    io::Incoming message = from_peer("waits");
+    return held_.hold_behind(message, Blob::borrow(body), about({"id"}), now_);
+  };
+  for (std::size_t round = 0; round < 2; ++round) {
+    put("first", about({"id"}));
+    for (int i = 0; i < 7; ++i)
+      ASSERT_TRUE(waits()) << round;
+    EXPECT_FALSE(waits());
+
+    store_.has_put(round);
+
+    EXPECT_EQ(heard().size(), 8u);
+  }
+}
+
 }  // namespace
 }  // namespace lanemq

@@ -85,6 +85,14 @@ TEST(Access, bounds_models_by_patterns) {
   EXPECT_FALSE(caller.may_use_model("o4-mini"));
 }
 
+TEST(Access, knows_the_operation_of_the_longest_path_that_fits) {
+  EXPECT_EQ(op_of("/v1/messages"), "chat");
+  EXPECT_EQ(op_of("/v1/messages/count_tokens"), "chat");
+  EXPECT_EQ(op_of("/v1/messages/batches"), "batches");
+  EXPECT_EQ(op_of("/v1/messages/batches/b-1/results"), "batches");
+  EXPECT_EQ(op_of("/v1/messages-of-others"), "");
+}
+
 TEST(Access, tells_the_api_by_what_its_sdks_send) {
   EXPECT_EQ(api_of(request_with({{"authorization", "Bearer x"}})), Api::openai);
   EXPECT_EQ(api_of(request_with({{"x-api-key", "x"}})), Api::anthropic);

@@ -481,7 +481,11 @@ TEST_F(SessionTest, an_answer_without_a_ref_is_matched_by_its_id) {
   submit(1);
   submit(2);
   hear(wire::JobResult{.id = "job-2", .lane = "normal"}, "b");
-  hear(wire::ErrorReply{.id = "job-1", .code = "lane_full", .message = "full", .retry_after_ms = 250});
+  hear(wire::ErrorReply{.id = "job-1",
+                        .code = "lane_full",
+                        .message = "full",
+                        .retry_after_ms = 250,
+                        .limiter = "lane.normal.depth_max"});
 
   std::vector<Finished> finished;
   session_.take_finished(finished);
@@ -490,6 +494,7 @@ TEST_F(SessionTest, an_answer_without_a_ref_is_matched_by_its_id) {
   EXPECT_EQ(std::get<JobDone>(*finished[0].outcome).id, "job-2");
   EXPECT_EQ(finished[1].outcome.error().id, "job-1");
   EXPECT_EQ(finished[1].outcome.error().retry_after, milliseconds(250));
+  EXPECT_EQ(finished[1].outcome.error().limiter, "lane.normal.depth_max");
   EXPECT_EQ(finished[1].outcome.error().known_code(), ErrorCode::lane_full);
   EXPECT_FALSE(finished[1].outcome.error().local);
 }

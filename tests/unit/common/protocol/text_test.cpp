@@ -27,6 +27,14 @@ TEST(Utf8, refuses_what_rfc_3629_refuses) {
             << printable(std::string(before) + text + behind);
 }
 
+// AddressSanitizer watches what lies on both sides.
+TEST(Utf8, reads_nothing_but_the_text) {
+  for (std::size_t size = 0; size < 20; ++size) {
+    const std::vector<char> text(size, 'a');
+    EXPECT_TRUE(is_utf8({text.data(), text.size()})) << size;
+  }
+}
+
 RC_GTEST_PROP(Utf8, takes_every_code_point_and_refuses_it_cut_short, ()) {
   const auto point = *rc::gen::oneOf(rc::gen::inRange(0x80, 0x800), rc::gen::inRange(0x800, 0xD800),
                                      rc::gen::inRange(0xE000, 0x110000));

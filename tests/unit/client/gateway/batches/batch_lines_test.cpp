@@ -75,6 +75,16 @@ TEST(ReadBatchLine, reads_requests_of_anthropics_api) {
   EXPECT_EQ(fault_of(R"({"custom_id":"a"})", Api::anthropic), "missing_required_parameter params");
 }
 
+TEST(ReadBatchLine, takes_names_of_anthropics_api_up_to_their_bound) {
+  const auto fault_of_name = [](std::size_t bytes) {
+    return fault_of(R"({"custom_id":")" + std::string(bytes, 'a') + R"(","params":{"model":"c"}})",
+                    Api::anthropic);
+  };
+
+  EXPECT_EQ(fault_of_name(64), "");
+  EXPECT_EQ(fault_of_name(65), "invalid_value custom_id");
+}
+
 const LineName kOpenai{.api = Api::openai, .batch_id = "batch_1", .line = 6, .custom_id = "x"};
 const LineName kAnthropic{.api = Api::anthropic, .batch_id = "msgbatch_1", .line = 6, .custom_id = "x"};
 
