@@ -9,12 +9,15 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PRESETS = ("release", "asan", "tsan")
+# Groups of processes that run() has started and that have not ended.
+STARTED = set()
 # Of a change nobody names: what the commits of the last day touched.
 DAY = "24 hours ago"
 # Tests of real processes wait more than they compute: one more than the machine has processors.
@@ -26,10 +29,10 @@ class Failed(Exception):
 
 
 class Clock:
-    """How long something may take. minutes: None for ever."""
+    """How long something may take. minutes: None for ever. of: of how many these are what is left."""
 
-    def __init__(self, minutes):
-        self.begun, self.minutes = time.monotonic(), minutes
+    def __init__(self, minutes, of=None):
+        self.begun, self.minutes, self.of = time.monotonic(), minutes, of or minutes
 
     def spent_s(self):
         return time.monotonic() - self.begun
@@ -49,14 +52,17 @@ def minutes(seconds):
 def run(command, clock, **options):
     """Runs a command to its end, and all that it started is gone when its time is over."""
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, **options)
+    STARTED.add(process.pid)
     try:
         output, _ = process.communicate(timeout=clock.left_s())
     except BaseException as error:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if isinstance(error, subprocess.TimeoutExpired):
-            raise Failed(f"does not fit: more than its {clock.minutes:g} minutes; under way was {' '.join(command)[:120]}") from None
+            raise Failed(f"does not fit: more than its {clock.of:g} minutes; under way was {' '.join(command)[:120]}") from None
         raise
+    finally:
+        STARTED.discard(process.pid)
     return process.returncode, output
 
 
@@ -70,15 +76,20 @@ class Build:
 
     def __init__(self, preset, kinds=None, more=(), log=None):
         self.preset, self.folder, self.kinds, self.more = preset, folder(preset), kinds, more
+        self.configured = False
         self.said = {} if log is None else {"stdout": log, "stderr": log}
 
     def configure(self, clock):
+        """Once: what is run beside a build must not see its files written again."""
+        if self.configured:
+            return
         kinds = [] if self.kinds is None else [f"-DLANEMQ_TEST_KINDS={';'.join(self.kinds)}"]
         compiler = [f"-DCMAKE_CXX_COMPILER={os.environ['CXX']}"] if os.environ.get("CXX") else []
         code, output = run(["cmake", "--preset", self.preset, "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", *compiler, *kinds,
                             *(f"-D{each}" for each in self.more)], clock, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if code:
             raise Failed(f"the build could not be configured\n{output}")
+        self.configured = True
 
     def tests(self, clock, arguments=()):
         """name -> (labels, files that it needs, the folder that it runs in)"""
@@ -100,7 +111,8 @@ class Build:
             if not targets:
                 return
             command += ["--target", *sorted(str(pathlib.Path(t).relative_to(self.folder)) for t in targets)]
-        code, _ = run([*command, "--", "--quiet"], clock, **self.said)
+        # No more than there are processors: tests of real processes may be under way beside it.
+        code, _ = run([*command, "--parallel", str(os.cpu_count() or 1), "--", "--quiet"], clock, **self.said)
         if code:
             raise Failed("the build failed")
 
@@ -128,42 +140,105 @@ class Build:
 
 
 class Part:
-    """One row of what ran."""
+    """One row of what ran. limit: minutes for its building and its running together, None: any. preset: of its tests, if there are such."""
 
-    def __init__(self, name, limit=None):
-        self.name, self.clock = name, Clock(limit)
+    def __init__(self, name, limit=None, preset=None):
+        self.name, self.limit, self.preset = name, limit, preset
         self.built_s = self.ran_s = 0.0
         self.outcomes, self.wrong, self.left_out = {}, None, None
+        self.clock = Clock(limit)
 
     def count(self, outcome):
         return sum(1 for was, _, _ in self.outcomes.values() if was == outcome)
 
-    def guard(self, work):
-        """Does the part's work; what goes wrong is the part's."""
-        self.clock = Clock(self.clock.minutes)
+    def guard(self, work, whole=None):
+        """Does a step of the part's work; what goes wrong is the part's. Returns how long it lasted. whole: a clock of all parts."""
+        left = [clock.left_s() / 60 for clock in (whole,) if clock and clock.minutes is not None]
+        left += [self.limit - (self.built_s + self.ran_s) / 60] if self.limit is not None else []
+        self.clock = Clock(max(0.0, min(left)) if left else None, self.limit)
         try:
-            work(self)
+            if whole and whole.left_s() == 0:
+                raise Failed(f"does not fit: the {whole.minutes:g} minutes of the whole are over")
+            work()
         except Failed as failed:
             self.wrong = str(failed)
             say(f"== {self.name}: {self.wrong}")
+        return self.clock.spent_s()
 
-    def check(self, build, choose, everything=False, arguments=()):
-        """Builds what the chosen tests need, or everything, and runs them. choose(tests): names; None: those of `arguments`."""
-        begun = time.monotonic()
-        build.configure(self.clock)
-        tests = build.tests(self.clock, arguments if choose is None else ())
-        names = sorted(choose(tests)) if choose else sorted(tests)
-        if names:
-            build.make(None if everything else {file for name in names for file in tests[name][1]}, self.clock)
-        self.built_s = time.monotonic() - begun
-        if not names and choose:
-            self.left_out = "no test that the change needs is in this build"
+
+class Work:
+    """What makes a part: what is built for it, then what is run. Either may be nothing."""
+
+    def __init__(self, part):
+        self.part = part
+
+    def build(self):
+        pass
+
+    def run(self):
+        pass
+
+
+class Commands(Work):
+    """A part of commands; `compiles`: they take their turn among the builds."""
+
+    def __init__(self, part, commands, compiles=False):
+        super().__init__(part)
+        setattr(self, "build" if compiles else "run", self.each)
+        self.commands = commands
+
+    def each(self):
+        for command in self.commands:
+            before = time.monotonic()
+            code, _ = run(command.split(), self.part.clock)
+            self.part.outcomes[command] = ("failed" if code else "passed", time.monotonic() - before, "")
+
+
+class Tests(Work):
+    """Tests of a build. choose(tests): which of them, with what they need; None: those of ctest's `arguments`. everything: it is built whole."""
+
+    def __init__(self, part, build, choose=None, arguments=(), everything=False):
+        super().__init__(part)
+        self.of, self.choose, self.arguments, self.everything = build, choose, arguments, everything
+        self.names = []
+
+    def build(self):
+        self.of.configure(self.part.clock)
+        tests = self.of.tests(self.part.clock, self.arguments if self.choose is None else ())
+        self.names = sorted(self.choose(tests) if self.choose else tests)
+        if not self.names and self.choose:
+            self.part.left_out = "no test that the change needs is in this build"
             return
-        begun = time.monotonic()
-        try:
-            self.outcomes = build.check(None if choose is None else names, self.clock, arguments)
-        finally:
-            self.ran_s = time.monotonic() - begun
+        self.of.make(None if self.everything else {file for name in self.names for file in tests[name][1]}, self.part.clock)
+
+    def run(self):
+        if not self.part.left_out:
+            self.part.outcomes = self.of.check(self.names if self.choose else None, self.part.clock, self.arguments)
+
+
+def two_lanes(works, whole=None):
+    """Builds one after the other, and beside that runs one after the other what is built: tests of real processes wait more than they
+    compute, and a compiler fills the gaps."""
+    built = [threading.Event() for _ in works]
+
+    def builds():
+        for work, done in zip(works, built):
+            work.part.built_s = work.part.guard(work.build, whole)
+            done.set()
+
+    builder = threading.Thread(target=builds, daemon=True)
+    builder.start()
+    try:
+        for work, done in zip(works, built):
+            done.wait()
+            if not work.part.wrong:
+                say(f"== {work.part.name} ({time.strftime('%T')})")
+                work.part.ran_s = work.part.guard(work.run, whole)
+        builder.join()
+    except BaseException:
+        for group in list(STARTED):
+            os.killpg(group, signal.SIGKILL)
+        raise
 
 
 class Needs:
@@ -223,11 +298,28 @@ def changed(base):
     return sorted({path for path in committed + loose if path}) or None
 
 
-def whole(preset="release", arguments=()):
-    """Everything that a preset has, once; with arguments of ctest's, what these name, and what it needs."""
-    part = Part(preset)
-    part.guard(lambda part: part.check(Build(preset), None, everything=not arguments, arguments=arguments))
+def named(preset, arguments):
+    """What arguments of ctest's name in a build, and what it needs; without any, all of it."""
+    part = Part(preset, preset=preset)
+    two_lanes([Tests(part, Build(preset), arguments=arguments, everything=not arguments)])
     return [part]
+
+
+def once():
+    """Everything once, as it is shipped. Processes begin while what else there is still compiles."""
+    build = Build("release")
+    real = Tests(Part("processes", preset="release"), build,
+                 lambda tests: (name for name, (labels, *_) in tests.items() if "process" in labels))
+    others = Tests(Part("all others", preset="release"), build,
+                   lambda tests: (name for name, (labels, *_) in tests.items() if "process" not in labels), everything=True)
+    two_lanes([real, others])
+    return [real.part, others.part]
+
+
+def work_of(row, preset_work):
+    """The work that a row of tests/needs.toml names. preset_work(part, row): that of a row of tests."""
+    part = Part(row["name"], row["minutes"], row.get("preset"))
+    return Commands(part, row["commands"], row.get("compiles", False)) if "commands" in row else preset_work(part, row)
 
 
 def for_change(base):
@@ -239,19 +331,13 @@ def for_change(base):
         ("" if paths else "; nothing is known of a change, so that all of it is looked at, but what is seldom"))
     for label in sorted(labels):
         say(f"   {label:12} asked for by {because[label]}")
-    clock, parts = Clock(needs.minutes), []
-    for row in needs.parts:
-        part = Part(row["name"], row["minutes"])
-        parts.append(part)
+    works = [work_of(row, lambda part, row: Tests(part, Build(row["preset"]), needs.choose(row, labels, everything)))
+             for row in needs.parts]
+    for work, row in zip(works, needs.parts):
         if not needs.runs(row, labels, everything):
-            part.left_out = f"nothing that was changed asks for it (tests/needs.toml: {row['asked']})"
-            continue
-        if clock.left_s() == 0:
-            part.wrong = f"does not fit: the {needs.minutes:g} minutes of the whole are over"
-            continue
-        part.clock = Clock(min(row["minutes"], clock.left_s() / 60))
-        say(f"== {part.name} ({time.strftime('%T')})")
-        part.guard(lambda part, row=row: work_of(part, row, needs, labels, everything))
+            work.part.left_out = f"nothing that was changed asks for it (tests/needs.toml: {row['asked']})"
+    two_lanes([work for work in works if not work.part.left_out], Clock(needs.minutes))
+    parts = [work.part for work in works]
     seldom = sorted(needs.seldom - labels)
     if seldom:
         parts.append(Part("seldom"))
@@ -259,33 +345,13 @@ def for_change(base):
     return parts
 
 
-def work_of(part, row, needs, labels, everything):
-    if "commands" in row:
-        begun = time.monotonic()
-        for command in row["commands"]:
-            before = time.monotonic()
-            code, _ = run(command.split(), part.clock)
-            part.outcomes[command] = ("failed" if code else "passed", time.monotonic() - before, "")
-        part.ran_s = time.monotonic() - begun
-    else:
-        part.check(Build(row["preset"]), needs.choose(row, labels, everything))
-
-
 def in_all_builds():
     """Everything in every build: a night."""
     needs = Needs((ROOT / "tests/needs.toml").read_text())
-    parts = []
-    for row in needs.parts:
-        if "commands" in row:
-            part = Part(row["name"])
-            part.guard(lambda part, row=row: work_of(part, row, needs, set(), True))
-            parts.append(part)
-    for preset in PRESETS:
-        part = Part(preset)
-        say(f"== {preset} ({time.strftime('%T')})")
-        part.guard(lambda part, preset=preset: part.check(Build(preset, ["all"]), None, everything=True))
-        parts.append(part)
-    return parts
+    works = [work_of(row, None) for row in needs.parts if "commands" in row]
+    works += [Tests(Part(preset, preset=preset), Build(preset, ["all"]), everything=True) for preset in PRESETS]
+    two_lanes(works)
+    return [work.part for work in works]
 
 
 def report(parts, took_s):
@@ -308,7 +374,7 @@ def report(parts, took_s):
             say(f"failed: {part.name}: {part.wrong}")
         for name, (outcome, _, why) in sorted(part.outcomes.items()):
             if outcome == "failed":
-                how = "" if " " in name or "/" in name else f"; again: scripts/test {part.name} -R '^{name}$'"
+                how = "" if part.preset is None else f"; again: scripts/test {part.preset} -R '^{name}$'"
                 say(f"failed: {name} ({part.name}){': ' + why if why else ''}{how}")
     total = {outcome: sum(part.count(outcome) for part in parts) for outcome in ("passed", "failed", "skipped")}
     wrong = sum(part.wrong is not None for part in parts)
@@ -329,11 +395,11 @@ def main(arguments):
         case ["--all"]:
             parts = in_all_builds()
         case [preset, *rest] if preset in PRESETS:
-            parts = whole(preset, rest)
+            parts = named(preset, rest)
         case []:
-            parts = whole()
+            parts = once()
         case _:
-            parts = whole("release", arguments)
+            parts = named("release", arguments)
     return report(parts, time.monotonic() - begun)
 
 
