@@ -21,7 +21,7 @@ class KeyDesk {
   /// Both outlive it.
   KeyDesk(core::Broker& broker, Sockets& sockets) : broker_(broker), sockets_(sockets) {}
 
-  bool has_keys() const { return sockets_.key_check != nullptr; }
+  bool has_keys() const { return sockets_.asks_for_keys; }
   /// Other keys count from now on.
   void replace(std::vector<PeerKey> keys, core::TimePoint now);
   /// Takes out the keys whose time is over. Cheap: it looks every kLookEvery.

@@ -22,6 +22,9 @@ inline constexpr std::string_view name_of(Door door) {
   return door == Door::clients ? "clients" : "workers";
 }
 
+/// As which libzmq names the third one, which asks for no keys.
+inline constexpr std::string_view kOperatorsDomain = "operators";
+
 /// Whether a key with that role is for that door.
 inline bool opens(const core::Identity& identity, Door door) {
   return (identity.role == core::Identity::Role::worker) == (door == Door::workers);

@@ -96,7 +96,8 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   socket_.set(zmq::sockopt::tcp_maxrt, 20000);
   // No heartbeat of libzmq: a peer that does not know it would be cut, and while nothing is read all would.
   socket_.set(zmq::sockopt::heartbeat_ivl, 0);
-  if (!options.secret_key.empty()) socket::ask_for_keys(socket_, options.secret_key, options.zap_domain);
+  socket_.set(zmq::sockopt::zap_domain, options.zap_domain);
+  if (!options.secret_key.empty()) socket::ask_for_keys(socket_, options.secret_key);
   // Before the other one: endpoint() is the one that was bound last.
   if (!options.inner.empty()) socket_.bind(options.inner);
   if (const auto why_not = why_no_socket_file(options.endpoint)) throw BindError(options.endpoint, *why_not);

@@ -29,8 +29,8 @@ struct RouterOptions {
   std::int64_t large_bytes_max = 0;  ///< bytes of large bodies waiting to be sent, for each peer
   std::string inner{};               ///< bound as well: for this process; empty: none
   bool private_file = false;         ///< the file of an ipc endpoint is for its owner and group alone
-  std::string secret_key;            ///< encrypts, and has peers show keys; empty: neither
-  std::string zap_domain;            ///< what the handler of their keys is told
+  std::string secret_key{};          ///< encrypts, and has peers show keys; empty: neither
+  std::string zap_domain{};          ///< what ZapHandler is told of who connects; empty: it is not asked
 };
 
 /// The first frame of an envelope as Incoming packs it; empty: there is none.

@@ -55,7 +55,8 @@ RouterOptions admin_router(const ServerOptions& options) {
           .frame_bytes_max = kFrameBytesSpare,
           .large_bytes_max = INT64_MAX,
           .inner = options.has_http ? kOwnOperators : "",
-          .private_file = true};
+          .private_file = true,
+          .zap_domain = std::string(kOperatorsDomain)};
 }
 
 /// The bounds of each of the two sockets' connections: those of the options, as far as there are descriptors.
@@ -101,8 +102,9 @@ std::optional<Router> make_admin(zmq::context_t& context, const ServerOptions& o
 Sockets::Sockets(const ServerOptions& options, const core::Options& core)
     : context(make_context(options.io_threads)),
       keys(options.keys),
-      key_check(options.secret_key.empty() ? nullptr : std::make_unique<ZapHandler>(context, keys)),
-      authorizer(keys, key_check != nullptr),
+      asks_for_keys(!options.secret_key.empty()),
+      door_check(context, keys, asks_for_keys),
+      authorizer(keys, asks_for_keys),
       clients(context, client_router(options, core)),
       workers(context, worker_router(options, core)),
       admin(make_admin(context, options)),

@@ -28,8 +28,8 @@ struct Sockets {
 
   zmq::context_t context;
   KeyRing keys;
-  std::unique_ptr<ZapHandler>
-      key_check;  ///< before the sockets, which nobody could open without; may be null
+  bool asks_for_keys;
+  ZapHandler door_check;  ///< before the sockets, which nobody could open without
   Authorizer authorizer;
   Router clients, workers;
   std::optional<Router> admin;

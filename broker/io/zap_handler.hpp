@@ -15,15 +15,18 @@ namespace lanemq::io {
 
 class KeyRing;
 
-/// Answers libzmq's question whether a peer may connect (ZAP, ZeroMQ RFC 27), on a thread of its own: a peer
-/// whose key opens the door is called by it in each of its messages, any other one is refused.
+/// Answers libzmq's question whether a peer may connect (ZAP, ZeroMQ RFC 27), on a thread of its own. Where
+/// keys are asked for, a peer whose key opens the door is called by it in each of its messages, any other one
+/// is refused. Elsewhere whoever speaks ZMTP 3 may come in: a socket with a handler is what libzmq opens to
+/// nobody who speaks ZMTP 1 or 2, such as a browser, whose POST is a peer of ZMTP 1 to it.
 class ZapHandler {
  public:
   static constexpr std::uint64_t kLinesPerSecond = 5;  ///< in the log, about refused keys
 
-  /// To be made before a socket of the context binds that asks for keys. `keys` and `context` outlive it.
-  /// Throws zmq::error_t where the context has such a handler.
-  ZapHandler(zmq::context_t& context, const KeyRing& keys);
+  /// To be made before a socket of the context binds that has a domain. `asks`: whether clients and workers
+  /// must show keys. `keys` and `context` outlive it. Throws zmq::error_t where the context has such a
+  /// handler.
+  ZapHandler(zmq::context_t& context, const KeyRing& keys, bool asks);
   ~ZapHandler();
   ZapHandler(const ZapHandler&) = delete;
   ZapHandler& operator=(const ZapHandler&) = delete;
@@ -38,6 +41,7 @@ class ZapHandler {
                    const std::string& why);
 
   const KeyRing& keys_;
+  const bool asks_;
   zmq::socket_t requests_;
   int stop_;  // an eventfd
   log::LineLimit lines_{kLinesPerSecond};

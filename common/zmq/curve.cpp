@@ -31,10 +31,9 @@ void show_keys(zmq::socket_t& socket, const CurveKeys& keys) {
   socket.set(zmq::sockopt::curve_secretkey, keys.secret);
 }
 
-void ask_for_keys(zmq::socket_t& socket, const std::string& secret_key, const std::string& domain) {
+void ask_for_keys(zmq::socket_t& socket, const std::string& secret_key) {
   socket.set(zmq::sockopt::curve_server, true);
   socket.set(zmq::sockopt::curve_secretkey, secret_key);
-  socket.set(zmq::sockopt::zap_domain, domain);
 }
 
 }  // namespace lanemq::socket

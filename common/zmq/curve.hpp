@@ -22,8 +22,7 @@ std::string public_key_of(const std::string& secret_key);
 /// Has the socket, before it connects, take nobody but the broker with that key, and show its own. Does
 /// nothing where there are none. Throws std::invalid_argument where they are unusable.
 void show_keys(zmq::socket_t& socket, const CurveKeys& keys);
-/// Has the socket, before it binds, take encrypted connections alone. `domain`: what the ZAP handler
-/// (ZeroMQ RFC 27) is told. Requires: is_curve_key(secret_key).
-void ask_for_keys(zmq::socket_t& socket, const std::string& secret_key, const std::string& domain);
+/// Has the socket, before it binds, take encrypted connections alone. Requires: is_curve_key(secret_key).
+void ask_for_keys(zmq::socket_t& socket, const std::string& secret_key);
 
 }  // namespace lanemq::socket

@@ -2,6 +2,7 @@
 """What a client asks and is told: sockets, envelopes, bodies, refs, ids, and requests that are refused."""
 
 import os
+import socket
 import subprocess
 import tempfile
 import time
@@ -47,6 +48,47 @@ class Named(harness.Case):
                             "--service", "echo", "words"), capture_output=True, text=True, timeout=harness.PATIENCE * 2)
 
         self.assertEqual((done.returncode, done.stdout), (0, "words"), done.stderr)
+
+
+class Doors(harness.Case):
+    """Whoever speaks an older protocol than ZMTP 3 is not heard. To libzmq whatever does not begin with 0xFF is ZMTP 1, and so is
+    a browser's POST: its first letter is a length, and its body may hold any message."""
+
+    MESSAGES = {"clients": ("ping", {}), "workers": ("ready", {"services": ["echo"], "capacity": 1}),
+                "admin": ("admin", {"do": "pauses", "ref": 1})}
+
+    def hears(self, door, *parts):
+        """What that endpoint sends until it answers or ends the connection."""
+        host, port = getattr(self.room.broker, door).removeprefix("tcp://").rsplit(":", 1)
+        with socket.create_connection((host, int(port)), timeout=harness.PATIENCE) as connection:
+            heard = b""
+            try:
+                connection.sendall(b"".join(parts))
+                while b"LMQ1" not in heard and (read := connection.recv(4096)):
+                    heard += read
+            except (ConnectionResetError, BrokenPipeError):
+                pass
+            return heard
+
+    def each(self):
+        for door, (op, fields) in self.MESSAGES.items():
+            with self.subTest(door=door):
+                yield door, packb(["LMQ1", op, fields])
+
+    def test_zmtp_1_is_not_heard(self):
+        for door, message in self.each():
+            self.assertNotIn(b"LMQ1", self.hears(door, b"\x01\x00", bytes([len(message) + 1, 0]), message))
+
+    def test_zmtp_2_is_not_heard(self):
+        for door, message in self.each():
+            greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f" + b"\x01" + b"\x05" + b"\0\0"
+            self.assertNotIn(b"LMQ1", self.hears(door, greeting, bytes([0, len(message)]), message))
+
+    def test_a_page_of_a_browser_is_not_heard(self):
+        for door, message in self.each():
+            head = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://page.example\r\nSec-Fetch-Mode: no-cors\r\n\r\n"
+            for fill in range(0, 256, 15):  # it does not know where its head's last frame ends
+                self.assertNotIn(b"LMQ1", self.hears(door, head, b"A" * fill, bytes([len(message) + 1, 0]), message))
 
 
 class Answers(harness.Case):
