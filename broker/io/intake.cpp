@@ -99,7 +99,9 @@ Intake::Intake(core::Broker& broker, Sockets& sockets, Store& store, StoreWatch&
       edit_(std::move(edit)),
       started_(started),
       decoder_(broker.options().body_bytes_max),
-      held_(store) {}
+      held_(store) {
+  decoder_.refuse_ext();
+}
 
 std::size_t Intake::read_workers(core::TimePoint now) {
   std::size_t read = 0;
@@ -544,6 +546,10 @@ void Intake::refuse_worker(const DecodeError& error, core::TimePoint now) {
   refusal.code = name_of(refusal_of(error.code));
   refusal.message = error.message;
   refusal.ref = {error.ref};
+  if (error.job) {
+    refusal.job = static_cast<std::int64_t>(*error.job);
+    refusal.attempt = error.attempt;
+  }
   broker_.outbox().add(core::Peer::worker, incoming_.address(), incoming_.envelope(), refusal);
 }
 

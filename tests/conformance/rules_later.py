@@ -4,10 +4,11 @@
 A probe asks once for each feature. A broker that says "not in this version" is not asked again: its rules are skipped.
 """
 
+from functools import reduce
 from time import monotonic
 
 import zmq
-from msgpack import packb
+from msgpack import ExtType, packb
 
 from kit import EARLY, NO_JOB, brief, expect, expect_error, expect_that, feature, rule, skip
 from page import BATCH_INHERITED_BYTES_MAX
@@ -278,6 +279,24 @@ def later_maps_inherit(room):
     expect_that(jobs[b"2"]["id"] != room.id("a"), "the id was inherited")
     accepted = [client.get("accepted").fields["ref"] for _ in range(3)]
     expect(sorted(accepted), [1, 2, 3], "the refs of accepted, as reply is inherited")
+
+
+@rule("Client to broker: submit", feature="batch")
+def odd_maps_fail_alone(room):
+    """In a batch a map with an ext, too many entries, too much nesting or a key that is no string fails alone."""
+    client, worker = batching_client(room), room.worker(capacity=8)
+    deep = reduce(lambda inner, _: [inner], range(20))
+    for what, odd in (("an ext", {"meta": ExtType(-1, b"abc")}), ("80 fields", {f"x-{i}": i for i in range(80)}),
+                      ("80 entries", {"meta": {f"k{i}": i for i in range(80)}}), ("nesting", {"meta": deep}),
+                      ("a key that is an int", {"meta": {1: 1}}), ("a key that is a list", {"meta": {(1, 2): 1}})):
+        with room.case(what):
+            maps = [{"service": room.service, "ref": 1}, {**odd, "ref": 2}, {"ref": 3}]
+            client.send_frames(*batch("submit", maps, [b"1", b"2", b"3"]))
+            for job in [worker.get("job") for _ in range(2)]:
+                worker.hand_in(job, body=job.body)
+            said = {(answer := client.get()).fields.get("ref"): answer for _ in maps}
+            expect_error(said[2], "bad_request")
+            expect([said[1].body, said[3].body], [b"1", b"3"], "the answers to the others of the batch")
 
 
 @rule("Client to broker: submit", feature="batch")

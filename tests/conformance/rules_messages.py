@@ -291,12 +291,22 @@ def unknown_fields_are_ignored(room):
 
 
 @rule("Messages")
+def what_is_passed_on_holds_no_ext(room):
+    """What the broker passes on (meta, trace, fields with x-) holds no ext, at any depth."""
+    client = room.client()
+    odd = [ExtType(-1, b"abc"), [ExtType(5, b"")], {"k": [{"k": ExtType(-1, b"12345678")}]}]
+    for number, (field, value) in enumerate((field, value) for field in ("meta", "trace", "x-odd") for value in odd):
+        answer = client.ask("submit", {"service": room.service, "ref": number, field: value})
+        expect(expect_error(answer, "bad_request", field, "ext").fields.get("ref"), number, "the ref of the answer")
+
+
+@rule("Messages")
 def extra_fields_meta_and_trace_pass_untouched(room):
     """Fields whose names begin with x- go from submit to job untouched, byte for byte, in their order; so do
     meta and trace. (One that is nil is absent.)"""
     client, worker = room.client(), room.worker()
     odd = Raw(b"\xd3\x00\x00\x00\x00\x00\x00\x00\x01")  # 1 in nine bytes
-    values = [odd, 1.0, Raw(b"\xca\x3f\x80\x00\x00"), False, [None], b"\xff", [1, {"k": None}], ExtType(3, b"abc"), "é"]
+    values = [odd, 1.0, Raw(b"\xca\x3f\x80\x00\x00"), False, [None], b"\xff", [1, {"k": None}], -(2**63), "é"]
     extras = [(f"x-{'zyxwvutsrq'[i]}", value) for i, value in enumerate(values)] + [("x-", 0)]
     passed = [("meta", Raw(b"\xdb\x00\x00\x00\x02hi")), ("trace", {"n": 2**64 - 1})]
     client.send_raw(pack_header("submit", [("service", room.service), *extras, *passed], b"x"))

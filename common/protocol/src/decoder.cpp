@@ -199,6 +199,8 @@ class Decoder::Reader {
     return finish();
   }
 
+  void refuse_ext() { refuses_ext_ = true; }
+
   std::string_view body() const { return body_; }
   std::size_t work() const { return work_; }
 
@@ -308,7 +310,14 @@ class Decoder::Reader {
     return true;
   }
 
-  bool visit_ext(const char*, std::uint32_t size) { return spend(size) && opaque_scalar(); }
+  bool visit_ext(const char*, std::uint32_t size) {
+    if (!spend(size)) return false;
+    if (refuses_ext_ && field_ != nullptr && passes_through() && place_ != Place::key) {
+      fail_ext();
+      return true;
+    }
+    return opaque_scalar();
+  }
 
   // ---- the visitor: containers ------------------------------------------------------------------------
 
@@ -343,14 +352,14 @@ class Decoder::Reader {
   }
 
   bool start_map(std::uint32_t count) {
-    if (count > limits::map_entries_max) return fail_map_size(count);
+    if (place_ == Place::batch) begin_item();
+    if (count > limits::map_entries_max) fail_map_size(count);
     if (!spend_entries(std::size_t{count} * 2)) return false;
     switch (place_) {
       case Place::header:
         if (element_ != kFieldsElement) return misplaced();
         return enter(Place::fields);
       case Place::batch:
-        begin_item();
         return enter(Place::fields);
       case Place::fields:
         return enter(place_of_map());
@@ -371,7 +380,10 @@ class Decoder::Reader {
   bool start_map_value() { return true; }
   bool end_map_value() { return true; }
   bool end_map() {
-    keys_.resize(first_keys_[depth_]);
+    if (beyond_ == 0) {
+      keys_.resize(first_keys_[depth_]);
+      if (depth_ == unkeyed_) unkeyed_ = 0;
+    }
     return leave();
   }
 
@@ -408,10 +420,10 @@ class Decoder::Reader {
     unknown_ = {};
     message_ = &unknown_;
     spent_ = 0;
-    depth_ = 0;
+    depth_ = beyond_ = unkeyed_ = 0;
     place_ = places_[0] = Place::outside;
     element_ = 0;
-    seen_ = nil_ = 0;
+    seen_ = nil_ = broken_ = 0;
     field_ = nullptr;
     failed_ = false;
     body_ = {};
@@ -434,16 +446,33 @@ class Decoder::Reader {
     if (!failed_) return nullptr;
     error_.id.clear();
     error_.ref.clear();
+    error_.job.reset();
+    error_.attempt = 1;
     if (!batch_) name(error_);
     return &error_;
   }
 
-  /// Adds the id and ref by which the error's message is known.
+  /// Adds the id and ref, or the job and attempt, by which the error's message is known.
   LANEMQ_COLD void name(DecodeError& error) const {
     for (const FieldSpec& field : spec_->fields) {
       if (field.name == "id") error.id = *static_cast<std::string_view*>(field.at(message_));
       if (field.type == FieldType::reference) error.ref = static_cast<wire::Raw*>(field.at(message_))->bytes;
     }
+    if (spec_ == &wire::Spec<wire::Outcome>::op)
+      name_lease<wire::Outcome>(error);
+    else if (spec_ == &wire::Spec<wire::Failure>::op)
+      name_lease<wire::Failure>(error);
+  }
+
+  /// Names whose outcome could not be read. Not the job of a broken piece or word of progress: their worker
+  /// says the next one.
+  template <class Report>
+  LANEMQ_COLD void name_lease(DecodeError& error) const {
+    const auto& report = *static_cast<Report*>(message_);
+    const std::uint64_t read = seen_ & ~nil_ & ~broken_;
+    for (std::size_t i = 0; i < spec_->fields.size(); ++i)
+      if (spec_->fields[i].name == "job" && (read >> i & 1) != 0) error.job = report.job;
+    error.attempt = report.attempt;
   }
 
   void check_required() {
@@ -650,12 +679,17 @@ class Decoder::Reader {
     return spend(count);
   }
   bool enter(Place place) {
-    if (++depth_ > depth_max_) return fail_depth();
-    places_[depth_] = place_ = place;
+    if (depth_ == depth_max_) return fail_depth();
+    places_[++depth_] = place_ = place;
     first_keys_[depth_] = keys_.size();
     return true;
   }
   bool leave() {
+    if (beyond_ > 0) [[unlikely]] {
+      --beyond_;
+      place_ = places_[depth_];
+      return true;
+    }
     place_ = places_[--depth_];
     if (place_ == Place::batch && item_ != kNoItem && !end_item()) return false;
     if (place_ != Place::fields) return true;
@@ -723,13 +757,35 @@ class Decoder::Reader {
   LANEMQ_COLD bool fail_entries() {
     return stop("malformed header: a list or a map claims more entries than there are bytes");
   }
-  LANEMQ_COLD bool fail_map_size(std::size_t count) {
-    return stop("a map has " + std::to_string(count) + " entries, more than " +
-                std::to_string(limits::map_entries_max) + " (map_entries_max)");
+  /// Reading goes on, without a look at the map's keys: comparing them takes the square of their number.
+  LANEMQ_COLD void fail_map_size(std::size_t count) {
+    if (unkeyed_ == 0) unkeyed_ = depth_ + 1;
+    if (place_ == Place::batch || place_ == Place::header) field_ = nullptr;
+    if (!fails_again())
+      fail(ErrorCode::bad_request, "a map has " + std::to_string(count) + " entries, more than " +
+                                       std::to_string(limits::map_entries_max) + " (map_entries_max)");
+    if (place_ == Place::batch) broken_ |= kExtrasMark;  // those are left out, so nobody inherits them
   }
+  /// Reading goes on behind the container, in which nothing is looked at.
   LANEMQ_COLD bool fail_depth() {
-    return stop("the header nests deeper than " + std::to_string(limits::header_depth_max) +
-                " (header_depth_max)");
+    if (!fails_again())
+      fail(ErrorCode::bad_request, "the header nests deeper than " +
+                                       std::to_string(limits::header_depth_max) + " (header_depth_max)");
+    field_ = nullptr;
+    ++beyond_;
+    place_ = Place::skipped;
+    return true;
+  }
+  LANEMQ_COLD bool fail_key() {
+    if (places_[depth_] == Place::fields) field_ = nullptr;  // it is the one before
+    if (!fails_again()) fail(ErrorCode::bad_request, "a key of a map is not a string");
+    field_ = nullptr;
+    return true;
+  }
+  LANEMQ_COLD void fail_ext() {
+    mismatch(
+        "holds an ext, which not every library of msgpack reads; it may hold nil, booleans, integers, "
+        "floats, strings, bin, arrays and maps");
   }
   LANEMQ_COLD void fail_inherited_bytes() {
     fail(ErrorCode::too_large, "what the maps up to this one inherit has more than " +
@@ -755,7 +811,9 @@ class Decoder::Reader {
   /// The field breaks its rule; the rest of its value is skipped.
   LANEMQ_COLD void mismatch(const std::string& rule) {
     if (field_ == nullptr) return;
-    if (!fails_again()) fail(ErrorCode::bad_request, "field " + quoted(field_->name) + " " + rule);
+    if (!fails_again())
+      fail(ErrorCode::bad_request,
+           "field " + quoted(field_ == &kExtraField ? extra_key_ : field_->name) + " " + rule);
     field_ = nullptr;
   }
   LANEMQ_COLD void type_mismatch() {
@@ -782,7 +840,7 @@ class Decoder::Reader {
       case Place::bodies:
         return misplaced_body();
       case Place::key:
-        return stop("a key of a map is not a string");
+        return fail_key();
       default:
         if (field_ == nullptr) return true;
         if (passes_through()) return pass_through();
@@ -846,6 +904,8 @@ class Decoder::Reader {
   /// Refuses a key that its map holds already: readers would disagree about which one counts.
   void note_key(std::string_view key) {
     check_utf8(key);
+    if (unkeyed_ != 0 || beyond_ != 0) [[unlikely]]
+      return;
     const std::uint32_t hash = hash_of_key(key);
     work_ += keys_.size() - first_keys_[depth_];
     for (std::size_t i = first_keys_[depth_]; i < keys_.size(); ++i)
@@ -966,6 +1026,10 @@ class Decoder::Reader {
 
   /// Keeps the last value, byte for byte.
   bool pass_through() {
+    if (field_ == &kExtraField && unkeyed_ != 0) [[unlikely]] {  // the map has more than there are bits for
+      field_ = nullptr;
+      return true;
+    }
     const std::string_view value(value_begin_, value_length(rest(value_begin_)));
     work_ += value.size();
     if (field_ != &kExtraField) {
@@ -1011,6 +1075,9 @@ class Decoder::Reader {
 
   std::size_t spent_ = 0;
   std::size_t depth_ = 0;
+  std::size_t beyond_ = 0;   // open containers that are nested too deep
+  std::size_t unkeyed_ = 0;  // the depth of the outermost map that is too large; 0: none
+  bool refuses_ext_ = false;
   int element_ = 0;  // place in the header's array
   Place place_ = Place::outside;
   bool failed_ = false;
@@ -1068,6 +1135,10 @@ Decoder::Decoder(std::size_t body_bytes_max, std::size_t header_bytes_max)
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
+
+void Decoder::refuse_ext() {
+  reader_->refuse_ext();
+}
 
 std::string_view Decoder::body() const {
   return reader_->body();

@@ -27,8 +27,10 @@ bool has_inline_body(std::string_view header);
 struct DecodeError {
   ErrorCode code = ErrorCode::bad_request;  ///< bad_request or too_large
   std::string message;
-  std::string id;   ///< empty: not read
-  std::string ref;  ///< as msgpack; empty: not read
+  std::string id;                      ///< empty: not read
+  std::string ref;                     ///< as msgpack; empty: not read
+  std::optional<std::uint64_t> job{};  ///< of a worker's report; none: not read
+  std::int64_t attempt = 1;            ///< of that job
 };
 
 namespace wire {
@@ -107,6 +109,10 @@ class Decoder {
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
+
+  /// From now on a value that passes through holds no ext: not every library of msgpack reads each of them.
+  /// For who passes on what strangers say; who reads what was passed on takes it as it is.
+  void refuse_ext();
 
   /// Decodes a header frame that should be a `Message` (wire::ClientRequest, ClientReply, WorkerReport or
   /// WorkerCommand). On success returns null, with `message` set and the header's body in body(). Else

@@ -488,6 +488,32 @@ TEST(UpstreamLimits, are_read) {
   EXPECT_EQ(outcome.limits->limit_requests, std::nullopt);
 }
 
+// ---- a report that cannot be read -----------------------------------------------------------------------
+
+// Its worker lists the job until it has an answer to the outcome, so the answer has to say which one it is.
+TEST(Reports, that_cannot_be_read_are_known_by_their_job) {
+  Reports reports;
+  for (const char* op : {"result", "error"}) {
+    const auto report = [op](unsigned fields) { return Frame::header(op, fields); };
+    const DecodeError& of_usage = reports.expect_bad(report(4)
+                                                         .field("usage", Frame().float64(1.5))
+                                                         .field("job", 7)
+                                                         .field("attempt", 3)
+                                                         .field("class", "permanent"),
+                                                     "field \"usage\"");
+    EXPECT_EQ(of_usage.job, 7u);
+    EXPECT_EQ(of_usage.attempt, 3);
+    const DecodeError& first =
+        reports.expect_bad(report(2).field("job", 8).field("usage", 1), "field \"usage\"");
+    EXPECT_EQ(first.job, 8u);
+    EXPECT_EQ(first.attempt, 1);
+    EXPECT_FALSE(reports.expect_bad(report(1).field("usage", 1), "field \"usage\"").job);
+    EXPECT_FALSE(reports.expect_bad(report(1).field("job", "x"), "field \"job\"").job);
+    EXPECT_FALSE(reports.expect_bad(report(1).text("job").nil(), "field \"job\"").job);
+  }
+  EXPECT_FALSE(reports.expect_bad(Frame::header("chunk", 2).field("job", 7).field("seq", "x"), "seq").job);
+}
+
 // ---- what passes through ------------------------------------------------------------------------------
 
 TEST(PassedThrough, values_are_kept_byte_for_byte) {
@@ -502,8 +528,6 @@ TEST(PassedThrough, values_are_kept_byte_for_byte) {
                           Frame().text("t"),
                           Frame().text(""),
                           Frame().bin("\xFF\x00"),
-                          Frame().ext(-1, "1234"),
-                          Frame().byte(0xD4).byte(1).byte(2),
                           Frame().boolean(false),
                           Frame().array(0),
                           Frame().map(0),
@@ -522,6 +546,45 @@ TEST(PassedThrough, values_are_kept_byte_for_byte) {
     EXPECT_EQ(request.id, "a");
     EXPECT_EQ(requests.body(), "body");
   }
+}
+
+// Ends are written with many libraries of msgpack. A timestamp of a wrong length, for one, is an error to
+// some.
+TEST(PassedThrough, values_have_no_ext_at_any_depth) {
+  Requests requests;
+  requests.refuse_ext();
+  for (const Frame& ext : {Frame().ext(-1, "1234"), Frame().ext(-1, "123"), Frame().ext(5, ""),
+                           Frame().byte(0xD4).byte(1).byte(2)}) {
+    for (const char* field : {"meta", "trace", "x-v"}) {
+      const std::string text = "field \"" + std::string(field) + "\" holds an ext";
+      requests.expect_bad(submit(1).field(field, ext), text);
+      requests.expect_bad(submit(1).field(field, Frame().array(2).number(1).raw(ext.view())), text);
+      requests.expect_bad(submit(1).field(field, Frame().map(1).field("k", Frame().array(1).raw(ext.view()))),
+                          text);
+    }
+  }
+}
+
+TEST(PassedThrough, a_refused_ext_leaves_what_stands_behind_it) {
+  Requests requests;
+  requests.refuse_ext();
+
+  const DecodeError* error = requests.read(
+      submit(3).field("meta", Frame().array(2).ext(1, "a").text("z")).field("id", "a").field("ref", 7));
+
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(error->id, "a");
+  EXPECT_EQ(error->ref, Frame().number(7).view());
+}
+
+// An older broker passes it on, or has stored it, and what stands beside it is needed.
+TEST(PassedThrough, an_ext_is_read_where_it_is_not_refused) {
+  Commands commands;
+
+  const auto& job = commands.expect<wire::JobOffer>(
+      Frame::header("job", 3).field("job", 5).field("id", "a").field("meta", Frame().ext(-1, "123")));
+
+  EXPECT_EQ(job.meta.bytes, Frame().ext(-1, "123").view());
 }
 
 TEST(PassedThrough, fields_come_together_in_their_order) {

@@ -81,6 +81,8 @@ class Reading {
  public:
   explicit Reading(std::size_t body_bytes_max = limits::body_bytes_max) : decoder_(body_bytes_max) {}
 
+  /// As the broker reads.
+  void refuse_ext() { decoder_.refuse_ext(); }
   /// Null when the frame is well-formed.
   const DecodeError* read(const Frame& frame) { return read(frame.view()); }
   const DecodeError* read(std::string_view bytes) {

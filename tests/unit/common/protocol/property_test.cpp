@@ -69,7 +69,6 @@ class Maker {
       case 5:
         return Frame().bin(text(0, 20));
       case 6:
-        return Frame().ext(*rc::gen::inRange(-128, 128), text(0, 20));
       case 7:
         return Frame().number(7);
       case 8: {
