@@ -16,6 +16,8 @@ constexpr milliseconds kHeartbeatMax{3'600'000};
 constexpr milliseconds kPartingMax{
     2'000};  ///< the broker acknowledges at a goodbye, or with its next heartbeat
 
+constexpr char kBadOutcome[] = "bad_outcome";
+
 std::vector<std::string_view> views(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
@@ -521,12 +523,30 @@ void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& eff
   refusal_ = printable(refusal.code, 64) + ": " + printable(refusal.message);
   effects.push_back(Refused{.ever = code == RefusalCode::bad_request && !refusal.job});
   if (!refusal.job || *refusal.job < 0) return;
-  // A piece was not accepted, so all that follow would leave a hole.
   const auto place = table_.find({static_cast<std::uint64_t>(*refusal.job), refusal.attempt.value_or(1)});
-  if (place == table_.end() || place->second.phase != Held::Phase::running || !place->second.stream) return;
+  if (place == table_.end()) return;
+  if (place->second.phase == Held::Phase::finished) return on_unread(place, refusal, now);
+  // A piece was not accepted, so all that follow would leave a hole.
+  if (place->second.phase != Held::Phase::running || !place->second.stream) return;
   fail(place,
        {.error_class = ErrorClass::permanent, .code = "chunk_refused", .message = printable(refusal.message)},
        now, effects);
+}
+
+/// The broker could not read an outcome. A failure that says so takes its place, which it can read: it
+/// answers no other word for that job, which would run until its deadline.
+void Session::on_unread(Table::iterator place, const wire::WorkerRefusal& refusal, TimePoint now) {
+  JobOutcome& unread = place->second.outcome;
+  if (!unread.succeeded() && unread.report->code == kBadOutcome) return;
+  --outcomes_;
+  outcome_bytes_ -= place->second.bytes();
+  large_.forget(place->first);
+  JobOutcome failure = JobOutcome::failure({.error_class = ErrorClass::permanent,
+                                            .code = kBadOutcome,
+                                            .message = "the broker cannot read the job's outcome: " +
+                                                       printable(refusal.message, kMessageBytesMax / 2)});
+  if (large_.may_go(place->first, 0, now)) say_outcome(place->first, failure);
+  keep(place, std::move(failure));
 }
 
 void Session::on_stale(wire::Lease lease, Effects& effects) {

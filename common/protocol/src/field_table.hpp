@@ -233,6 +233,7 @@ struct MemberOf<Member> {
 /// The largest number of a field: that of a signed 64-bit integer, since some languages have no larger one.
 inline constexpr std::uint64_t kNumberMax = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::uint64_t kAttemptMax = 0xFFFFFFFF;
+inline constexpr std::uint64_t kHttpStatusMax = 999;
 
 struct Rule {
   bool required = false;
@@ -472,7 +473,8 @@ LANEMQ_OP(Failure, "error", false, false, field<&Failure::job>("job", kRequired)
           field<&Failure::attempt>("attempt", kFirst), field<&Failure::error_class>("class", kNameRequired),
           field<&Failure::code>("code", kName), field<&Failure::message>("message", kText),
           field<&Failure::retry_after_ms>("retry_after_ms", kMilliseconds), field<&Failure::usage>("usage"),
-          field<&Failure::limits>("limits"), field<&Failure::upstream_status>("upstream_status"))
+          field<&Failure::limits>("limits"),
+          field<&Failure::upstream_status>("upstream_status", {.max = kHttpStatusMax}))
 LANEMQ_OP(Heartbeat, "heartbeat", false, false,
           field<&Heartbeat::jobs>("jobs", {.max = limits::header_bytes_max}))
 LANEMQ_OP_WITHOUT_FIELDS(Bye, "bye")

@@ -601,6 +601,29 @@ TEST_F(SessionTest, tells_of_a_refusal) {
   EXPECT_EQ(hear(refusal), Lines{"refused"});
 }
 
+// Else the worker lists the job for as long as it lasts, and the broker waits for an outcome that it has
+// refused.
+TEST_F(SessionTest, an_outcome_that_the_broker_cannot_read_is_a_failure_that_it_can) {
+  for (const char* code : {"bad_request", "too_large"}) {
+    SCOPED_TRACE(code);
+    serve();
+    hear(offer(1));
+    EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
+
+    EXPECT_EQ(hear(refusal(code, wire::Lease{1, 1})),
+              (Lines{"> error 1.1 permanent bad_outcome", "refused"}));
+    // What is refused once more is not said for ever.
+    EXPECT_EQ(hear(refusal(code, wire::Lease{1, 1})), Lines{"refused"});
+    EXPECT_EQ(hear(refusal(code, wire::Lease{7, 1})), Lines{"refused"});
+    hear(wire::Acked{.jobs = {{1, 1}}});
+    EXPECT_EQ(session_.running(), 0u);
+    hear(offer(2));
+    EXPECT_EQ(hear(refusal(code, wire::Lease{2, 1})), Lines{"refused"}) << "it runs, and is no stream";
+    EXPECT_EQ(finish({2, 1}), Lines{"> result 2.1 ok"});
+    hear(wire::Acked{.jobs = {{2, 1}}});
+  }
+}
+
 TEST_F(SessionTest, told_to_drain_it_takes_no_more_until_a_broker_knows_nothing_of_it) {
   serve();
   hear(offer(1));
