@@ -327,6 +327,31 @@ class Errors(SdkCase):
         self.assertEqual(client.submit("held", b"third", lane="low").body, b"third")
         self.assertGreater(client.counters["resent"], 0)
 
+    def test_what_no_message_can_say_ends_its_job_alone(self):
+        class Silent(Exception):
+            def __str__(self):
+                raise RuntimeError
+
+        def says(job):
+            if job.text == "fraction":
+                return lanemq.Result(b"x", usage={"input_tokens": 0.5})
+            if job.text == "number":
+                return 5
+            if job.text == "surrogate":
+                raise FileNotFoundError("caf\udce9")
+            if job.text == "silent":
+                raise Silent()
+            return job.body
+
+        self.serve({"s": says}, capacity=1)
+        client = self.connect()
+
+        for text in ("fraction", "number", "surrogate", "silent"):
+            with self.subTest(text), self.assertLogs("lanemq.worker", "ERROR"), self.assertRaises(lanemq.LaneMQError) as caught:
+                client.submit("s", text, attempts_max=1)
+            self.assertIn("bad_outcome: ", caught.exception.message)
+        self.assertEqual(client.submit("s", "plain").body, b"plain")
+
     def test_a_handler_s_exceptions_are_the_classes_of_the_protocol(self):
         attempts = collections.Counter()
 

@@ -22,8 +22,9 @@ from .errors import (
     NotFoundError, NotOverError, NotOwnerError, PausedError, SlowReaderError, StoreFullError, TooLargeError,
     UnauthorizedError, UnavailableError, UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, StalledError, WorkerLostError)
 from .failures import (Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry)
+from .outcomes import Result
 from .types import Accepted, Answer, Body, Cost, Duration, Event, Explanation, Job, JobOptions, Pong, Status
-from .worker import JobCall, Result, Service, Worker, WorkerRefusedError, worker
+from .worker import JobCall, Service, Worker, WorkerRefusedError, worker
 
 __all__ = [
     "Accepted", "Answer", "AsyncClient", "AsyncStream", "AsyncWatch", "BadRequestError", "Body", "BytesFullError",

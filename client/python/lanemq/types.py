@@ -274,7 +274,7 @@ def body_bytes(body: Body) -> bytes:
         return body
     if isinstance(body, str):
         return body.encode()
-    if isinstance(body, (bytearray, memoryview)):
+    if isinstance(body, (bytes, bytearray, memoryview)):
         return bytes(body)
     if isinstance(body, (dict, list)):
         return json.dumps(body, ensure_ascii=False).encode()

@@ -26,6 +26,7 @@ STREAM_BYTES_MAX = 262_144
 WATCH_EVENTS_MAX = 1024
 CAPACITY_MAX = 1024
 LIST_ENTRIES_MAX = 256
+UPSTREAM_STATUS = 100, 599  # the least and the most of HTTP
 #: Bodies up to here travel inside the header: one frame is cheaper than two.
 INLINE_BYTES_MAX = 4096
 
@@ -97,6 +98,11 @@ def _items(maps: list[Fields], body: Any, is_inside: bool) -> list[tuple[Fields,
             whole = {name: value for name, value in whole.items() if value is not None}
         items.append((whole, each))
     return items
+
+
+def printable(text: str) -> str:
+    """Surrogates, which UTF-8 does not have, as people read them: \\udc80."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def differences(first: Fields, later: Fields) -> Fields:

@@ -13,15 +13,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Union
 
-from . import settings, wire
+from . import outcomes, settings, wire
 from .drive import Driver
 from .errors import LaneMQError
 from .failures import Failure, JobCancelled
-from .types import Body, body_bytes, to_ms
-from .worker_session import MESSAGE_CHARS_MAX, Lease, Outcome, WorkerSession
+from .outcomes import Outcome, Result
+from .types import Body, body_bytes
+from .worker_session import Lease, WorkerSession
 
 LOG = logging.getLogger("lanemq.worker")
 DRAIN_TIMEOUT = 10.0
@@ -30,14 +32,6 @@ FAREWELL_MS = 1000  # for the goodbye to leave
 
 class WorkerRefusedError(LaneMQError):
     """The broker refuses this worker, and would refuse it again: it names a lane that is not there, for example."""
-
-
-class Result:
-    """An answer that says more than its body. `usage`, `limits`: of the upstream, as the protocol names them."""
-
-    def __init__(self, body: Body = b"", *, usage: Mapping[str, int] | None = None,
-                 limits: Mapping[str, int] | None = None) -> None:
-        self.body, self.usage, self.limits = body, usage, limits
 
 
 class JobCall:
@@ -298,20 +292,16 @@ class Worker:
 
     def _outcome_of(self, call: JobCall) -> Outcome:
         try:
-            answer = self._services[call.service].handler(call)
-            fields: wire.Fields = {}
-            if isinstance(answer, Result):
-                fields = _settled(answer.usage, answer.limits)
-                answer = answer.body
-            return Outcome("result", fields, b"" if answer is None else body_bytes(answer))
-        except Failure as failure:
-            return _failed(failure)
-        except JobCancelled:
-            return Outcome("error", {"class": "permanent", "code": "cancelled", "message": "the job was cancelled"})
+            outcome = outcomes.of_answer(self._services[call.service].handler(call))
         except BaseException as fault:
-            LOG.exception("the handler of %r failed at job %s", call.service, call.id)
-            return Outcome("error", {"class": "retry", "code": type(fault).__name__[:100],
-                                     "message": str(fault)[:MESSAGE_CHARS_MAX]})
+            outcome = outcomes.of_fault(fault)
+            if not isinstance(fault, (Failure, JobCancelled)):
+                with suppress(Exception):  # of a program's own handlers of logs
+                    LOG.exception("the handler of %r failed at job %s", call.service, call.id)
+        if outcomes.is_bad(outcome):
+            with suppress(Exception):
+                LOG.error("what the handler of %r says at job %s cannot be handed in: %s", call.service, call.id, outcome.fields["message"])
+        return outcome
 
     def _send_piece(self, lease: Lease, body: bytes) -> None:
         self._tell(self._session.piece, lease, body)
@@ -369,23 +359,6 @@ class Worker:
             # They end with the process: a handler that does not hear that it is cancelled must not keep it.
             threading.Thread(target=self._handle_all, name=f"lanemq-handler-{self._threads}", daemon=True).start()
         self._work.put(call)
-
-
-def _failed(failure: Failure) -> Outcome:
-    fields: wire.Fields = {"class": failure.error_class, **_settled(failure.usage, failure.limits)}
-    if failure.code:
-        fields["code"] = str(failure.code)[:100]
-    if failure.message:
-        fields["message"] = str(failure.message)[:MESSAGE_CHARS_MAX]
-    if failure.retry_after is not None:
-        fields["retry_after_ms"] = to_ms("retry_after", min(max(failure.retry_after, 0.0), wire.DURATION_MS_MAX / 1000))
-    if failure.upstream_status is not None:
-        fields["upstream_status"] = int(failure.upstream_status)
-    return Outcome("error", fields, bytes(failure.body))
-
-
-def _settled(usage: Mapping[str, int] | None, limits: Mapping[str, int] | None) -> wire.Fields:
-    return {name: dict(value) for name, value in (("usage", usage), ("limits", limits)) if value}
 
 
 def _version() -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from . import wire
+from . import outcomes, wire
+from .outcomes import MESSAGE_CHARS_MAX, Outcome
 from .session import REOPEN_PAUSE, REOPEN_PAUSE_MAX, Rounds
 
 #: Outcomes kept until they are answered. Beyond this the oldest is dropped: the broker then misses the job in the inventory
@@ -26,7 +27,6 @@ FIRST_WORD_WITHIN = 2.0  # the same before the first word of a connection, where
 HEARTBEAT_MIN, HEARTBEAT_MAX = 0.01, 3600.0
 PARTING_MAX = 2.0  # the broker answers outcomes at a goodbye, or with its next heartbeat
 REFUSED_PAUSE = 5.0  # `ready` again later
-MESSAGE_CHARS_MAX = 1024
 PROGRESS_EVERY = 0.25  # a job's progress is sent at most so often; of words in between the last one
 
 Lease = tuple[int, int]  # job, attempt
@@ -38,14 +38,6 @@ class Gate(Protocol):
     def taken(self, count: int, size: int) -> None: ...
 
     def close(self) -> None: ...
-
-
-class Outcome(NamedTuple):
-    """What a handler came to. `op`: result or error."""
-
-    op: str
-    fields: wire.Fields
-    body: bytes = b""
 
 
 @dataclass
@@ -108,6 +100,9 @@ class WorkerSession:
         held = self._held.get(lease)
         if held is None or held.phase != "running":
             return
+        if len(body) > self._body_bytes_max:
+            return self._break_off(held, "too_large", f"a piece of the answer has {len(body)} bytes, over body_bytes_max "
+                                   f"{self._body_bytes_max}; send smaller ones", now)
         held.kept.append(body)
         self._say_piece(held, held.first + len(held.kept) - 1, body)
 
@@ -477,11 +472,25 @@ class WorkerSession:
             if self._state == "greeting":
                 self._reopen_at = now + REFUSED_PAUSE
         elif held is not None and held.phase == "running":  # a piece was not taken, so all that follows would leave a hole
-            self._cancel(held)
-            self.finish(held.lease, Outcome("error", {"class": "permanent", "code": "chunk_refused",
-                                                      "message": message[:MESSAGE_CHARS_MAX]}), now)
+            self._break_off(held, "chunk_refused", message, now)
+        elif held is not None and held.phase == "finished" and code in ("bad_request", "too_large"):
+            self._say_otherwise(held, f"the broker cannot read the outcome: {message}")
+
+    def _break_off(self, held: Held, code: str, message: str, now: float) -> None:
+        """A stream cannot go on."""
+        self._cancel(held)
+        self.finish(held.lease, Outcome("error", {"class": "permanent", "code": code, "message": message[:MESSAGE_CHARS_MAX]}), now)
 
     # ---- outcomes ---------------------------------------------------------------------------------------------
+
+    def _say_otherwise(self, held: Held, problem: str) -> None:
+        """The broker cannot read an outcome, and says of which job: it hears what any broker reads, once."""
+        assert held.outcome is not None
+        if outcomes.is_bad(held.outcome):
+            return self._forget_outcome(held.lease)
+        self._outcome_bytes -= held.size()
+        held.outcome = outcomes.unreadable(problem)
+        self._say_outcome(held)
 
     def _keep(self, held: Held, outcome: Outcome) -> None:
         held.phase, held.outcome = "finished", outcome

@@ -187,6 +187,31 @@ class Jobs(Case):
         self.job(10, service="t")
         self.assertEqual([fields.get("class") for _, fields, _ in said(self.session, 0.0)], [None, "permanent"])
 
+    def test_an_outcome_that_the_broker_cannot_read_is_said_otherwise_once(self):
+        self.welcome(batch=16)
+        for number in range(2):
+            self.job(number)
+        for number in range(2):
+            self.session.finish((number, 1), Outcome("result", {"usage": {"requests": number}}, b"body"), 0.0)
+        said(self.session, 0.0)
+        tell(self.session, "error", {"code": "bad_request", "message": "item 1 of the batch: no", "job": 1, "attempt": 1})
+        [(op, fields, body)] = said(self.session, 0.0)
+        self.assertEqual((op, fields["job"], fields["class"], fields["code"], body), ("error", 1, "permanent", "bad_outcome", b""))
+        self.assertIn("item 1 of the batch: no", fields["message"])
+        tell(self.session, "error", {"code": "bad_request", "message": "again", "job": 1, "attempt": 1})
+        self.assertEqual(said(self.session, 0.0), [])
+        tell(self.session, "heartbeat", {}, now=1.0)
+        self.assertEqual(said(self.session, 1.0), [("heartbeat", {"jobs": [[0, 1]]}, b"")])
+
+    def test_a_piece_over_the_broker_s_limit_ends_its_job(self):
+        gate = Gate()
+        self.job(1, stream=True)
+        self.session.watch((1, 1), gate)
+        self.session.piece((1, 1), b"x" * 1001, 0.0)
+        [(op, fields, _)] = said(self.session, 0.0)
+        self.assertEqual((op, fields["code"], gate.closed), ("error", "too_large", True))
+        self.assertEqual([effect[0] for effect in self.effects()], ["start", "cancel"])
+
     def test_a_newer_attempt_ends_the_older_one(self):
         self.job(1)
         self.job(1, attempt=2)
