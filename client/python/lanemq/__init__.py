@@ -21,13 +21,13 @@ from .errors import (
     DrainingError, ForbiddenError, GoneError, InternalError, LaneFullError, LaneMQError, LimitedError,
     NotFoundError, NotOverError, NotOwnerError, PausedError, SlowReaderError, StoreFullError, TooLargeError,
     UnauthorizedError, UnavailableError, UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, StalledError, WorkerLostError)
-from .failures import (Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry)
+from .failures import (BadJob, Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry)
 from .outcomes import Result
 from .types import Accepted, Answer, Body, Cost, Duration, Event, Explanation, Job, JobOptions, Pong, Status
 from .worker import JobCall, Service, Worker, WorkerRefusedError, worker
 
 __all__ = [
-    "Accepted", "Answer", "AsyncClient", "AsyncStream", "AsyncWatch", "BadRequestError", "Body", "BytesFullError",
+    "Accepted", "Answer", "AsyncClient", "AsyncStream", "AsyncWatch", "BadJob", "BadRequestError", "Body", "BytesFullError",
     "CancelledError", "Client", "ClientFullError", "ConflictError", "Cost", "DeadlineError", "DrainingError",
     "Duration", "Event", "Explanation", "Failure", "ForbiddenError", "GoneError", "InternalError", "Job", "JobCall",
     "JobCancelled", "JobOptions", "LaneFullError", "LaneMQError", "Limited", "LimitedError", "NotFoundError",

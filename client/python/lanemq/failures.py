@@ -61,5 +61,12 @@ class Released(Failure):
     error_class = "released"
 
 
+class BadJob(Permanent, ValueError):
+    """Raised where a handler asks for a field of its job that cannot be read."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, code="bad_job")
+
+
 class JobCancelled(Exception):
     """Raised in a handler by `job.chunk()` and `job.check()`: nobody wants the answer any more."""

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from . import wire
-from .errors import (REFUSALS, CancelledError, DeadlineError, GoneError, LaneMQError, NotFoundError, NotOverError, TooLargeError,
-                     UnauthorizedError, error_of)
+from . import unpacking, wire
+from .errors import (REFUSALS, CancelledError, DeadlineError, GoneError, InternalError, LaneMQError, NotFoundError, NotOverError,
+                     TooLargeError, UnauthorizedError, error_of)
 from .types import Accepted, Answer, Event, Pong, Status, Submit, event_of, status_of
 
 PING_AFTER = 1.0  # of silence
@@ -475,7 +475,7 @@ class Session:
     def _on_probed(self, fields: wire.Fields, now: float) -> None:
         for ref, job in zip(self._probes, fields.get("jobs") or ()):
             request = self._pending.get(ref)
-            if request is None or job.get("id") != request.id:
+            if request is None or not isinstance(job, dict) or job.get("id") != request.id:
                 continue
             if job.get("state") in ("queued", "delayed", "running") and request.kind != "leave":
                 continue
@@ -589,23 +589,28 @@ class Session:
         """A message. One that cannot be read proves nothing: the peer may be no broker."""
         self.counters.messages += 1
         try:
-            op, items = wire.decode(frames)
-        except wire.MalformedError:
+            op, items = unpacking.decode(frames)
+        except unpacking.MalformedError:
             self.counters.undecodable += 1
             return
         self._quiet_since, self._heard_here = now, True
         self._fruitless = self._lost = 0
         for fields, body in items:
             try:
+                if type(fields) is unpacking.PartlyRead and "body" in fields.unread:
+                    raise unpacking.MalformedError(fields.problem)
                 self._hear(op, fields, body, now)
-            except (TypeError, ValueError, AttributeError, KeyError):  # a field of another type than the page says
+            except (TypeError, ValueError, AttributeError, KeyError) as error:  # a field of another type than the page says
                 self.counters.undecodable += 1
+                if (request := self._request_of(fields)) is not None:
+                    self._answer(request, InternalError(f"what the broker says of it cannot be read: {error}", id=request.id or None,
+                                                        local=True))
 
     def _hear(self, op: str, fields: wire.Fields, body: bytes, now: float) -> None:
         ref = fields.get("ref")
         if self._astray:
             return None
-        if op == "error" and fields.get("code") == "not_owner" and not fields.get("shard") and self._rounds.endpoints > 1:
+        if op == "error" and fields.get("code") == "not_owner" and not unpacking.text(fields, "shard") and self._rounds.endpoints > 1:
             if self._reopen_at is None:  # else said of an earlier request
                 self._reopen_at = self._rounds.found_nobody(now)
             return None  # the next one is told all that is open
@@ -618,8 +623,8 @@ class Session:
                 self._on_probed(fields, now)
             return
         if ref is None and op == "error" and fields.get("code") == "unauthorized" and "id" not in fields:
-            return self.refused(fields.get("message", ""), now)  # the key was taken back
-        request = self._pending.get(ref) if ref is not None else self._by_id(fields.get("id"))
+            return self.refused(unpacking.text(fields, "message"), now)  # the key was taken back
+        request = self._request_of(fields)
         if request is None:
             self.counters.dropped_answers += 1
         elif op == "result":
@@ -636,9 +641,9 @@ class Session:
         elif op == "status":
             self._on_status(request, fields, now)
         elif op == "accepted" and request.kind == "leave":
-            self._answer(request, Accepted(request.id, fields.get("lane"), fields.get("durable", False),
-                                           fields.get("duplicate", False), fields.get("position", 0),
-                                           tuple(fields.get("ignored", ()))))
+            self._answer(request, Accepted(request.id, unpacking.optional_text(fields, "lane"), fields.get("durable") is True,
+                                           fields.get("duplicate") is True, unpacking.whole_number(fields, "position"),
+                                           unpacking.texts(fields, "ignored")))
         elif op == "pong" and request.kind == "ping":
             self._answer(request, _pong_of(fields, now - request.asked))
         else:
@@ -651,16 +656,20 @@ class Session:
         else:
             self.shard = pong.shard
 
-    def _by_id(self, id: Any) -> Request | None:
+    def _request_of(self, fields: wire.Fields) -> Request | None:
+        ref, id = fields.get("ref"), unpacking.text(fields, "id")
+        if ref is not None:
+            return self._pending.get(ref) if type(ref) is int else None
         # Each request has a ref, so the peer has lost it: rare enough for a search.
         return next((each for each in self._pending.values() if each.id == id), None) if id else None
 
     def _on_error(self, request: Request, fields: wire.Fields, body: bytes, now: float) -> None:
-        code, retry_ms = fields.get("code", "internal"), fields.get("retry_after_ms")
+        code, retry_ms = unpacking.text(fields, "code", "internal"), unpacking.optional_number(fields, "retry_after_ms")
         by_fetch = request.reading is not None and request.reading.by_fetch
-        if self._follows and code == "not_owner" and fields.get("shard") and request.submit is not None and not by_fetch:
+        shard = unpacking.text(fields, "shard")
+        if self._follows and code == "not_owner" and shard and request.submit is not None and not by_fetch:
             del self._pending[request.ref]
-            return self.moved.append((request, str(fields["shard"]), [str(each) for each in fields.get("endpoints", ())]))
+            return self.moved.append((request, shard, list(unpacking.texts(fields, "endpoints"))))
         if (code in REFUSALS and request.submit is not None and request.submit.waits_when_full
                 and not by_fetch):
             pause = REFUSED_PAUSE * 2 ** min(request.refusals, 10) if retry_ms is None else max(retry_ms / 1000, REFUSED_PAUSE / 10)
@@ -674,12 +683,14 @@ class Session:
             return self._to_send.append(request.ref)
         if code != "gone" and self._lacks_pieces(request, fields):
             return
+        status = unpacking.whole_number(fields, "upstream_status")
+        least, most = wire.UPSTREAM_STATUS
         self._answer(request, error_of(
-            code, fields.get("message", ""), id=fields.get("id") or request.id or None,
-            retry_after=None if retry_ms is None else retry_ms / 1000, attempts=fields.get("attempts", 1),
-            queued=fields.get("queued_ms", 0) / 1000, limiter=fields.get("limiter"),
-            chunks=max(fields.get("chunks", 0), request.reading.next if request.reading else 0),
-            upstream_status=fields.get("upstream_status"), body=body))
+            code, unpacking.text(fields, "message"), id=unpacking.text(fields, "id") or request.id or None,
+            retry_after=None if retry_ms is None else retry_ms / 1000, attempts=unpacking.whole_number(fields, "attempts", 1),
+            queued=unpacking.whole_number(fields, "queued_ms") / 1000, limiter=unpacking.optional_text(fields, "limiter"),
+            chunks=max(unpacking.whole_number(fields, "chunks"), request.reading.next if request.reading else 0),
+            upstream_status=status if least <= status <= most else None, body=body))
 
     def _on_status(self, request: Request, fields: wire.Fields, now: float) -> None:
         if request.reading is not None:  # its fetch is over
@@ -691,7 +702,7 @@ class Session:
         elif request.wait_until is None or now < request.wait_until:
             self._to_send.append(request.ref)
         else:
-            state = fields.get("state", "unknown")
+            state = unpacking.text(fields, "state", "unknown")
             self._answer(request, NotOverError(f"the job is {state}; its answer did not come in time", state=state,
                                                id=request.id))
 
@@ -706,10 +717,11 @@ class Session:
         return request.following
 
     def _on_watching(self, request: Request, fields: wire.Fields) -> None:
-        following, seq = request.following, fields["seq"]
+        following = request.following
         if following is None:
             self.counters.dropped_answers += 1
             return
+        seq = unpacking.required_number(fields, "seq")
         if following.begun and seq == following.next and not following.lost:
             return  # a renewal
         if following.begun and seq < following.next:  # the broker had let go of it, and has it anew
@@ -722,11 +734,11 @@ class Session:
         self._tell(request, following, {"what": "watching", "seq": seq})
 
     def _on_event(self, request: Request, fields: wire.Fields) -> None:
-        following, seq = request.following, fields["seq"]
-        if following is None or not following.begun or seq < following.next:
+        following = request.following
+        if following is None or not following.begun or (seq := unpacking.required_number(fields, "seq")) < following.next:
             self.counters.dropped_answers += 1
             return
-        missing = fields.get("left_out", 0) + seq - following.next  # those in between found no room on their way
+        missing = unpacking.whole_number(fields, "left_out") + seq - following.next  # those in between found no room on their way
         if missing or fields.get("gap"):
             following.lost, following.left_out = True, following.left_out + missing
         following.next = seq + 1
@@ -736,7 +748,7 @@ class Session:
         """Hands an event to the reader, or leaves it out where too many wait for it."""
         if request.unread >= UNREAD_EVENTS_MAX:
             following.lost = True
-            if fields["what"] != "watching":
+            if fields.get("what") != "watching":
                 following.left_out += 1
                 following.taken = following.next
                 self._say_seen(request, following)
@@ -750,8 +762,8 @@ class Session:
     # ---- streams ----------------------------------------------------------------------------------------------
 
     def _on_chunk(self, request: Request, fields: wire.Fields, body: bytes, now: float) -> None:
-        reading, seq = request.reading, fields["seq"]
-        if reading is None or seq < reading.next:
+        reading = request.reading
+        if reading is None or (seq := unpacking.required_number(fields, "seq")) < reading.next:
             self.counters.dropped_answers += 1
             return
         reading.heard_at = now
@@ -796,7 +808,7 @@ class Session:
 
     def _lacks_pieces(self, request: Request, fields: wire.Fields) -> bool:
         """Whether a stream's end came without the pieces before it; asks for these and the end again."""
-        reading, chunks = request.reading, fields.get("chunks", 0)
+        reading, chunks = request.reading, unpacking.whole_number(fields, "chunks")
         if reading is None or chunks <= reading.next:
             return False
         reading.ends_without_pieces += 1
@@ -833,8 +845,10 @@ class Session:
 
 
 def _pong_of(fields: wire.Fields, round_trip: float) -> Pong:
-    return Pong(round_trip, fields.get("version"), fields.get("now_ms", 0) / 1000, fields.get("shard"),
-                {each["name"]: tuple(each.get("endpoints", ())) for each in fields.get("shards", ())})
+    return Pong(round_trip, unpacking.optional_text(fields, "version"), unpacking.whole_number(fields, "now_ms") / 1000,
+                unpacking.optional_text(fields, "shard"),
+                {name: unpacking.texts(each, "endpoints") for each in unpacking.maps(fields, "shards")
+                 if (name := unpacking.text(each, "name"))})
 
 
 def _is_unknown(outcome: Any) -> bool:

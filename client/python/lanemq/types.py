@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, Union
 
 from . import wire
+from .unpacking import optional_number, optional_text, text, whole_number
 
 #: Bytes go as they are, text as UTF-8, a dict or a list as JSON.
 Body = Union[bytes, bytearray, memoryview, str, dict[str, Any], list[Any]]
@@ -92,32 +93,33 @@ class Answer:
     @property
     def lane(self) -> str | None:
         """None: the default lane."""
-        return self._fields.get("lane")
+        return optional_text(self._fields, "lane")
 
     @property
     def attempts(self) -> int:
         """Hand-overs that cost an attempt."""
-        return int(self._fields.get("attempts", 1))
+        return whole_number(self._fields, "attempts", 1)
 
     @property
     def queued(self) -> float:
         """Seconds from acceptance, or the end of the delay, to the last hand-over."""
-        return float(self._fields.get("queued_ms", 0)) / 1000
+        return whole_number(self._fields, "queued_ms") / 1000
 
     @property
     def ran(self) -> float:
         """Seconds from the last hand-over to the outcome."""
-        return float(self._fields.get("ran_ms", 0)) / 1000
+        return whole_number(self._fields, "ran_ms") / 1000
 
     @property
     def usage(self) -> Mapping[str, int]:
         """What the worker said; empty where it said nothing."""
-        return self._fields.get("usage") or {}
+        usage = self._fields.get("usage")
+        return usage if isinstance(usage, dict) else {}
 
     @property
     def chunks(self) -> int:
         """Pieces of a streamed answer; the body is what none of them carried."""
-        return int(self._fields.get("chunks", 0))
+        return whole_number(self._fields, "chunks")
 
     def __repr__(self) -> str:
         return f"Answer(id={self.id!r}, body={self.body[:40]!r}{'...' if len(self.body) > 40 else ''})"
@@ -247,25 +249,32 @@ class Event:
 
 def event_of(fields: Mapping[str, Any], gap: bool, left_out: int) -> Event:
     def seconds(name: str) -> float | None:
-        return None if fields.get(name) is None else fields[name] / 1000
+        return None if (ms := optional_number(fields, name)) is None else ms / 1000
 
-    return Event(what=fields["what"], seq=fields["seq"], id=fields.get("id", ""), state=fields.get("state", ""),
-                 lane=fields.get("lane"), service=fields.get("service"), client=fields.get("client"), model=fields.get("model"),
-                 from_lane=fields.get("from_lane"), worker=fields.get("worker"), code=fields.get("code"),
-                 attempts=fields.get("attempts", 0), delay=seconds("delay_ms"), queued=seconds("queued_ms"), ran=seconds("ran_ms"),
-                 dead=fields.get("dead", False), pct=fields.get("pct"), note=fields.get("note", ""),
-                 group=fields.get("group"), succeeded=fields.get("succeeded", 0), failed=fields.get("failed", 0),
-                 cancelled=fields.get("cancelled", 0), expired=fields.get("expired", 0), died=fields.get("died", 0),
-                 incomplete=fields.get("incomplete", False), at=fields.get("at_ms", 0) / 1000, gap=gap, left_out=left_out)
+    def name(field: str) -> str | None:
+        return optional_text(fields, field)
+
+    def count(field: str) -> int:
+        return whole_number(fields, field)
+
+    return Event(what=text(fields, "what"), seq=count("seq"), id=text(fields, "id"), state=text(fields, "state"),
+                 lane=name("lane"), service=name("service"), client=name("client"), model=name("model"),
+                 from_lane=name("from_lane"), worker=name("worker"), code=name("code"),
+                 attempts=count("attempts"), delay=seconds("delay_ms"), queued=seconds("queued_ms"), ran=seconds("ran_ms"),
+                 dead=fields.get("dead") is True, pct=optional_number(fields, "pct"), note=text(fields, "note"),
+                 group=name("group"), succeeded=count("succeeded"), failed=count("failed"),
+                 cancelled=count("cancelled"), expired=count("expired"), died=count("died"),
+                 incomplete=fields.get("incomplete") is True, at=count("at_ms") / 1000, gap=gap, left_out=left_out)
 
 
 def status_of(fields: Mapping[str, Any]) -> Status:
-    eta, silent = fields.get("eta_ms"), fields.get("silent_ms")
-    return Status(id=fields.get("id", ""), state=fields.get("state", "unknown"), lane=fields.get("lane"),
-                  attempts=fields.get("attempts", 0), queued=fields.get("queued_ms", 0) / 1000,
-                  eta=None if eta is None else eta / 1000, blocked_by=fields.get("blocked_by"),
-                  worker=fields.get("worker"), group=fields.get("group"), pct=fields.get("pct"), note=fields.get("note", ""),
-                  silent=None if silent is None else silent / 1000, error=fields.get("error") or {})
+    eta, silent, error = optional_number(fields, "eta_ms"), optional_number(fields, "silent_ms"), fields.get("error")
+    return Status(id=text(fields, "id"), state=text(fields, "state", "unknown"), lane=optional_text(fields, "lane"),
+                  attempts=whole_number(fields, "attempts"), queued=whole_number(fields, "queued_ms") / 1000,
+                  eta=None if eta is None else eta / 1000, blocked_by=optional_text(fields, "blocked_by"),
+                  worker=optional_text(fields, "worker"), group=optional_text(fields, "group"),
+                  pct=optional_number(fields, "pct"), note=text(fields, "note"),
+                  silent=None if silent is None else silent / 1000, error=error if isinstance(error, dict) else {})
 
 
 def body_bytes(body: Body) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgpack import packb, unpackb
+from msgpack import packb
 
 Fields = dict[str, Any]
 
@@ -30,12 +30,8 @@ UPSTREAM_STATUS = 100, 599  # the least and the most of HTTP
 #: Bodies up to here travel inside the header: one frame is cheaper than two.
 INLINE_BYTES_MAX = 4096
 
-_MAGIC = (b"\x93\xa4LMQ1", b"\x94\xa4LMQ1")
-_OWN = ("id", "ids", "ref", "job")  # what a later map of a batch does not inherit
-
-
-class MalformedError(ValueError):
-    """Bytes that are no LMQ1 message."""
+#: What a later map of a batch does not inherit.
+OWN = ("id", "ids", "ref", "job")
 
 
 def packed_bytes(value: Any) -> int:
@@ -59,47 +55,6 @@ def encode_batch(op: str, maps: list[Fields], bodies: list[bytes]) -> list[bytes
     return [packb(("LMQ1", op, maps))]
 
 
-def decode(frames: list[bytes]) -> tuple[str, list[tuple[Fields, bytes]]]:
-    """The op and its items, each with all its fields and its body. Raises MalformedError.
-
-    An envelope before the header is skipped, though nobody who sends none gets one.
-    """
-    at = next((at for at, frame in enumerate(frames) if frame[:6] in _MAGIC), None)
-    if at is None:
-        raise MalformedError("no frame begins as a header of LMQ1 does")
-    try:
-        _, op, fields, *inside = unpackb(frames[at])
-    except Exception as error:  # msgpack raises several kinds
-        raise MalformedError(f"the header cannot be read: {error}") from None
-    rest = frames[at + 1:]
-    body = inside[0] if inside else rest[0] if rest else b""
-    if type(fields) is dict and type(op) is str and type(body) is bytes:
-        return op, [(fields, body)]
-    if type(fields) is not list or type(op) is not str:
-        raise MalformedError("the header is not [LMQ1, op, fields]")
-    return op, _items(fields, body, bool(inside))
-
-
-def _items(maps: list[Fields], body: Any, is_inside: bool) -> list[tuple[Fields, bytes]]:
-    try:
-        bodies = body if is_inside else unpackb(body) if body else [b""] * len(maps)
-    except Exception as error:
-        raise MalformedError(f"the bodies of a batch cannot be read: {error}") from None
-    if type(bodies) is not list or len(bodies) != len(maps) or not maps:
-        raise MalformedError("a batch has as many bodies as maps, and at least one")
-    if any(type(fields) is not dict for fields in maps) or any(type(each) is not bytes for each in bodies):
-        raise MalformedError("a batch is an array of maps and an array of bin")
-    first = maps[0]
-    shared = {name: value for name, value in first.items() if name not in _OWN}
-    items = [(first, bodies[0])]
-    for fields, each in zip(maps[1:], bodies[1:]):
-        whole = {**shared, **fields}
-        if None in fields.values():  # a nil resets a field to its default
-            whole = {name: value for name, value in whole.items() if value is not None}
-        items.append((whole, each))
-    return items
-
-
 def printable(text: str) -> str:
     """Surrogates, which UTF-8 does not have, as people read them: \\udc80."""
     return text.encode(errors="backslashreplace").decode()
@@ -109,7 +64,7 @@ def differences(first: Fields, later: Fields) -> Fields:
     """What a later map of a batch says, so that with what it inherits from the first it is whole."""
     said = {name: value for name, value in later.items() if not _same(value, first.get(name))}
     for name in first:
-        if name not in later and name not in _OWN:
+        if name not in later and name not in OWN:
             said[name] = None
     return said
 

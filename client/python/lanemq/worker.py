@@ -17,10 +17,10 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Union
 
-from . import outcomes, settings, wire
+from . import outcomes, settings, unpacking, wire
 from .drive import Driver
 from .errors import LaneMQError
-from .failures import Failure, JobCancelled
+from .failures import BadJob, Failure, JobCancelled
 from .outcomes import Outcome, Result
 from .types import Body, body_bytes
 from .worker_session import Lease, WorkerSession
@@ -39,9 +39,10 @@ class JobCall:
 
     def __init__(self, lease: Lease, fields: wire.Fields, body: bytes, send: Callable[[Lease, bytes], None],
                  say: Callable[[JobCall], None]) -> None:
-        self._lease, self._send, self._say = lease, send, say
+        self._lease, self._fields, self._send, self._say = lease, fields, send, say
         self._word_lock = threading.Lock()
         self._word: wire.Fields | None = None  # of progress(), until the driver's thread takes it
+        self._extra: Mapping[str, Any] | None = None  # once it was asked for
         self._cancelled = threading.Event()
         self._gate = StreamGate() if fields.get("stream") else None
         #: The request's bytes.
@@ -54,16 +55,38 @@ class JobCall:
         #: Which upstream key to use, by its name in the broker's configuration.
         self.key: str | None = fields.get("key")
         self.cost: Mapping[str, int] = fields.get("cost") or {}
-        self.meta: Any = fields.get("meta")
-        self.trace: Any = fields.get("trace")
-        #: Fields whose names begin with `x-`.
-        self.extra: Mapping[str, Any] = {name: value for name, value in fields.items() if name.startswith("x-")}
         #: Which hand-over of the job this is, from 1.
         self.attempt = lease[1]
         #: Whether the answer is wanted in pieces.
         self.stream = self._gate is not None
         timeout_ms = fields.get("timeout_ms")
         self._ends_at = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+
+    @property
+    def meta(self) -> Any:
+        """As the client said; None: it said none. Raises BadJob where it cannot be read."""
+        return self._read("meta")
+
+    @property
+    def trace(self) -> Any:
+        """The same."""
+        return self._read("trace")
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """Fields whose names begin with `x-`. Raises BadJob where one of them cannot be read."""
+        if self._extra is None:
+            self._extra = {name: self._read(name) for name in self._fields if name.startswith("x-")}
+        return self._extra
+
+    def _read(self, name: str) -> Any:
+        value = self._fields.get(name)
+        if type(value) is unpacking.Packed:
+            try:
+                value = self._fields[name] = unpacking.unpack(name, value)
+            except unpacking.MalformedError as error:
+                raise BadJob(str(error)) from None
+        return value
 
     @property
     def text(self) -> str:
@@ -349,7 +372,10 @@ class Worker:
                 self._over.set()
 
     def _start(self, lease: Lease, fields: wire.Fields, body: bytes) -> None:
-        call = JobCall(lease, fields, body, self._send_piece, self._say_word)
+        try:
+            call = JobCall(lease, fields, body, self._send_piece, self._say_word)
+        except Exception as error:  # a field of another type than the page says
+            return self._tell(self._session.finish, lease, outcomes.of_fault(BadJob(f"the job cannot be read: {error}")))
         if call._gate is not None:
             self._session.watch(lease, call._gate)
         self._calls[lease] = call

@@ -12,7 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from . import outcomes, wire
+from . import outcomes, unpacking, wire
+from .failures import BadJob
 from .outcomes import MESSAGE_CHARS_MAX, Outcome
 from .session import REOPEN_PAUSE, REOPEN_PAUSE_MAX, Rounds
 
@@ -329,8 +330,8 @@ class WorkerSession:
         if self._state == "left":
             return
         try:
-            op, items = wire.decode(frames)
-        except wire.MalformedError:
+            op, items = unpacking.decode(frames)
+        except unpacking.MalformedError:
             self.undecodable += 1
             return
         for fields, body in items:
@@ -341,7 +342,7 @@ class WorkerSession:
 
     def _hear(self, op: str, fields: wire.Fields, body: bytes, now: float) -> None:
         if op == "job":
-            self._on_job((fields["job"], fields["attempt"]), fields, body)
+            self._on_job(_lease_of(fields), fields, body)
         elif op == "acked":
             for job, attempt in fields["jobs"]:
                 self._forget_outcome((job, attempt))
@@ -351,9 +352,9 @@ class WorkerSession:
             if self._state == "serving":
                 self._say_inventory(now)
         elif op == "window":
-            self._on_window((fields["job"], fields["attempt"]), fields["seq"])
+            self._on_window(_lease_of(fields), unpacking.required_number(fields, "seq"))
         elif op == "cancel":
-            held = self._held.get((fields["job"], fields["attempt"]))
+            held = self._held.get(_lease_of(fields))
             if held is not None and held.phase == "running":
                 self._cancel(held)
         elif op == "welcome":
@@ -368,11 +369,11 @@ class WorkerSession:
             self._on_error(fields, now)
 
     def _on_welcome(self, fields: wire.Fields, now: float) -> None:
-        self._session = fields.get("session", self._session)
-        self._heartbeat = min(max(fields["heartbeat_ms"] / 1000, HEARTBEAT_MIN), HEARTBEAT_MAX)
+        self._session = unpacking.optional_text(fields, "session") or self._session
+        self._heartbeat = min(max(unpacking.required_number(fields, "heartbeat_ms") / 1000, HEARTBEAT_MIN), HEARTBEAT_MAX)
         self._told_to_drain = False
-        self._body_bytes_max = min(self._body_bytes_max, fields.get("body_bytes_max") or self._body_bytes_max)
-        self._batch_max = min(fields.get("batch", 0), BATCH_MAX)
+        self._body_bytes_max = min(self._body_bytes_max, unpacking.whole_number(fields, "body_bytes_max") or self._body_bytes_max)
+        self._batch_max = min(unpacking.whole_number(fields, "batch"), BATCH_MAX)
         if self._state != "greeting":
             return
         self._state = "serving"
@@ -410,6 +411,8 @@ class WorkerSession:
             return {"class": "released", "code": "full", "message": (
                 f"the worker holds {self.running} jobs, and {dropped} that do not end though they are cancelled "
                 f"(capacity {self._capacity})")}
+        if type(fields) is unpacking.PartlyRead:
+            return outcomes.of_fault(BadJob(fields.problem)).fields
         if fields["service"] not in self._services:
             return {"class": "permanent", "code": "unknown_service",
                     "message": f"the worker does not serve {str(fields['service'])[:64]!r}"}
@@ -449,9 +452,11 @@ class WorkerSession:
         held.gate.taken(count, size)
 
     def _on_error(self, fields: wire.Fields, now: float) -> None:
-        code, lease = fields["code"], (fields.get("job"), fields.get("attempt", 1))
-        message = f"{code}: {fields.get('message', '')}"
-        held = self._held.get(lease)  # type: ignore[arg-type]
+        code, job = unpacking.text(fields, "code"), unpacking.optional_number(fields, "job")
+        if not code:
+            raise unpacking.MalformedError("code is no text")
+        message = f"{code}: {unpacking.text(fields, 'message')}"
+        held = None if job is None else self._held.get((job, unpacking.whole_number(fields, "attempt", 1)))
         if code == "stale":
             self.stale += held is not None
             if held is not None and held.phase == "running":
@@ -467,7 +472,7 @@ class WorkerSession:
                 self._parted_again = True
                 self._greet(now)
                 self._part(now)
-        elif lease[0] is None:
+        elif job is None:
             self.effects.append(("refused", message, code == "bad_request" and self._state == "greeting"))
             if self._state == "greeting":
                 self._reopen_at = now + REFUSED_PAUSE
@@ -513,3 +518,7 @@ class WorkerSession:
     def _part_if_settled(self) -> None:
         if self._state == "parting" and self._outcomes == 0:
             self._depart()
+
+
+def _lease_of(fields: wire.Fields) -> Lease:
+    return unpacking.required_number(fields, "job"), unpacking.required_number(fields, "attempt")

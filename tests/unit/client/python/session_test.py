@@ -5,6 +5,7 @@ from support import Inbox, outcomes, said, tell
 from lanemq import errors
 from lanemq.session import Piece, Request, Session
 from lanemq.types import Submit
+from msgpack import packb
 
 
 def job(id, body=b"", kind="submit", **options):
@@ -222,6 +223,38 @@ class Connections(Case):
         tell(self.session, "chunk", {"ref": 1, "seq": "x"})
         tell(self.session, "status", {"ref": 1})
         self.assertEqual((outcomes(self.session), self.session.pending), ([], 1))
+
+    def test_what_cannot_be_read_of_an_answer_fails_its_request_alone(self):
+        self.begin(job("a"), job("b"), job("c"), job("s", kind="stream"))
+        self.session.received([packb(["LMQ1", "result", [{"ref": 1}, {"ref": 2}, {"ref": 3}], [b"x", "no bin", b"z"]])], 0.0)
+        tell(self.session, "chunk", {"ref": 4, "seq": "x"})
+        answer, error, other, broken = outcomes(self.session)
+        self.assertEqual((answer.body, other.body), (b"x", b"z"))
+        self.assertEqual((type(error), error.local, error.id, type(broken), broken.id), (errors.InternalError, True, "b", errors.InternalError, "s"))
+        self.assertIn("seq is no whole number", broken.message)
+
+    def test_an_optional_field_of_another_type_counts_as_absent(self):
+        odd = {"queued_ms": "5", "ran_ms": -1, "attempts": 1.5, "usage": 5, "lane": 5, "chunks": "x", "message": 5, "limiter": [1],
+               "upstream_status": 2**70 - 1 & 2**63 - 1, "retry_after_ms": "soon", "x-a": 1}
+        self.begin(job("a"), job("b"), Request("status", "c", sink=Inbox()), Request("ping", sink=Inbox()), job("l", kind="leave"))
+        tell(self.session, "result", {**odd, "ref": 1})
+        tell(self.session, "error", {**odd, "ref": 2, "code": "conflict"})
+        tell(self.session, "status", {**odd, "ref": 3, "error": 5, "eta_ms": "x", "pct": "y"})
+        tell(self.session, "pong", {**odd, "ref": 4, "shards": [5, {"name": 5}, {"name": "s", "endpoints": 5}], "now_ms": "x"})
+        tell(self.session, "accepted", {**odd, "ref": 5, "position": "x", "ignored": 5, "durable": 5})
+        answer, error, status, pong, accepted = outcomes(self.session)
+        self.assertEqual((answer.queued, answer.ran, answer.attempts, answer.usage, answer.lane, answer.chunks), (0, 0, 1, {}, None, 0))
+        self.assertEqual((type(error), error.message, error.limiter, error.upstream_status, error.retry_after), (errors.ConflictError, "", None, None, None))
+        self.assertEqual((status.state, status.error, status.eta, status.pct), ("unknown", {}, None, None))
+        self.assertEqual((pong.shards, pong.broker_time), ({"s": ()}, 0))
+        self.assertEqual((accepted.position, accepted.ignored, accepted.durable), (0, (), False))
+
+    def test_an_upstream_s_status_is_one_of_http(self):
+        for said, status in ((99, None), (100, 100), (418, 418), (599, 599), (600, None), ("teapot", None), (418.0, None)):
+            self.begin(job(f"{said}"))
+            tell(self.session, "error", {"ref": max(self.session._pending), "code": "upstream_rejected", "upstream_status": said})
+            [error] = outcomes(self.session)
+            self.assertEqual(error.upstream_status, status)
 
     def test_timers_of_requests_that_ended_do_not_pile_up(self):
         for number in range(5000):

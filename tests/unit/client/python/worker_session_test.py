@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
+from msgpack import ExtType, packb
 from support import said, tell
 from lanemq.worker_session import OUTCOMES_MAX, Outcome, WorkerSession
 
@@ -186,6 +187,30 @@ class Jobs(Case):
         self.session.finish((0, 1), Outcome("result", {}), 0.0)
         self.job(10, service="t")
         self.assertEqual([fields.get("class") for _, fields, _ in said(self.session, 0.0)], [None, "permanent"])
+
+    def test_a_job_that_cannot_be_read_fails_at_once_and_takes_no_other_with_it(self):
+        maps = [{"job": 1, "attempt": 1, "service": "s"}, {"job": 2, "model": ExtType(5, b"")}, {"job": 3}]
+        frame = packb(["LMQ1", "job", maps, [b"a", b"b", b"c"]]).replace(packb(ExtType(5, b"")), b"\xc7\x00\xff")
+        self.session.received([frame], 0.0)
+        self.assertEqual([effect[:2] for effect in self.effects()], [("start", (1, 1)), ("start", (3, 1))])
+        [(op, fields, _)] = said(self.session, 0.0)
+        self.assertEqual((op, fields["job"], fields["class"], fields["code"]), ("error", 2, "permanent", "bad_job"))
+        self.assertIn("model cannot be read", fields["message"])
+        self.assertEqual(self.session.running, 2)
+        tell(self.session, "acked", {"jobs": [[2, 1]]})
+        tell(self.session, "heartbeat", {}, now=1.0)
+        self.assertEqual(said(self.session, 1.0), [("heartbeat", {"jobs": [[1, 1], [3, 1]]}, b"")])
+
+    def test_a_job_of_which_nobody_knows_which_it_is_is_left_out(self):
+        for fields in ({"job": "1", "attempt": 1}, {"job": 1}, {"job": 1, "attempt": 1.0}, {"attempt": 1}):
+            tell(self.session, "job", fields, b"body")
+        self.assertEqual((self.effects(), said(self.session, 0.0), self.session.undecodable), ([], [], 4))
+
+    def test_what_is_for_the_handler_alone_is_not_looked_at(self):
+        frame = b"\x93\xa4LMQ1\xa3job" + b"\x84" + packb("job") + packb(1) + packb("attempt") + packb(1) + packb("meta") + b"\xd4\xff\x00" + packb("x-a") + b"\xa1\xff"
+        self.session.received([frame], 0.0)
+        [(what, lease, fields, _)] = self.effects()
+        self.assertEqual((what, lease, sorted(fields)), ("start", (1, 1), ["attempt", "job", "meta", "service", "x-a"]))
 
     def test_an_outcome_that_the_broker_cannot_read_is_said_otherwise_once(self):
         self.welcome(batch=16)
