@@ -99,7 +99,7 @@ class ConflictError(LaneMQError):
     says_when_to_retry = False
 
 
-class TooLargeError(LaneMQError):
+class TooLargeError(LaneMQError, ValueError):
     """Body or header over its limit; the message names the limit."""
 
     code = "too_large"

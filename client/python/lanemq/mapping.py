@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, TextIO, Union
 
+from . import wire
 from .errors import LaneMQError
 from .session import Request, Sink
 from .types import Answer, Body, Job, Submit, body_bytes
@@ -56,7 +57,7 @@ class MapRun:
     def _request(self, item: Body | Job) -> Request:
         submit, id = self._shared, None
         if isinstance(item, Job):
-            id = item.id
+            id = None if item.id is None else wire.check_name("id", item.id)
             if item.options:
                 submit = Submit(self._service, {**self._options, **item.options})
             item = item.body

@@ -61,6 +61,8 @@ UNREAD_EVENTS_MAX = 4 * wire.WATCH_EVENTS_MAX
 OWN_REF = 0  # of the session's pings
 PROBE_REF = 2**53  # of its probes; refs of requests count from 1
 RULES_REF = PROBE_REF + 1  # of its questions which shards there are
+MARK_REF = PROBE_REF + 2  # of its pings between messages of which one may be broken
+NOBODY = -1  # no request has this ref
 
 OPS = {"submit": "submit", "stream": "submit", "leave": "submit", "fetch": "fetch", "follow": "fetch", "status": "status",
        "cancel": "cancel", "ping": "ping", "watch": "watch"}
@@ -144,7 +146,8 @@ class Request:
     """A request of a caller's; a session has it until it ends."""
 
     __slots__ = ("ref", "kind", "op", "id", "submit", "body", "body_bytes", "sink", "token", "asked", "deadline", "sent_at",
-                 "refused_at", "refusals", "reading", "wait_until", "filter", "following", "unread", "moves", "sought", "begun")
+                 "refused_at", "refusals", "reading", "wait_until", "filter", "following", "unread", "moves", "sought", "begun",
+                 "message", "first_message")
 
     def __init__(self, kind: str, id: str = "", *, submit: Submit | None = None, body: bytes = b"", sink: Sink | None = None,
                  token: Any = None, from_seq: int | None = None, timeout: float | None = None,
@@ -166,6 +169,7 @@ class Request:
         self.unread = 0  # events that its reader has not taken
         self.moves, self.sought = 0, False  # how often its job was sent on; whether all shards were asked for it
         self.begun = False
+        self.message = self.first_message = 0  # the numbers of the messages of this connection that said it last, and first; 0: none
 
     def begin(self, now: float) -> None:
         """From now on its time counts. Once, whatever sessions have it."""
@@ -208,8 +212,11 @@ class Session:
         self._asked_rules = self._astray = False  # on this connection; astray: its broker is of another shard
         self._pending: dict[int, Request] = {}
         self._to_send: deque[int] = deque()  # refs; those that are not pending are skipped
-        self._own: deque[list[bytes]] = deque()  # messages of the session's own: at most one ping, one probe, some seens
+        self._own: deque[list[bytes]] = deque()  # messages of the session's own: at most one ping, one probe, ends of watches, marks
         self._seens: deque[int] = deque()  # refs of streams
+        self._message = self._read_up_to = 0  # the numbers of the last message with requests, and of the last that the broker has read
+        self._suspects: deque[int] = deque()  # refs of what is sent alone, since the broker could not read a message
+        self._marks: deque[tuple[int, int]] = deque()  # pings without an answer: the last message before them, its ref where it is a suspect's
         self._timers: list[tuple[float, int, str]] = []  # (when, ref, which); some are out of date
         self._follows, self._refs = refs is not None, refs or itertools.count(1)
         self._said_batch = False  # on this connection
@@ -239,6 +246,7 @@ class Session:
     def adopt(self, request: Request, now: float) -> None:
         """Goes on with a request that another session has put aside."""
         request.sent_at = request.refused_at = None
+        request.message = request.first_message = 0
         self._take(request, now)
 
     def _take(self, request: Request, now: float) -> None:
@@ -369,9 +377,11 @@ class Session:
         self._probe_at = now + PROBE_AFTER
         self._own.clear()
         self._seens.clear()  # the fetches say it
+        self._suspects.clear()
+        self._marks.clear()
         self.counters.reconnected += 1
         for request in self._pending.values():
-            request.refused_at = None
+            request.refused_at, request.message, request.first_message = None, 0, 0
             if request.following is not None:
                 self._follow_anew(request)
             if (reading := request.reading) is not None:
@@ -502,17 +512,24 @@ class Session:
             if request is not None and request.reading is not None and request.reading.seen_due:
                 self._said_all(request.reading)
                 return wire.encode("seen", {"seq": request.reading.taken - 1, "ref": request.ref})
+        while self._suspects:
+            request = self._pending.get(self._suspects.popleft())
+            if request is not None and request.refused_at is None:
+                message = self._message_of(request, now, alone=True)
+                self._mark(request.ref)
+                return message
         while self._to_send:
             request = self._pending.get(self._to_send.popleft())
             if request is not None and request.refused_at is None:
                 return self._message_of(request, now)
         return None
 
-    def _message_of(self, request: Request, now: float) -> list[bytes]:
+    def _message_of(self, request: Request, now: float, alone: bool = False) -> list[bytes]:
+        self._message += 1
         if request.op == "submit" and not (request.reading is not None and request.reading.by_fetch):
-            return self._submits(request, now)
+            return self._submits(request, now, alone)
         self._mark_sent(request, now)
-        if request.op == "cancel" and self._said_batch:
+        if request.op == "cancel" and self._said_batch and not alone:
             return self._cancels(request, now)
         if request.kind == "fetch":
             left = FETCH_WAIT_MS_MAX if request.wait_until is None else int(1000 * max(0.0, request.wait_until - now))
@@ -530,18 +547,19 @@ class Session:
             fields["id"] = request.id
         return wire.encode(request.op, fields)
 
-    def _submits(self, first: Request, now: float) -> list[bytes]:
+    def _submits(self, first: Request, now: float, alone: bool) -> list[bytes]:
         """This job, and jobs behind it that join its batch."""
         self._mark_sent(first, now)
         assert first.submit is not None
-        fields = {**first.submit.fields, "id": first.id, "ref": first.ref}
+        # First what an error names: the broker reads no further than to what is broken.
+        fields = {"ref": first.ref, "id": first.id, **first.submit.fields}
         if not self._said_batch and self._batch_max > 1:
             self._said_batch = True
             fields["batch"] = self._batch_max
-        if len(first.body) > wire.INLINE_BYTES_MAX or not self._to_send:
+        if len(first.body) > wire.INLINE_BYTES_MAX or not self._to_send or alone:
             return wire.encode("submit", fields, first.body)
         maps, bodies = [fields], [first.body]
-        header, total = first.submit.size + len(first.id) + 64, len(first.body)
+        header, total = first.submit.size + _id_bytes(first) + 64, len(first.body)
         while self._to_send and len(maps) < self._batch_max:
             request = self._pending.get(self._to_send[0])
             if request is None or request.refused_at is not None:
@@ -551,10 +569,10 @@ class Session:
             if submit is None or len(request.body) > wire.INLINE_BYTES_MAX or (request.reading and request.reading.by_fetch):
                 break
             said = {} if submit is first.submit else wire.differences(first.submit.fields, submit.fields)
-            header += len(request.id) * (1 if request.id.isascii() else 4) + 24 + (wire.packed_bytes(said) if said else 0)
+            header += _id_bytes(request) + 24 + (wire.packed_bytes(said) if said else 0)
             total += len(request.body)
             if (header > wire.HEADER_BYTES_MAX or header + total > wire.BATCH_BYTES_MAX
-                    or (len(maps) + 1) * (first.submit.size + 16) > wire.BATCH_INHERITED_BYTES_MAX):
+                    or len(said) + 2 > wire.MAP_ENTRIES_MAX or (len(maps) + 1) * (first.submit.size + 16) > wire.BATCH_INHERITED_BYTES_MAX):
                 break
             self._to_send.popleft()
             self._mark_sent(request, now)
@@ -582,6 +600,8 @@ class Session:
         if request.sent_at is not None:
             self.counters.resent += 1
         request.sent_at = now
+        request.message = self._message
+        request.first_message = request.first_message or self._message
 
     # ---- what the broker says ---------------------------------------------------------------------------------
 
@@ -622,12 +642,19 @@ class Session:
             if op == "status":
                 self._on_probed(fields, now)
             return
-        if ref is None and op == "error" and fields.get("code") == "unauthorized" and "id" not in fields:
-            return self.refused(unpacking.text(fields, "message"), now)  # the key was taken back
+        if ref == MARK_REF:
+            if self._marks:
+                self._read_up_to, _ = self._marks.popleft()
+            return
         request = self._request_of(fields)
         if request is None:
             self.counters.dropped_answers += 1
-        elif op == "result":
+            if op == "error" and ref is None and fields.get("id") is None:
+                self._on_error_of_nobody(fields, now)
+            return
+        if request.first_message > self._read_up_to:
+            self._read_up_to = request.first_message
+        if op == "result":
             if request.kind in ("submit", "stream", "follow", "fetch") and not self._lacks_pieces(request, fields):
                 self._answer(request, Answer(request.id, body, fields))
         elif op == "event":
@@ -691,6 +718,28 @@ class Session:
             queued=unpacking.whole_number(fields, "queued_ms") / 1000, limiter=unpacking.optional_text(fields, "limiter"),
             chunks=max(unpacking.whole_number(fields, "chunks"), request.reading.next if request.reading else 0),
             upstream_status=status if least <= status <= most else None, body=body))
+
+    def _on_error_of_nobody(self, fields: wire.Fields, now: float) -> None:
+        """An error without ref and id."""
+        code, message = unpacking.text(fields, "code", "internal"), unpacking.text(fields, "message")
+        if code == "unauthorized":
+            return self.refused(message, now)  # the key was taken back
+        if code not in ("bad_request", "too_large"):
+            return
+        if self._marks:  # it is about what was said before the first of them
+            request = self._pending.get(self._marks[0][1])
+            if request is not None:
+                self._answer(request, error_of(code, message, id=request.id or None))
+            return
+        # One of these messages could not be read, and nobody knows which: all that they say is said again one by one.
+        self._suspects.extend(request.ref for request in self._pending.values() if request.message > self._read_up_to)
+        if self._suspects:
+            self._mark(NOBODY)
+
+    def _mark(self, ref: int) -> None:
+        """A ping right behind what is sent now: what is said before its answer is about nothing that is sent later."""
+        self._marks.append((self._message, ref))
+        self._own.append(wire.encode("ping", {"ref": MARK_REF}))
 
     def _on_status(self, request: Request, fields: wire.Fields, now: float) -> None:
         if request.reading is not None:  # its fetch is over
@@ -849,6 +898,10 @@ def _pong_of(fields: wire.Fields, round_trip: float) -> Pong:
                 unpacking.optional_text(fields, "shard"),
                 {name: unpacking.texts(each, "endpoints") for each in unpacking.maps(fields, "shards")
                  if (name := unpacking.text(each, "name"))})
+
+
+def _id_bytes(request: Request) -> int:
+    return len(request.id) * (1 if request.id.isascii() else 4)
 
 
 def _is_unknown(outcome: Any) -> bool:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, Union
 
 from . import wire
+from .errors import TooLargeError
 from .unpacking import optional_number, optional_text, text, whole_number
 
 #: Bytes go as they are, text as UTF-8, a dict or a list as JSON.
@@ -302,7 +303,11 @@ _NAMES = ("lane", "model", "client", "group")
 _WORDS = {"when_limited": ("limited", ("wait", "end")), "when_spent": ("spent", ("wait", "end")),
           "when_full": (None, ("wait", "raise"))}
 _TIMES = {"timeout": "timeout_ms", "delay": "delay_ms", "retain": "retain_ms"}
-_RESERVED = 512  # bytes of a header for what is not the options: id, ref, op
+#: Bytes of a header for what is not the options: id, ref, op of a submit; job, attempt, id, lane, key, times of what its worker is told.
+_RESERVED = 512
+#: Entries of a map for the same: id, ref, batch; job, attempt, id, service, lane, key.
+_RESERVED_ENTRIES, _RESERVED_ENTRIES_OF_JOB = 3, 6
+_TOLD_TO_WORKERS = frozenset(("model", "client", "timeout_ms", "cost", "stream", "meta", "trace"))
 
 
 class Submit:
@@ -323,8 +328,19 @@ class Submit:
             self.patience = (self.fields["timeout_ms"] + self.fields.get("delay_ms", 0)) / 1000
         self.size = wire.packed_bytes(self.fields)
         if self.size > wire.HEADER_BYTES_MAX - _RESERVED:
-            raise ValueError(f"the fields of the job have {self.size} bytes, the limit is "
-                             f"{wire.HEADER_BYTES_MAX - _RESERVED} (header_bytes_max); send less in meta")
+            raise TooLargeError(f"the fields of the job have {self.size} bytes, the limit is {wire.HEADER_BYTES_MAX - _RESERVED} "
+                                "(header_bytes_max); send less in meta", local=True)
+        if len(self.fields) + _RESERVED_ENTRIES_OF_JOB > wire.MAP_ENTRIES_MAX:
+            self._check_entries()
+
+    def _check_entries(self) -> None:
+        """Of the submit, and of what the broker makes of it for a worker."""
+        extras = sum(name.startswith("x-") for name in self.fields)
+        told = _RESERVED_ENTRIES_OF_JOB + extras + len(_TOLD_TO_WORKERS & self.fields.keys())
+        entries = max(len(self.fields) + _RESERVED_ENTRIES, told)
+        if entries > wire.MAP_ENTRIES_MAX:
+            raise TooLargeError(f"the job has {extras} fields in extra and {entries - extras} others, the limit of both is "
+                                f"{wire.MAP_ENTRIES_MAX} (map_entries_max); send fewer, or put them into meta", local=True)
 
     def _take(self, name: str, value: Any) -> None:
         if name in _NAMES:
@@ -339,10 +355,11 @@ class Submit:
                 self.fields[field] = value
         elif name in ("meta", "trace"):
             wire.check_value(name, value)
-            self.fields[name] = value
+            self.fields[name] = wire.copied(name, value)
         elif name == "cost":
             if set(value) - {"input_tokens", "output_tokens"} or any(type(each) is not int for each in value.values()):
                 raise ValueError("cost is {'input_tokens': int, 'output_tokens': int}, or one of them")
+            wire.check_value(name, value)
             self.fields["cost"] = dict(value)
         elif name == "notify":
             if not isinstance(value, str) or not 1 <= len(value.encode()) <= wire.URL_BYTES_MAX:
@@ -351,6 +368,7 @@ class Submit:
         elif name in ("attempts_max", "group_size"):
             if type(value) is not int:
                 raise TypeError(f"{name} is an int")
+            wire.check_value(name, value)
             self.fields[name] = value
         elif name in ("durable", "cancel_when_gone"):
             if type(value) is not bool:
@@ -364,6 +382,6 @@ class Submit:
                 if not wire.check_name("a name in extra", extra).startswith("x-"):
                     raise ValueError(f"extra has {extra!r}; names begin with x-")
                 wire.check_value(extra, each)
-                self.fields[extra] = each
+                self.fields[extra] = wire.copied(extra, each)
         else:
             raise TypeError(f"there is no option {name!r}; JobOptions lists them")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgpack import packb
+from msgpack import ExtType, Timestamp, packb, unpackb
 
 Fields = dict[str, Any]
 
@@ -71,11 +71,15 @@ def differences(first: Fields, later: Fields) -> Fields:
 
 def _same(one: Any, other: Any) -> bool:
     # Equal values of other types, such as 1 and 1.0 in `meta`, are not the same bytes.
-    return one is other or (type(one) is type(other) and type(one) in (str, int) and bool(one == other))
+    if one is other or type(one) is not type(other):
+        return one is other
+    return bool(one == other) if type(one) in (str, int) else bool(packb(one) == packb(other))
 
 
 def check_value(name: str, value: Any, depth: int = 3) -> None:
     """Raises ValueError where a value of the caller's would have a whole message refused."""
+    if isinstance(value, (ExtType, Timestamp)):
+        raise ValueError(f"{name} has a {type(value).__name__} of msgpack; a header holds numbers, text, bytes, lists and dicts")
     if depth > HEADER_DEPTH_MAX and isinstance(value, (dict, list, tuple)):
         raise ValueError(f"{name} is nested deeper than a header may be ({HEADER_DEPTH_MAX}, header_depth_max)")
     if isinstance(value, dict):
@@ -90,6 +94,15 @@ def check_value(name: str, value: Any, depth: int = 3) -> None:
             check_value(name, each, depth + 1)
     elif isinstance(value, int) and not -(2**63) <= value <= INT_MAX:
         raise ValueError(f"{name} has the number {value}; numbers are below 2^63")
+
+
+def copied(name: str, value: Any) -> Any:
+    """A checked value as it is now: the caller may change his own before it is sent. Raises TypeError or ValueError where it cannot be
+    said."""
+    try:
+        return unpackb(packb(value))
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} has text that is no UTF-8") from None
 
 
 def check_name(what: str, name: Any) -> str:

@@ -6,7 +6,7 @@ import unittest
 from support import Inbox
 from lanemq.errors import ConflictError
 from lanemq.mapping import AHEAD, MapRun, Progress
-from lanemq.types import Answer
+from lanemq.types import Answer, Job
 
 
 def answer(index):
@@ -66,6 +66,11 @@ class Run(unittest.TestCase):
         run.take([(1, ConflictError("m")), answer(0), answer(2)])
         self.assertEqual(self.taken(run), [0, 1, 2])
         self.assertEqual((run.done, run.failed), (3, 1))
+
+    def test_an_id_that_is_none_is_refused_where_it_is_said(self):
+        for id in ("\udce9", "", 5, "x" * 129):
+            with self.assertRaisesRegex((TypeError, ValueError), "id "):
+                self.start([Job(b"", id=id)]).feed()
 
     def test_a_window_holds_at_least_one(self):
         with self.assertRaisesRegex(ValueError, "window is 0"):

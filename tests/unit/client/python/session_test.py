@@ -3,7 +3,7 @@ import unittest
 
 from support import Inbox, outcomes, said, tell
 from lanemq import errors
-from lanemq.session import Piece, Request, Session
+from lanemq.session import MARK_REF, Piece, Request, Session
 from lanemq.types import Submit
 from msgpack import packb
 
@@ -87,6 +87,13 @@ class Submits(Case):
             self.assertLess(sum(len(one["id"]) + 20 for one in maps), 16384)
         self.assertEqual(sum(len(maps) for _, maps, _ in messages), 300)
 
+    def test_a_message_keeps_the_entries_of_a_map(self):
+        wide = [{f"x-{turn}-{n}": n for n in range(40)} for turn in range(2)]
+        messages = self.begin(*(job(f"j{n}", extra=wide[n % 2]) for n in range(4)))
+        self.assertEqual([fields["id"] for _, fields, _ in messages], ["j0", "j1", "j2", "j3"])
+        [(_, maps, _)] = self.begin(*(job(f"k{n}", extra=wide[0]) for n in range(4)))
+        self.assertEqual([len(one) for one in maps], [43, 2, 2, 2])
+
     def test_an_answer_ends_its_request_once(self):
         self.begin(job("a"))
         tell(self.session, "result", {"ref": 1, "queued_ms": 1500}, b"yes")
@@ -161,6 +168,126 @@ class Submits(Case):
         messages = said(self.session, 0.0)
         self.assertEqual([len(maps) for _, maps, _ in messages], [64, 36])
         self.assertEqual([one["id"] for _, maps, _ in messages for one in maps], [f"j{n}" for n in range(100)])
+
+
+class Refused(Case):
+    """A broker that cannot read a message says so, and mostly does not know of which request it is."""
+
+    def refuse(self, code="bad_request", **fields):
+        tell(self.session, "error", {"code": code, "message": "broken", **fields})
+
+    def mark(self):
+        tell(self.session, "pong", {"ref": MARK_REF})
+
+    def test_what_names_a_request_comes_first_in_its_message(self):
+        self.session.begin(job("a", extra={"x-a": 1}), 0.0)
+        [frame] = self.session.next_message(0.0)
+        self.assertLess(frame.index(b"\xa3ref"), frame.index(b"\xa7service"))
+        self.assertLess(frame.index(b"\xa2id"), frame.index(b"\xa7service"))
+
+    def test_those_of_a_batch_that_was_refused_go_one_by_one_and_the_broken_one_fails_alone(self):
+        for code in ("bad_request", "too_large"):
+            self.setUp()
+            [(_, maps, _)] = self.begin(*(job(name) for name in "abcd"))
+            self.assertEqual(len(maps), 4)
+            self.session.abandon(4, 0.0)
+            self.refuse(code)
+            self.assertEqual(outcomes(self.session), [])
+            sent = [(op, fields.get("id"), fields["ref"]) for op, fields, _ in said(self.session, 0.0)]
+            self.assertEqual(sent, [("ping", None, MARK_REF), ("submit", "a", 1), ("ping", None, MARK_REF), ("submit", "b", 2),
+                                    ("ping", None, MARK_REF), ("submit", "c", 3), ("ping", None, MARK_REF), ("cancel", "d", 5)])
+            tell(self.session, "status", {"ref": 5, "state": "unknown"})
+            self.mark()
+            self.mark()
+            self.refuse(code)  # between the marks of a and b
+            [error] = outcomes(self.session)
+            self.assertEqual((error.code, error.id, error.message, error.local), (code, "b", "broken", False))
+            self.mark()
+            self.mark()
+            for ref in (1, 3):
+                tell(self.session, "result", {"ref": ref}, b"x")
+            self.assertEqual([answer.id for answer in outcomes(self.session)], ["a", "c"])
+            self.assertEqual(self.session.pending, 0)
+
+    def test_a_second_refusal_of_a_batch_that_was_under_way_blames_nobody_of_the_first(self):
+        self.begin(job("a"), job("b"))
+        self.begin(job("c"), job("d"))
+        self.refuse()
+        self.refuse()  # of the second batch, before any mark is answered
+        self.assertEqual([fields.get("id") for op, fields, _ in said(self.session, 0.0) if op == "submit"], ["a", "b", "c", "d"])
+        for _ in range(2):
+            self.mark()
+        self.refuse()
+        self.assertEqual([error.id for error in outcomes(self.session)], ["b"])
+
+    def test_what_is_new_meanwhile_travels_together_behind_them(self):
+        self.begin(job("a"), job("b"))
+        self.refuse()
+        *ones, (_, maps, _) = self.begin(job("c"), job("d"))
+        self.assertEqual([fields["id"] for op, fields, _ in ones if op == "submit"], ["a", "b"])
+        self.assertEqual([one["id"] for one in maps], ["c", "d"])
+
+    def test_what_went_alone_is_said_again_and_what_is_named_is_not(self):
+        self.begin(job("a"))
+        self.refuse()
+        self.assertEqual([(op, fields.get("id")) for op, fields, _ in said(self.session, 0.0)], [("ping", None), ("submit", "a"), ("ping", None)])
+        self.mark()
+        self.refuse()
+        self.mark()
+        self.assertEqual([error.id for error in outcomes(self.session)], ["a"])
+        self.begin(job("b"), job("c"))
+        self.refuse(ref=2)
+        self.assertEqual([error.id for error in outcomes(self.session)], ["b"])
+        self.refuse("forbidden")
+        self.assertEqual(said(self.session, 0.0), [])
+
+    def test_what_the_broker_has_read_is_not_said_again(self):
+        self.begin(job("a"), job("b"))
+        self.begin(job("c"), job("d"))
+        self.begin(job("e"), job("f"))
+        tell(self.session, "result", {"ref": 4}, b"d")
+        self.refuse()
+        self.assertEqual([fields["id"] for op, fields, _ in said(self.session, 0.0) if op == "submit"], ["e", "f"])
+        for _ in range(3):
+            self.mark()
+        self.refuse()  # of nothing that is known
+        self.assertEqual(said(self.session, 0.0), [])
+
+    def test_an_answer_to_a_job_that_was_said_twice_tells_of_the_first_message_alone(self):
+        self.begin(job("a"))
+        self.session._to_send.append(1)  # as a probe does
+        self.begin(job("b"))
+        tell(self.session, "result", {"ref": 1}, b"a")
+        self.refuse()
+        self.assertEqual([fields["id"] for op, fields, _ in said(self.session, 0.0) if op == "submit"], ["b"])
+
+    def test_cancels_of_a_batch_go_one_by_one_too(self):
+        self.begin(job("a"))
+        tell(self.session, "result", {"ref": 1})
+        self.begin(*(Request("cancel", name, sink=Inbox(), timeout=10.0) for name in "bc"))
+        self.refuse()
+        self.assertEqual([(op, fields.get("id")) for op, fields, _ in said(self.session, 0.0) if op != "ping"], [("cancel", "b"), ("cancel", "c")])
+
+    def test_messages_of_another_session_do_not_count(self):
+        other, moved = Session(0.0, lambda: 0.0), job("m")
+        for name in "abc":
+            other.begin(job(name), 0.0)
+            said(other, 0.0)
+        other.begin(moved, 0.0)
+        said(other, 0.0)
+        del other._pending[moved.ref]
+        self.session.adopt(moved, 0.0)
+        said(self.session, 0.0)
+        self.begin(job("a"))
+        tell(self.session, "result", {"ref": moved.ref}, b"m")
+        self.refuse()
+        self.assertEqual([fields["id"] for op, fields, _ in said(self.session, 0.0) if op == "submit"], ["a"])
+
+    def test_a_new_connection_forgets_who_was_suspected(self):
+        self.begin(job("a"), job("b"))
+        self.refuse()
+        [(_, maps, _)] = self.reopen(1.0)
+        self.assertEqual([one["id"] for one in maps], ["a", "b"])
 
 
 class Connections(Case):

@@ -8,7 +8,9 @@ import unittest
 from datetime import timedelta
 
 import support
+from lanemq import TooLargeError
 from lanemq.types import Submit, body_bytes, to_ms
+from msgpack import ExtType, Timestamp
 
 PACKAGE = os.path.join(support.ROOT, "client/python")
 
@@ -26,6 +28,25 @@ class Options(unittest.TestCase):
     def test_defaults_are_left_out(self):
         submit = Submit("s", {"when_limited": "wait", "when_spent": "wait", "cancel_when_gone": False, "when_full": "wait"})
         self.assertEqual((submit.fields, submit.patience), ({"service": "s"}, None))
+
+    def test_as_many_fields_as_a_submit_and_its_job_may_have(self):
+        for options, most in (({}, 58), ({"lane": "l", "model": "m", "meta": 1}, 56), ({"attempts_max": 1, "group": "g", "notify": "http://h/", "retain": 1,
+                              "delay": 1, "durable": True, "when_limited": "end", "when_spent": "end"}, 52)):
+            Submit("s", {**options, "extra": {f"x-{n}": n for n in range(most)}})
+            with self.assertRaisesRegex(TooLargeError, f"{most + 1} fields in extra and {63 - most + 1} others, the limit of both is 64"):
+                Submit("s", {**options, "extra": {f"x-{n}": n for n in range(most + 1)}})
+
+    def test_what_cannot_be_sent_is_refused_at_once(self):
+        for options in ({"meta": "\udce9"}, {"trace": {"\udce9": 1}}, {"extra": {"x-a": ["\udce9"]}}, {"meta": {1}}, {"meta": object()},
+                        {"attempts_max": 2**70}, {"cost": {"input_tokens": 2**70}}, {"meta": Timestamp(1)}, {"extra": {"x-a": ExtType(1, b"")}}):
+            with self.assertRaises((TypeError, ValueError)):
+                Submit("s", options)
+
+    def test_what_the_caller_changes_later_changes_nothing(self):
+        meta = {"a": [1]}
+        submit = Submit("s", {"meta": meta, "extra": {"x-a": meta}})
+        meta["a"].append(2)
+        self.assertEqual((submit.fields["meta"], submit.fields["x-a"]), ({"a": [1]}, {"a": [1]}))
 
     def test_durations_are_rounded_up(self):
         self.assertEqual([to_ms("t", each) for each in (0, 0.0001, 1, 0.0011, timedelta(milliseconds=3))], [0, 1, 1000, 2, 3])

@@ -3,7 +3,7 @@ import unittest
 
 import support  # noqa: F401 - the path of the package
 from lanemq import unpacking, wire
-from msgpack import packb
+from msgpack import ExtType, Timestamp, packb
 
 
 class Wire(unittest.TestCase):
@@ -23,6 +23,8 @@ class Wire(unittest.TestCase):
             maps = [{**first, "id": "a"}, {**wire.differences(first, later), "id": "b"}]
             self.assertEqual(unpacking.decode([packb(["LMQ1", "submit", maps])])[1][1][0], {**later, "id": "b"})
         self.assertEqual(wire.differences({"meta": 1}, {"meta": 1.0}), {"meta": 1.0})  # equal, and other bytes
+        self.assertEqual(wire.differences({"meta": [1]}, {"meta": [1.0]}), {"meta": [1.0]})
+        self.assertEqual(wire.differences({"meta": {"a": [1]}}, {"meta": {"a": [1]}}), {})
 
     def test_a_value_that_would_have_a_message_refused_is_found_before(self):
         deep = leaf = []
@@ -32,7 +34,8 @@ class Wire(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "header_depth_max"):
             wire.check_value("meta", deep)
         wire.check_value("meta", [[[[[[]]]]]])
-        for value, why in (({1: 2}, "keys are text"), ({str(n): n for n in range(65)}, "map_entries_max"), ([2**63], "below 2")):
+        for value, why in (({1: 2}, "keys are text"), ({str(n): n for n in range(65)}, "map_entries_max"), ([2**63], "below 2"),
+                           ([ExtType(5, b"")], "ExtType"), (Timestamp(5), "Timestamp")):
             with self.assertRaisesRegex(ValueError, why):
                 wire.check_value("meta", value)
 
