@@ -18,8 +18,9 @@ export {
   UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, WorkerLostError,
 } from "./errors.js";
 export { Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry } from "./failures.js";
+export { Result } from "./outcomes.js";
 export { Answer, Explanation, Job } from "./types.js";
-export { JobCall, Result, Service, VERSION, Worker, WorkerRefusedError, worker } from "./worker.js";
+export { JobCall, Service, VERSION, Worker, WorkerRefusedError, worker } from "./worker.js";
 
 /** @typedef {import("./types.js").Accepted} Accepted */
 /** @typedef {import("./types.js").Body} Body */

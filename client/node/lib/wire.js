@@ -21,6 +21,9 @@ export const STREAM_BYTES_MAX = 262_144;
 export const WATCH_EVENTS_MAX = 1024;
 export const CAPACITY_MAX = 1024;
 export const LIST_ENTRIES_MAX = 256;
+export const INT_MAX = Number.MAX_SAFE_INTEGER; // of the wire 2^63 - 1, of which JavaScript has these exactly
+export const UPSTREAM_STATUS_MIN = 100; // of HTTP
+export const UPSTREAM_STATUS_MAX = 599;
 /** Bodies up to here travel inside the header: one frame is cheaper than two. */
 export const INLINE_BYTES_MAX = 4096;
 
@@ -110,8 +113,8 @@ function unpack(bytes, what) {
 /** @param {Uint8Array} bytes */
 const asBuffer = (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-/** @param {unknown} value */
-const isMap = (value) => typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+/** @param {unknown} value @returns {value is Fields} */
+export const isMap = (value) => typeof value === "object" && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value);
 
 /**
  * What a later map of a batch says, so that with what it inherits from the first it is whole.
@@ -183,6 +186,9 @@ export function checkValue(name, value, depth = 3) {
     throw new TypeError(`${name} has a ${typeof value}; a header holds numbers, text, booleans, null, bytes, lists and objects`);
   }
 }
+
+/** @param {string} text Whether UTF-8 has it: no half of a character alone. */
+export const isWellFormed = (text) => !/\p{Surrogate}/u.test(text);
 
 /**
  * A text of 1 to 128 bytes, as names and ids are; throws TypeError or RangeError.

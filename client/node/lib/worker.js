@@ -7,14 +7,14 @@ import { Worker as Thread } from "node:worker_threads";
 import { logToStderr } from "./drive.js";
 import { LaneMQError } from "./errors.js";
 import { Failure, JobCancelled } from "./failures.js";
+import { Result, isBad, ofAnswer, ofCancel, ofFault } from "./outcomes.js";
 import { WORKERS_ENDPOINT, optionsOf, peerOf } from "./settings.js";
 import { bodyBytes, wholeMs } from "./types.js";
-import { MESSAGE_CHARS_MAX } from "./worker_session.js";
 import * as wire from "./wire.js";
 
 /** @typedef {import("./types.js").Body} Body */
 /** @typedef {import("./worker_session.js").Lease} Lease */
-/** @typedef {import("./worker_session.js").Outcome} Outcome */
+/** @typedef {import("./outcomes.js").Outcome} Outcome */
 /** @typedef {import("./worker_thread.js").Order} Order */
 /** @typedef {import("./worker_thread.js").Told} Told */
 /** @typedef {Body | Result | null | undefined | void} Returned */
@@ -44,7 +44,6 @@ const OPTIONS = ["broker", "capacity", "lanes", "name", "brokerKey", "secretKey"
 
 export const VERSION = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
 const DRAIN_TIMEOUT_MS = 10_000;
-const CODE_CHARS_MAX = 100;
 /** Words of one job's progress go to the worker's thread at once, but not more often; the others with what else there is to say. */
 const SAY_EVERY_MS = 50;
 /** Pieces of one job whose chunk() was not awaited, beyond a full window. */
@@ -53,19 +52,6 @@ const GONE_WITHIN_MS = 5000; // of a process that ends while its worker serves
 
 /** The broker refuses this worker, and would refuse it again: it names a lane that is not there, for example. */
 export class WorkerRefusedError extends LaneMQError {}
-
-/** An answer that says more than its body. `usage`, `limits`: of the upstream, as the protocol names them. */
-export class Result {
-  /**
-   * @param {Body} [body]
-   * @param {{ usage?: Record<string, number>, limits?: Record<string, number> }} [more]
-   */
-  constructor(body = "", { usage, limits } = {}) {
-    this.body = body;
-    this.usage = usage;
-    this.limits = limits;
-  }
-}
 
 /** @typedef {{ piece: Buffer, resolve: () => void, reject: (error: Error) => void }} Waiting */
 
@@ -528,20 +514,38 @@ export class Worker {
    * @returns {Promise<Outcome>}
    */
   async #outcomeOf(call) {
+    let outcome;
     try {
       const handler = /** @type {Service} */ (this.#services.get(call.service)).handler;
-      const answer = (await handler(call)) ?? "";
-      if (!(answer instanceof Result)) return { op: "result", fields: {}, body: bodyBytes(answer) };
-      return { op: "result", fields: settled(answer), body: bodyBytes(answer.body) };
+      outcome = ofAnswer(await handler(call));
     } catch (error) {
-      if (error instanceof Failure) return failed(error);
-      if (error instanceof JobCancelled || call.cancelled) {
-        return { op: "error", fields: { class: "permanent", code: "cancelled", message: "the job was cancelled" } };
-      }
-      const fault = error instanceof Error ? error : new Error(String(error));
-      this.#log("error", `the handler of ${call.service} failed at job ${call.id}: ${fault.stack}`);
-      const fields = { class: "retry", code: fault.name.slice(0, CODE_CHARS_MAX), message: fault.message.slice(0, MESSAGE_CHARS_MAX) };
-      return { op: "error", fields };
+      outcome = this.#outcomeOfFault(call, error);
+    }
+    if (isBad(outcome)) this.#complain(() => `what the handler of ${call.service} says at job ${call.id} cannot be handed in: ${outcome.fields.message}`);
+    return outcome;
+  }
+
+  /**
+   * @param {JobCall} call
+   * @param {unknown} fault
+   */
+  #outcomeOfFault(call, fault) {
+    if (!(fault instanceof Failure) && call.cancelled) return ofCancel();
+    if (!(fault instanceof Failure || fault instanceof JobCancelled)) {
+      this.#complain(() => `the handler of ${call.service} failed at job ${call.id}: ${fault instanceof Error ? fault.stack : fault}`);
+    }
+    return ofFault(fault);
+  }
+
+  /**
+   * What is for people. No fault of a handler, or of the program's own log, ends more than its job.
+   * @param {() => string} says
+   */
+  #complain(says) {
+    try {
+      this.#log("error", says());
+    } catch {
+      // What it says is told with the outcome.
     }
   }
 
@@ -578,24 +582,6 @@ function servicesOf(services) {
   if (Symbol.iterator in services) return [.../** @type {Iterable<Service>} */ (services)];
   return Object.entries(services).map(([name, handler]) => new Service(name, handler));
 }
-
-/**
- * @param {Failure} failure
- * @returns {Outcome}
- */
-function failed(failure) {
-  const { code, message, retryAfterMs, upstreamStatus, body } = failure;
-  /** @type {wire.Fields} */
-  const fields = { class: /** @type {typeof Failure} */ (failure.constructor).errorClass, ...settled(failure) };
-  if (code) fields.code = String(code).slice(0, CODE_CHARS_MAX);
-  if (message) fields.message = message.slice(0, MESSAGE_CHARS_MAX);
-  if (retryAfterMs !== undefined) fields.retry_after_ms = Math.ceil(Math.min(Math.max(retryAfterMs, 0), wire.DURATION_MS_MAX));
-  if (upstreamStatus !== undefined) fields.upstream_status = Math.trunc(upstreamStatus);
-  return { op: "error", fields, body: bodyBytes(body) };
-}
-
-/** @param {{ usage?: Record<string, number>, limits?: Record<string, number> }} said */
-const settled = ({ usage, limits }) => ({ ...(usage && { usage }), ...(limits && { limits }) });
 
 /** This process, so that a broker on the same machine can see it end; empty where the system does not say. */
 function processName() {

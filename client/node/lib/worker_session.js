@@ -4,16 +4,14 @@
 // It is told messages and times; it says what to send, and in `effects` what the worker is to do. It knows the jobs that run and
 // the outcomes that the broker has not answered, and sends these again after each loss of the connection or of the broker. All
 // times are milliseconds of one monotonic clock.
+import { cut, isBad, unreadable } from "./outcomes.js";
 import { Queue } from "./queue.js";
 import { Rounds, reopenPause } from "./session.js";
 import * as wire from "./wire.js";
 
 /** @typedef {import("./wire.js").Fields} Fields */
 /** @typedef {[job: number, attempt: number]} Lease */
-/**
- * What a handler came to.
- * @typedef {{ op: "result" | "error", fields: Fields, body?: Uint8Array }} Outcome
- */
+/** @typedef {import("./outcomes.js").Outcome} Outcome */
 /**
  * What the worker is to do.
  * @typedef {{ what: "start", lease: Lease, fields: Fields, body: Buffer } | { what: "cancel", lease: Lease }
@@ -35,7 +33,6 @@ const HEARTBEAT_MAX = 3_600_000;
 const PARTING_MAX = 2000; // the broker answers outcomes at a goodbye, or with its next heartbeat
 const REFUSED_PAUSE = 5000; // `ready` again later
 const REOPEN_FAILED_PAUSE = 1000;
-export const MESSAGE_CHARS_MAX = 1024;
 const PROGRESS_EVERY = 250; // a job's progress is sent at most so often; of words in between the last one
 
 /** @param {Lease} lease */
@@ -144,10 +141,15 @@ export class WorkerSession {
    * A piece of a streamed answer. Ignored for a lease that nobody wants any more.
    * @param {Lease} lease
    * @param {Uint8Array} body
+   * @param {number} now
    */
-  piece(lease, body) {
+  piece(lease, body, now) {
     const held = this.#held.get(nameOf(lease));
     if (held?.phase !== "running") return;
+    if (body.length > this.#bodyBytesMax) {
+      const message = `a piece of the answer has ${body.length} bytes, over body_bytes_max ${this.#bodyBytesMax}; send smaller ones`;
+      return this.#breakOff(held, "too_large", message, now);
+    }
     held.kept.push(body);
     this.#sayPiece(held, held.first + held.kept.size - 1, body);
   }
@@ -620,14 +622,38 @@ export class WorkerSession {
       this.effects.push({ what: "refused", message, ever: code === "bad_request" && this.#state === "greeting" });
       if (this.#state === "greeting") this.#reopenAt = now + REFUSED_PAUSE;
     } else if (held?.phase === "running") {
-      // A piece was not taken, so all that follows would leave a hole.
-      this.#cancel(held);
-      const refused = { class: "permanent", code: "chunk_refused", message: message.slice(0, MESSAGE_CHARS_MAX) };
-      this.finish(held.lease, { op: "error", fields: refused }, now);
+      this.#breakOff(held, "chunk_refused", message, now); // a piece was not taken, so all that follows would leave a hole
+    } else if (held?.outcome && (code === "bad_request" || code === "too_large")) {
+      this.#sayOtherwise(held, held.outcome, `the broker cannot read the outcome: ${message}`);
     }
   }
 
+  /**
+   * A stream cannot go on.
+   * @param {Held} held
+   * @param {string} code
+   * @param {string} message
+   * @param {number} now
+   */
+  #breakOff(held, code, message, now) {
+    this.#cancel(held);
+    this.finish(held.lease, { op: "error", fields: { class: "permanent", code, message: cut(message) } }, now);
+  }
+
   // ---- outcomes ------------------------------------------------------------------------------------------
+
+  /**
+   * The broker cannot read an outcome, and says of which job: it hears what any broker reads, once.
+   * @param {Held} held
+   * @param {Outcome} outcome
+   * @param {string} problem
+   */
+  #sayOtherwise(held, outcome, problem) {
+    if (isBad(outcome)) return this.#forgetOutcome(held.lease);
+    this.#outcomeBytes -= held.size;
+    held.outcome = unreadable(problem);
+    this.#sayOutcome(held, held.outcome);
+  }
 
   /**
    * @param {Held} held

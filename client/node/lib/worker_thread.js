@@ -19,7 +19,7 @@ import { BODY_BYTES_MAX } from "./wire.js";
 /**
  * @typedef {{ what: "piece", lease: Lease, body: Uint8Array }
  *   | { what: "progress", lease: Lease, word: import("./wire.js").Fields }
- *   | { what: "finish", lease: Lease, place: number, outcome: import("./worker_session.js").Outcome }
+ *   | { what: "finish", lease: Lease, place: number, outcome: import("./outcomes.js").Outcome }
  *   | { what: "drain", timeoutMs: number } | { what: "leave" } | { what: "end" }} Order
  */
 /**
@@ -48,7 +48,7 @@ port.on("message", (/** @type {Order[]} */ orders) => {
 
 /** @param {Order} order */
 function obey(order) {
-  if (order.what === "piece") session.piece(order.lease, order.body);
+  if (order.what === "piece") session.piece(order.lease, order.body, now());
   else if (order.what === "progress") session.progress(order.lease, order.word, now());
   else if (order.what === "finish") {
     placeOf.delete(order.lease.join());

@@ -1,3 +1,4 @@
+export { Result } from "./outcomes.js";
 export type Accepted = import("./types.js").Accepted;
 export type Body = import("./types.js").Body;
 export type ClientOptions = import("./client.js").ClientOptions;
@@ -15,4 +16,4 @@ export { Client, Stream, Watch } from "./client.js";
 export { BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError, DrainingError, ForbiddenError, GoneError, InternalError, LaneFullError, LaneMQError, LimitedError, NotFoundError, NotOverError, NotOwnerError, PausedError, SlowReaderError, StalledError, StoreFullError, TooLargeError, UnauthorizedError, UnavailableError, UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, WorkerLostError } from "./errors.js";
 export { Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry } from "./failures.js";
 export { Answer, Explanation, Job } from "./types.js";
-export { JobCall, Result, Service, VERSION, Worker, WorkerRefusedError, worker } from "./worker.js";
+export { JobCall, Service, VERSION, Worker, WorkerRefusedError, worker } from "./worker.js";

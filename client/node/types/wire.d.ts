@@ -68,6 +68,9 @@ export const STREAM_BYTES_MAX: 262144;
 export const WATCH_EVENTS_MAX: 1024;
 export const CAPACITY_MAX: 1024;
 export const LIST_ENTRIES_MAX: 256;
+export const INT_MAX: number;
+export const UPSTREAM_STATUS_MIN: 100;
+export const UPSTREAM_STATUS_MAX: 599;
 /** Bodies up to here travel inside the header: one frame is cheaper than two. */
 export const INLINE_BYTES_MAX: 4096;
 export const NO_BODY: Buffer<ArrayBuffer>;
@@ -75,8 +78,10 @@ export const NO_BODY: Buffer<ArrayBuffer>;
 export class MalformedError extends Error {
 }
 export function packedBytes(value: unknown): number;
+export function isMap(value: unknown): value is Fields;
 export function optionalInt(fields: Fields, name: string): number | undefined;
 export function optionalText(fields: Fields, name: string): string | undefined;
+export function isWellFormed(text: string): boolean;
 export function kindOf(value: unknown): string;
 export type Fields = Record<string, any>;
 /**

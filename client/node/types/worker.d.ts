@@ -2,20 +2,6 @@ export const VERSION: any;
 /** The broker refuses this worker, and would refuse it again: it names a lane that is not there, for example. */
 export class WorkerRefusedError extends LaneMQError {
 }
-/** An answer that says more than its body. `usage`, `limits`: of the upstream, as the protocol names them. */
-export class Result {
-    /**
-     * @param {Body} [body]
-     * @param {{ usage?: Record<string, number>, limits?: Record<string, number> }} [more]
-     */
-    constructor(body?: Body, { usage, limits }?: {
-        usage?: Record<string, number>;
-        limits?: Record<string, number>;
-    });
-    body: import("./types.js").Body;
-    usage: Record<string, number> | undefined;
-    limits: Record<string, number> | undefined;
-}
 /** A job for a handler. */
 export class JobCall {
     /**
@@ -159,7 +145,7 @@ export class Worker {
 }
 export type Body = import("./types.js").Body;
 export type Lease = import("./worker_session.js").Lease;
-export type Outcome = import("./worker_session.js").Outcome;
+export type Outcome = import("./outcomes.js").Outcome;
 export type Order = import("./worker_thread.js").Order;
 export type Told = import("./worker_thread.js").Told;
 export type Returned = Body | Result | null | undefined | void;
@@ -211,3 +197,4 @@ export type Waiting = {
 };
 import { LaneMQError } from "./errors.js";
 import * as wire from "./wire.js";
+import { Result } from "./outcomes.js";

@@ -1,9 +1,6 @@
 /** @typedef {import("./wire.js").Fields} Fields */
 /** @typedef {[job: number, attempt: number]} Lease */
-/**
- * What a handler came to.
- * @typedef {{ op: "result" | "error", fields: Fields, body?: Uint8Array }} Outcome
- */
+/** @typedef {import("./outcomes.js").Outcome} Outcome */
 /**
  * What the worker is to do.
  * @typedef {{ what: "start", lease: Lease, fields: Fields, body: Buffer } | { what: "cancel", lease: Lease }
@@ -11,7 +8,6 @@
  *   | { what: "refused", message: string, ever: boolean } | { what: "left", finished: boolean }} Effect
  */
 export const OUTCOMES_MAX: 2048;
-export const MESSAGE_CHARS_MAX: 1024;
 /**
  * @typedef {object} Offer
  * @property {string[]} services 1 to 256.
@@ -42,8 +38,9 @@ export class WorkerSession {
      * A piece of a streamed answer. Ignored for a lease that nobody wants any more.
      * @param {Lease} lease
      * @param {Uint8Array} body
+     * @param {number} now
      */
-    piece(lease: Lease, body: Uint8Array): void;
+    piece(lease: Lease, body: Uint8Array, now: number): void;
     /**
      * How far a job is. Ignored for a lease that nobody wants any more.
      * @param {Lease} lease
@@ -101,14 +98,7 @@ export class WorkerSession {
 }
 export type Fields = import("./wire.js").Fields;
 export type Lease = [job: number, attempt: number];
-/**
- * What a handler came to.
- */
-export type Outcome = {
-    op: "result" | "error";
-    fields: Fields;
-    body?: Uint8Array;
-};
+export type Outcome = import("./outcomes.js").Outcome;
 /**
  * What the worker is to do.
  */

@@ -24,7 +24,7 @@ export type Order = {
     what: "finish";
     lease: Lease;
     place: number;
-    outcome: import("./worker_session.js").Outcome;
+    outcome: import("./outcomes.js").Outcome;
 } | {
     what: "drain";
     timeoutMs: number;

@@ -304,6 +304,31 @@ test("a full lane throws or waits", async (t) => {
   assert(client.counters.resent > 0);
 });
 
+test("what no message can say ends its job alone", async (t) => {
+  const here = await room(t);
+  const complaints = [];
+  const said = {
+    fraction: () => new lanemq.Result("x", { usage: { input_tokens: 0.5 } }),
+    callback: () => new lanemq.Result("x", { usage: { input_tokens: () => 1 } }),
+    number: () => 5,
+    surrogate: () => { throw new Error("caf\udce9"); },
+    silent: () => { throw { toString() { throw new Error("no text"); } }; },
+    plain: () => "x",
+  };
+  const log = (level, message) => {
+    if (level !== "error") return;
+    complaints.push(message);
+    throw new Error("a log that fails");
+  };
+  await here.serve({ s: (job) => said[job.text]() }, { capacity: 1, log });
+  const client = here.connect();
+  for (const text of ["fraction", "callback", "number", "surrogate", "silent"]) {
+    await assert.rejects(client.submit("s", text, { attemptsMax: 1 }), /bad_outcome: /, text);
+  }
+  assert.equal((await client.submit("s", "plain")).text, "x");
+  assert(complaints.length >= 5);
+});
+
 test("what a handler throws are the classes of the protocol", async (t) => {
   const here = await room(t);
   const attempts = {};

@@ -36,7 +36,7 @@ describe("greeting", () => {
     meet();
     job(1, { stream: true });
     job(2);
-    session.piece([1, 1], Buffer.from("piece"));
+    session.piece([1, 1], Buffer.from("piece"), 0);
     finish(2, { body: "done" });
     said(session);
     session.disconnected(1000);
@@ -164,6 +164,28 @@ describe("jobs", () => {
     finish(0); // nobody wants it, and it has made room
     job(2);
     assert.deepEqual(effects().map(({ what }) => what), ["start"]);
+  });
+
+  test("an outcome that the broker cannot read is said otherwise, once", () => {
+    welcome({ batch: 16 });
+    for (const number of [0, 1]) job(number);
+    for (const number of [0, 1]) finish(number, { fields: { usage: { requests: number } }, body: "body" });
+    said(session);
+    tell(session, "error", { code: "bad_request", message: "item 1 of the batch: no", job: 1, attempt: 1 });
+    const [[op, fields, body]] = said(session);
+    assert.deepEqual([op, fields.job, fields.class, fields.code, body], ["error", 1, "permanent", "bad_outcome", ""]);
+    assert.match(fields.message, /item 1 of the batch: no/);
+    tell(session, "error", { code: "bad_request", message: "again", job: 1, attempt: 1 });
+    assert.deepEqual(said(session), []);
+    tell(session, "heartbeat", {}, undefined, 1000);
+    assert.deepEqual(said(session, 1000), [["heartbeat", { jobs: [[0, 1]] }, ""]]);
+  });
+
+  test("a piece over the broker's limit ends its job", () => {
+    job(1, { stream: true });
+    session.piece([1, 1], Buffer.alloc(1001), 0);
+    assert.deepEqual(said(session).map(([op, { code }]) => [op, code]), [["error", "too_large"]]);
+    assert.deepEqual(effects().map(({ what }) => what), ["start", "cancel"]);
   });
 
   test("a newer attempt ends the older one", () => {
