@@ -63,6 +63,14 @@ export class Released extends Failure {
   static errorClass = "released";
 }
 
+/** Thrown where a handler asks for a field of its job that cannot be read. */
+export class BadJob extends Permanent {
+  /** @param {string} problem */
+  constructor(problem) {
+    super(problem, { code: "bad_job" });
+  }
+}
+
 /** Thrown in a handler by `job.chunk()` and `job.check()`: nobody wants the answer any more. */
 export class JobCancelled extends Error {
   /** @param {string} id */

@@ -17,7 +17,7 @@ export {
   SlowReaderError, StalledError, StoreFullError, TooLargeError, UnauthorizedError, UnavailableError, UnsatisfiableError,
   UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, WorkerLostError,
 } from "./errors.js";
-export { Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry } from "./failures.js";
+export { BadJob, Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry } from "./failures.js";
 export { Result } from "./outcomes.js";
 export { Answer, Explanation, Job } from "./types.js";
 export { JobCall, Service, VERSION, Worker, WorkerRefusedError, worker } from "./worker.js";

@@ -5,10 +5,11 @@
 // which requests have ended. It keeps requests until they end, and sends them again, under the same ids, on each new connection.
 // All times are milliseconds of one monotonic clock.
 import {
-  CancelledError, DeadlineError, GoneError, NotFoundError, NotOverError, REFUSALS, TooLargeError, UnauthorizedError, errorOf,
+  CancelledError, DeadlineError, GoneError, InternalError, NotFoundError, NotOverError, REFUSALS, TooLargeError, UnauthorizedError, errorOf,
 } from "./errors.js";
 import { Queue, TimerHeap } from "./queue.js";
 import { Answer, statusOf } from "./types.js";
+import { decode } from "./unpacking.js";
 import { Following, RENEW_EVERY } from "./watching.js";
 import * as wire from "./wire.js";
 
@@ -739,16 +740,34 @@ export class Session {
    */
   received(frames, now) {
     this.counters.messages += 1;
+    let message;
     try {
-      const { op, items } = wire.decode(frames);
-      this.#quietSince = now;
-      this.#heardHere = true;
-      this.#fruitless = this.#lost = 0;
-      for (const { fields, body } of items) this.#hear(op, fields, body, now);
+      message = decode(frames);
     } catch (error) {
-      if (!(error instanceof wire.MalformedError)) throw error;
-      this.counters.undecodable += 1;
+      return this.#notRead(error);
     }
+    this.#quietSince = now;
+    this.#heardHere = true;
+    this.#fruitless = this.#lost = 0;
+    for (const { fields, body, unread } of message.items) {
+      try {
+        if (unread?.has("body")) throw new wire.MalformedError(`the body: ${unread.get("body")}`);
+        this.#hear(message.op, fields, body, now);
+      } catch (error) {
+        const { message } = this.#notRead(error);
+        const request = this.#requestOf(fields);
+        if (!request) continue;
+        const why = `what the broker says of it cannot be read: ${message}`;
+        this.#answer(request, new InternalError(why, { id: request.id || undefined, local: true }));
+      }
+    }
+  }
+
+  /** @param {unknown} error */
+  #notRead(error) {
+    if (!(error instanceof wire.MalformedError)) throw error;
+    this.counters.undecodable += 1;
+    return error;
   }
 
   /**
@@ -760,7 +779,7 @@ export class Session {
   #hear(op, fields, body, now) {
     const ref = fields.ref;
     if (this.#astray) return;
-    if (op === "error" && fields.code === "not_owner" && !fields.shard && this.#rounds.endpoints > 1) {
+    if (op === "error" && fields.code === "not_owner" && !wire.optionalText(fields, "shard") && this.#rounds.endpoints > 1) {
       this.#reopenAt ??= this.#rounds.foundNobody(now); // the next one is told all that is open
       return;
     }
@@ -775,7 +794,7 @@ export class Session {
     if (ref == null && op === "error" && fields.code === "unauthorized" && fields.id == null) {
       return this.refused(wire.text(fields, "message", "")); // the key was taken back
     }
-    const request = ref == null ? this.#byId(fields.id) : this.#pending.get(ref);
+    const request = this.#requestOf(fields);
     if (!request) {
       this.counters.droppedAnswers += 1;
     } else if (op === "result") {
@@ -803,8 +822,9 @@ export class Session {
     } else this.shard = pong.shard;
   }
 
-  /** @param {unknown} id */
-  #byId(id) {
+  /** @param {Fields} fields */
+  #requestOf({ ref, id }) {
+    if (ref != null) return this.#pending.get(ref);
     // Each request has a ref, so the peer has lost it: rare enough for a search.
     if (typeof id !== "string" || id === "") return undefined;
     for (const request of this.#pending.values()) if (request.id === id) return request;
@@ -823,7 +843,7 @@ export class Session {
     const shard = wire.optionalText(fields, "shard");
     if (this.#follows && code === "not_owner" && shard && request.submit && !request.reading?.byFetch) {
       this.#pending.delete(request.ref);
-      this.moved.push([request, shard, textsOf(fields.endpoints)]);
+      this.moved.push([request, shard, wire.texts(fields, "endpoints")]);
       return;
     }
     if (REFUSALS.has(code) && request.submit?.waitsWhenFull && !request.reading?.byFetch) {
@@ -840,6 +860,7 @@ export class Session {
       return;
     }
     if (code !== "gone" && this.#lacksPieces(request, fields)) return;
+    const status = wire.int(fields, "upstream_status", 0);
     const error = errorOf(code, wire.text(fields, "message", ""), {
       id: wire.optionalText(fields, "id") || request.id || undefined,
       retryAfterMs,
@@ -847,7 +868,7 @@ export class Session {
       queuedMs: wire.int(fields, "queued_ms", 0),
       limiter: wire.optionalText(fields, "limiter"),
       chunks: Math.max(wire.int(fields, "chunks", 0), request.reading?.next ?? 0),
-      upstreamStatus: wire.optionalInt(fields, "upstream_status"),
+      upstreamStatus: status >= wire.UPSTREAM_STATUS_MIN && status <= wire.UPSTREAM_STATUS_MAX ? status : undefined,
       body,
     });
     this.#answer(request, error);
@@ -895,7 +916,7 @@ export class Session {
    */
   #onChunk(request, fields, body, now) {
     const reading = request.reading;
-    const seq = wire.int(fields, "seq");
+    const seq = reading ? wire.int(fields, "seq") : 0;
     if (!reading || seq < reading.next) {
       this.counters.droppedAnswers += 1;
       return;
@@ -1019,7 +1040,7 @@ function acceptedOf(request, fields) {
     durable: fields.durable === true,
     duplicate: fields.duplicate === true,
     position: wire.int(fields, "position", 0),
-    ignored: Array.isArray(fields.ignored) ? fields.ignored.map(String) : [],
+    ignored: wire.texts(fields, "ignored"),
   };
 }
 
@@ -1029,12 +1050,11 @@ function acceptedOf(request, fields) {
  * @returns {import("./types.js").Pong}
  */
 function pongOf(fields, roundTripMs) {
-  /** @type {any[]} */
-  const shards = Array.isArray(fields.shards) ? fields.shards.filter((each) => typeof each?.name === "string") : [];
+  const shards = wire.list(fields, "shards").filter((each) => wire.isMap(each) && wire.optionalText(each, "name"));
   return {
     roundTripMs,
     shard: wire.optionalText(fields, "shard"),
-    shards: Object.fromEntries(shards.map(({ name, endpoints }) => [name, textsOf(endpoints)])),
+    shards: Object.fromEntries(shards.map((each) => [each.name, wire.texts(each, "endpoints")])),
     version: wire.optionalText(fields, "version"),
     defaultLane: wire.optionalText(fields, "default_lane"),
     brokerTime: new Date(wire.int(fields, "now_ms", 0)),
@@ -1046,9 +1066,6 @@ function pongOf(fields, roundTripMs) {
  * @param {number} lost
  */
 export const reopenPause = (lost) => (lost > 1 ? Math.min(REOPEN_PAUSE * 2 ** Math.min(lost - 2, 10), REOPEN_PAUSE_MAX) : 0);
-
-/** @param {any} list @returns {string[]} */
-const textsOf = (list) => (Array.isArray(list) ? list.map(String) : []);
 
 /** @param {any} outcome */
 const isUnknown = (outcome) => (outcome instanceof Error ? outcome instanceof NotFoundError : outcome.state === "unknown");

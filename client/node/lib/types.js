@@ -111,7 +111,7 @@ export class Answer {
    * @returns {Record<string, number>}
    */
   get usage() {
-    return this.#fields.usage ?? {};
+    return wire.map(this.#fields, "usage");
   }
 
   /** Pieces of a streamed answer; the body is what none of them carried. */
@@ -199,7 +199,7 @@ export function statusOf(fields) {
     pct: wire.optionalInt(fields, "pct"),
     note: wire.optionalText(fields, "note"),
     silentMs: wire.optionalInt(fields, "silent_ms"),
-    error: fields.error ?? {},
+    error: wire.map(fields, "error"),
   };
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LMQ1 messages as frames of bytes: docs/protocol.md, "Messages" and "Limits". Knows no socket.
-import { Decoder, Encoder } from "@msgpack/msgpack";
+import { Encoder } from "@msgpack/msgpack";
 
 /** @typedef {Record<string, any>} Fields */
-/** @typedef {{ fields: Fields, body: Buffer }} Item One message of a batch, with all its fields. */
 
 export const HEADER_BYTES_MAX = 16384;
 export const HEADER_DEPTH_MAX = 8;
@@ -28,11 +27,12 @@ export const UPSTREAM_STATUS_MAX = 599;
 export const INLINE_BYTES_MAX = 4096;
 
 export const NO_BODY = Buffer.alloc(0);
-const MAGIC = [Buffer.from("\x93\xa4LMQ1", "latin1"), Buffer.from("\x94\xa4LMQ1", "latin1")];
-const OWN = new Set(["id", "ids", "ref", "job"]); // what a later map of a batch does not inherit
+const OWN = new Set(["id", "ids", "ref", "job"]);
+
+/** @param {string} name Of a field: whether a later map of a batch does not inherit it. */
+export const isOwn = (name) => OWN.has(name);
 
 const encoder = new Encoder({ ignoreUndefined: true, maxDepth: 64 });
-const decoder = new Decoder();
 
 /** Bytes that are no LMQ1 message, or a field of another type than the page says. */
 export class MalformedError extends Error {}
@@ -62,61 +62,6 @@ export function encodeBatch(op, maps, bodies) {
 }
 
 /**
- * The op and its items, each with all its fields and its body. Throws MalformedError.
- *
- * An envelope before the header is skipped, though nobody who sends none gets one.
- * @param {Buffer[]} frames
- * @returns {{ op: string, items: Item[] }}
- */
-export function decode(frames) {
-  const at = frames.findIndex((frame) => MAGIC.some((magic) => frame.subarray(0, 6).equals(magic)));
-  if (at < 0) throw new MalformedError("no frame begins as a header of LMQ1 does");
-  const header = unpack(frames[at], "the header");
-  if (!Array.isArray(header)) throw new MalformedError("the header is no list");
-  const [, op, fields, inside] = header;
-  const isInside = header.length > 3;
-  const body = isInside ? inside : (frames[at + 1] ?? NO_BODY);
-  if (typeof op !== "string") throw new MalformedError("the header is not [LMQ1, op, fields]");
-  if (isMap(fields) && body instanceof Uint8Array) return { op, items: [{ fields, body: asBuffer(body) }] };
-  if (!Array.isArray(fields)) throw new MalformedError("the header is not [LMQ1, op, fields]");
-  return { op, items: itemsOf(fields, body, isInside) };
-}
-
-/** @param {any[]} maps @param {any} body @param {boolean} isInside @returns {Item[]} */
-function itemsOf(maps, body, isInside) {
-  let bodies = body;
-  if (!isInside) bodies = body.length > 0 ? unpack(body, "the bodies of a batch") : maps.map(() => NO_BODY);
-  if (!Array.isArray(bodies) || bodies.length !== maps.length || maps.length === 0) {
-    throw new MalformedError("a batch has as many bodies as maps, and at least one");
-  }
-  if (!maps.every(isMap) || !bodies.every((each) => each instanceof Uint8Array)) {
-    throw new MalformedError("a batch is an array of maps and an array of bin");
-  }
-  const shared = Object.fromEntries(Object.entries(maps[0]).filter(([name]) => !OWN.has(name)));
-  return maps.map((fields, index) => {
-    const whole = index === 0 ? fields : { ...shared, ...fields };
-    // A nil resets a field to its default.
-    for (const name in fields) if (index > 0 && fields[name] === null) delete whole[name];
-    return { fields: whole, body: asBuffer(bodies[index]) };
-  });
-}
-
-/** @param {Uint8Array} bytes @param {string} what */
-function unpack(bytes, what) {
-  try {
-    return decoder.decode(bytes);
-  } catch (error) {
-    throw new MalformedError(`${what} cannot be read: ${error instanceof Error ? error.message : error}`);
-  }
-}
-
-/** @param {Uint8Array} bytes */
-const asBuffer = (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-
-/** @param {unknown} value @returns {value is Fields} */
-export const isMap = (value) => typeof value === "object" && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value);
-
-/**
  * What a later map of a batch says, so that with what it inherits from the first it is whole.
  * @param {Fields} first @param {Fields} later
  * @returns {Fields}
@@ -125,41 +70,49 @@ export function differences(first, later) {
   /** @type {Fields} */
   const said = {};
   for (const name in later) if (!isSame(later[name], first[name])) said[name] = later[name];
-  for (const name in first) if (!(name in later) && !OWN.has(name)) said[name] = null;
+  for (const name in first) if (!(name in later) && !isOwn(name)) said[name] = null;
   return said;
 }
 
 /** @param {unknown} one @param {unknown} other */
 const isSame = (one, other) => one === other && typeof one !== "number" ? true : Object.is(one, other);
 
-// ---- what peers say: a field of another type than the page says makes its message one that is ignored ----
+// ---- what peers say: a field of another type than the page says counts as absent; where it is required, its message cannot be read ----
+
+/** @param {Fields} fields @param {string} name @returns {number | undefined} A whole number of at least 0. */
+export function optionalInt(fields, name) {
+  const value = fields[name];
+  return Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}
 
 /** @param {Fields} fields @param {string} name @param {number} [otherwise] @returns {number} */
 export function int(fields, name, otherwise) {
-  const value = fields[name] ?? otherwise;
-  if (!Number.isSafeInteger(value)) throw new MalformedError(`${name} is no int`);
-  return value;
-}
-
-/** @param {Fields} fields @param {string} name @returns {number | undefined} */
-export const optionalInt = (fields, name) => (fields[name] == null ? undefined : int(fields, name));
-
-/** @param {Fields} fields @param {string} name @param {string} [otherwise] @returns {string} */
-export function text(fields, name, otherwise) {
-  const value = fields[name] ?? otherwise;
-  if (typeof value !== "string") throw new MalformedError(`${name} is no text`);
+  const value = optionalInt(fields, name) ?? otherwise;
+  if (value === undefined) throw new MalformedError(`${name} is no int`);
   return value;
 }
 
 /** @param {Fields} fields @param {string} name @returns {string | undefined} */
-export const optionalText = (fields, name) => (fields[name] == null ? undefined : text(fields, name));
+export const optionalText = (fields, name) => (typeof fields[name] === "string" ? fields[name] : undefined);
 
-/** @param {Fields} fields @param {string} name @returns {any[]} */
-export function list(fields, name) {
-  const value = fields[name] ?? [];
-  if (!Array.isArray(value)) throw new MalformedError(`${name} is no list`);
+/** @param {Fields} fields @param {string} name @param {string} [otherwise] @returns {string} */
+export function text(fields, name, otherwise) {
+  const value = optionalText(fields, name) ?? otherwise;
+  if (value === undefined) throw new MalformedError(`${name} is no text`);
   return value;
 }
+
+/** @param {Fields} fields @param {string} name @returns {any[]} */
+export const list = (fields, name) => (Array.isArray(fields[name]) ? fields[name] : []);
+
+/** @param {Fields} fields @param {string} name @returns {string[]} What is no text is left out. */
+export const texts = (fields, name) => list(fields, name).filter((each) => typeof each === "string");
+
+/** @param {Fields} fields @param {string} name @returns {Fields} */
+export const map = (fields, name) => (isMap(fields[name]) ? fields[name] : {});
+
+/** @param {unknown} value @returns {value is Fields} */
+export const isMap = (value) => typeof value === "object" && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value);
 
 // ---- what callers say ------------------------------------------------------------------------------------
 

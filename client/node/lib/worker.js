@@ -6,10 +6,11 @@ import { Worker as Thread } from "node:worker_threads";
 
 import { logToStderr } from "./drive.js";
 import { LaneMQError } from "./errors.js";
-import { Failure, JobCancelled } from "./failures.js";
+import { BadJob, Failure, JobCancelled } from "./failures.js";
 import { Result, isBad, ofAnswer, ofCancel, ofFault } from "./outcomes.js";
 import { WORKERS_ENDPOINT, optionsOf, peerOf } from "./settings.js";
 import { bodyBytes, wholeMs } from "./types.js";
+import { unpack } from "./unpacking.js";
 import * as wire from "./wire.js";
 
 /** @typedef {import("./types.js").Body} Body */
@@ -153,6 +154,11 @@ export class JobCall {
   #saidAt = -Infinity;
   /** @type {wire.Fields | undefined} Of progress(), until it is said. */
   #word;
+  #fields;
+  /** @type {Map<string, any>} What the client said for the worker, as far as it was asked for. */
+  #read = new Map();
+  /** @type {Record<string, any> | undefined} */
+  #extra = undefined;
 
   /**
    * @internal
@@ -166,6 +172,7 @@ export class JobCall {
    */
   constructor(lease, fields, body, cancelled, place, send, say) {
     this.#say = say;
+    this.#fields = fields;
     this.#cancelled = cancelled;
     this.#place = place;
     /** The request's bytes. */
@@ -187,12 +194,6 @@ export class JobCall {
     this.key = fields.key ?? undefined;
     /** @type {import("./types.js").Cost} */
     this.cost = fields.cost ?? {};
-    /** @type {any} */
-    this.meta = fields.meta;
-    /** @type {any} */
-    this.trace = fields.trace;
-    /** Fields whose names begin with `x-`. */
-    this.extra = Object.fromEntries(Object.entries(fields).filter(([name]) => name.startsWith("x-")));
     /** Which hand-over of the job this is, from 1. */
     this.attempt = lease[1];
     /** Whether the answer is wanted in pieces. */
@@ -204,6 +205,44 @@ export class JobCall {
     this.signal = this.#abort.signal;
     this.#gate = this.stream ? new StreamGate(this.id, send) : undefined;
     this.#endsAt = typeof fields.timeout_ms === "number" ? performance.now() + fields.timeout_ms : undefined;
+  }
+
+  /**
+   * As the client said; undefined: it said none. Whole numbers beyond 2^53 are BigInts. Throws BadJob where it cannot be read.
+   * @returns {any}
+   */
+  get meta() {
+    return this.#said("meta");
+  }
+
+  /**
+   * The same.
+   * @returns {any}
+   */
+  get trace() {
+    return this.#said("trace");
+  }
+
+  /**
+   * Fields whose names begin with `x-`. Throws BadJob where one of them cannot be read.
+   * @returns {Record<string, any>}
+   */
+  get extra() {
+    this.#extra ??= Object.fromEntries(Object.keys(this.#fields).filter((name) => name.startsWith("x-")).map((name) => [name, this.#said(name)]));
+    return this.#extra;
+  }
+
+  /** @param {string} name */
+  #said(name) {
+    const packed = this.#fields[name];
+    if (packed == null || this.#read.has(name)) return this.#read.get(name);
+    try {
+      const value = unpack(name, packed);
+      this.#read.set(name, value);
+      return value;
+    } catch (error) {
+      throw new BadJob(/** @type {Error} */ (error).message);
+    }
   }
 
   get text() {

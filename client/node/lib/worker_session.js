@@ -4,9 +4,11 @@
 // It is told messages and times; it says what to send, and in `effects` what the worker is to do. It knows the jobs that run and
 // the outcomes that the broker has not answered, and sends these again after each loss of the connection or of the broker. All
 // times are milliseconds of one monotonic clock.
-import { cut, isBad, unreadable } from "./outcomes.js";
+import { BadJob } from "./failures.js";
+import { cut, isBad, ofFault, unreadable } from "./outcomes.js";
 import { Queue } from "./queue.js";
 import { Rounds, reopenPause } from "./session.js";
+import { decode } from "./unpacking.js";
 import * as wire from "./wire.js";
 
 /** @typedef {import("./wire.js").Fields} Fields */
@@ -447,25 +449,37 @@ export class WorkerSession {
     this.#heardHere = true;
     this.#lost = 0;
     if (this.#state === "left") return;
+    let message;
     try {
-      const { op, items } = wire.decode(frames);
-      for (const { fields, body } of items) this.#hear(op, fields, body, now);
+      message = decode(frames);
     } catch (error) {
-      if (!(error instanceof wire.MalformedError)) throw error;
-      this.undecodable += 1;
+      return this.#notRead(error);
     }
+    for (const item of message.items) {
+      try {
+        this.#hear(message.op, item, now);
+      } catch (error) {
+        this.#notRead(error);
+      }
+    }
+  }
+
+  /** @param {unknown} error */
+  #notRead(error) {
+    if (!(error instanceof wire.MalformedError)) throw error;
+    this.undecodable += 1;
   }
 
   /**
    * @param {string} op
-   * @param {Fields} fields
-   * @param {Buffer} body
+   * @param {import("./unpacking.js").Item} item
    * @param {number} now
    */
-  #hear(op, fields, body, now) {
+  #hear(op, item, now) {
+    const { fields } = item;
     switch (op) {
       case "job":
-        return this.#onJob(leaseOf(fields), fields, body);
+        return this.#onJob(leaseOf(fields), item);
       case "acked":
         for (const lease of wire.list(fields, "jobs")) if (Array.isArray(lease)) this.#forgetOutcome(/** @type {Lease} */ (lease));
         return this.#partIfSettled();
@@ -515,10 +529,9 @@ export class WorkerSession {
 
   /**
    * @param {Lease} lease
-   * @param {Fields} fields
-   * @param {Buffer} body
+   * @param {import("./unpacking.js").Item} item
    */
-  #onJob(lease, fields, body) {
+  #onJob(lease, item) {
     if (this.#state === "parting") return; // the `bye` gives it back
     const known = this.#held.get(nameOf(lease));
     if (known) {
@@ -527,10 +540,10 @@ export class WorkerSession {
       return;
     }
     this.#dropOlder(lease);
-    const service = wire.text(fields, "service", this.#services[0]);
+    const service = wire.text(item.fields, "service", this.#services[0]);
     const held = new Held(lease);
     this.#held.set(nameOf(lease), held);
-    const refusal = this.#whyNot(service);
+    const refusal = this.#whyNot(service, item);
     if (refusal) {
       /** @type {Outcome} */
       const outcome = { op: "error", fields: refusal };
@@ -538,14 +551,15 @@ export class WorkerSession {
       return this.#sayOutcome(held, outcome);
     }
     this.running += 1;
-    this.effects.push({ what: "start", lease, fields: { ...fields, service }, body });
+    this.effects.push({ what: "start", lease, fields: { ...item.fields, service }, body: item.body });
   }
 
   /**
    * @param {string} service
+   * @param {import("./unpacking.js").Item} item
    * @returns {Fields | undefined}
    */
-  #whyNot(service) {
+  #whyNot(service, { unread }) {
     if (this.#leaving || this.#toldToDrain) return { class: "released", code: "draining", message: "the worker takes no more jobs" };
     if (this.running >= this.#capacity || this.#dropped >= this.#capacity) {
       const message =
@@ -553,6 +567,7 @@ export class WorkerSession {
         `(capacity ${this.#capacity})`;
       return { class: "released", code: "full", message };
     }
+    for (const [name, why] of unread ?? []) return ofFault(new BadJob(`${name} cannot be read: ${why}`)).fields;
     if (this.#services.includes(service)) return undefined;
     return { class: "permanent", code: "unknown_service", message: `the worker does not serve ${JSON.stringify(service.slice(0, 64))}` };
   }

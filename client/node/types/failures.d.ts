@@ -41,6 +41,11 @@ export class OutOfTime extends Failure {
 /** Handed back untouched: costs no attempt, and goes to another worker. */
 export class Released extends Failure {
 }
+/** Thrown where a handler asks for a field of its job that cannot be read. */
+export class BadJob extends Permanent {
+    /** @param {string} problem */
+    constructor(problem: string);
+}
 /** Thrown in a handler by `job.chunk()` and `job.check()`: nobody wants the answer any more. */
 export class JobCancelled extends Error {
     /** @param {string} id */

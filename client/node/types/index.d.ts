@@ -14,6 +14,6 @@ export type WatchOptions = import("./client.js").WatchOptions;
 export type WorkerOptions = import("./worker.js").WorkerOptions;
 export { Client, Stream, Watch } from "./client.js";
 export { BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError, DrainingError, ForbiddenError, GoneError, InternalError, LaneFullError, LaneMQError, LimitedError, NotFoundError, NotOverError, NotOwnerError, PausedError, SlowReaderError, StalledError, StoreFullError, TooLargeError, UnauthorizedError, UnavailableError, UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, WorkerLostError } from "./errors.js";
-export { Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry } from "./failures.js";
+export { BadJob, Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry } from "./failures.js";
 export { Answer, Explanation, Job } from "./types.js";
 export { JobCall, Service, VERSION, Worker, WorkerRefusedError, worker } from "./worker.js";

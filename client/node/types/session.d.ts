@@ -225,7 +225,7 @@ export class Session {
      * @param {Buffer[]} frames
      * @param {number} now
      */
-    received(frames: Buffer[], now: number): void;
+    received(frames: Buffer[], now: number): wire.MalformedError | undefined;
     #private;
 }
 export function reopenPause(lost: number): number;

@@ -11,28 +11,17 @@ export function encode(op: string, fields: Fields, body?: Uint8Array): Uint8Arra
  */
 export function encodeBatch(op: string, maps: Fields[], bodies: Uint8Array[]): Uint8Array[];
 /**
- * The op and its items, each with all its fields and its body. Throws MalformedError.
- *
- * An envelope before the header is skipped, though nobody who sends none gets one.
- * @param {Buffer[]} frames
- * @returns {{ op: string, items: Item[] }}
- */
-export function decode(frames: Buffer[]): {
-    op: string;
-    items: Item[];
-};
-/**
  * What a later map of a batch says, so that with what it inherits from the first it is whole.
  * @param {Fields} first @param {Fields} later
  * @returns {Fields}
  */
 export function differences(first: Fields, later: Fields): Fields;
+/** @param {Fields} fields @param {string} name @returns {number | undefined} A whole number of at least 0. */
+export function optionalInt(fields: Fields, name: string): number | undefined;
 /** @param {Fields} fields @param {string} name @param {number} [otherwise] @returns {number} */
 export function int(fields: Fields, name: string, otherwise?: number): number;
 /** @param {Fields} fields @param {string} name @param {string} [otherwise] @returns {string} */
 export function text(fields: Fields, name: string, otherwise?: string): string;
-/** @param {Fields} fields @param {string} name @returns {any[]} */
-export function list(fields: Fields, name: string): any[];
 /**
  * Throws RangeError or TypeError where a value of the caller's would have a whole message refused.
  * @param {string} name @param {unknown} value @param {number} [depth]
@@ -51,7 +40,6 @@ export function checkName(what: string, name: unknown): string;
  */
 export function beginning(text: string, bytes: number): string;
 /** @typedef {Record<string, any>} Fields */
-/** @typedef {{ fields: Fields, body: Buffer }} Item One message of a batch, with all its fields. */
 export const HEADER_BYTES_MAX: 16384;
 export const HEADER_DEPTH_MAX: 8;
 export const MAP_ENTRIES_MAX: 64;
@@ -74,20 +62,16 @@ export const UPSTREAM_STATUS_MAX: 599;
 /** Bodies up to here travel inside the header: one frame is cheaper than two. */
 export const INLINE_BYTES_MAX: 4096;
 export const NO_BODY: Buffer<ArrayBuffer>;
+export function isOwn(name: string): boolean;
 /** Bytes that are no LMQ1 message, or a field of another type than the page says. */
 export class MalformedError extends Error {
 }
 export function packedBytes(value: unknown): number;
-export function isMap(value: unknown): value is Fields;
-export function optionalInt(fields: Fields, name: string): number | undefined;
 export function optionalText(fields: Fields, name: string): string | undefined;
+export function list(fields: Fields, name: string): any[];
+export function texts(fields: Fields, name: string): string[];
+export function map(fields: Fields, name: string): Fields;
+export function isMap(value: unknown): value is Fields;
 export function isWellFormed(text: string): boolean;
 export function kindOf(value: unknown): string;
 export type Fields = Record<string, any>;
-/**
- * One message of a batch, with all its fields.
- */
-export type Item = {
-    fields: Fields;
-    body: Buffer;
-};

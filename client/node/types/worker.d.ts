@@ -34,14 +34,6 @@ export class JobCall {
     key: string | undefined;
     /** @type {import("./types.js").Cost} */
     cost: import("./types.js").Cost;
-    /** @type {any} */
-    meta: any;
-    /** @type {any} */
-    trace: any;
-    /** Fields whose names begin with `x-`. */
-    extra: {
-        [k: string]: any;
-    };
     /** Which hand-over of the job this is, from 1. */
     attempt: number;
     /** Whether the answer is wanted in pieces. */
@@ -51,6 +43,21 @@ export class JobCall {
      * @type {AbortSignal}
      */
     signal: AbortSignal;
+    /**
+     * As the client said; undefined: it said none. Whole numbers beyond 2^53 are BigInts. Throws BadJob where it cannot be read.
+     * @returns {any}
+     */
+    get meta(): any;
+    /**
+     * The same.
+     * @returns {any}
+     */
+    get trace(): any;
+    /**
+     * Fields whose names begin with `x-`. Throws BadJob where one of them cannot be read.
+     * @returns {Record<string, any>}
+     */
+    get extra(): Record<string, any>;
     get text(): string;
     /** @returns {any} */
     json(): any;

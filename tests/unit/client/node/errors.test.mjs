@@ -45,6 +45,6 @@ test("an unknown code is internal and keeps its word", () => {
 test("failures are the classes of the page", () => {
   const classes = page.split("\n| class | what the broker does |\n")[1].split("\n\n")[0];
   const named = [...classes.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name);
-  const ours = Object.values(failures).filter((each) => each.prototype instanceof failures.Failure);
+  const ours = Object.values(failures).filter((each) => Object.getPrototypeOf(each) === failures.Failure);
   assert.deepEqual(ours.map((each) => each.errorClass).sort(), named.sort());
 });

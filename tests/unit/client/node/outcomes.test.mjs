@@ -2,7 +2,7 @@
 import { strict as assert } from "node:assert";
 import { describe, test } from "node:test";
 
-import { JobCancelled, Limited, Overloaded, Permanent, Quota, Released, Retry } from "../../../../client/node/lib/failures.js";
+import { BadJob, JobCancelled, Limited, Overloaded, Permanent, Quota, Released, Retry } from "../../../../client/node/lib/failures.js";
 import { Result, isBad, ofAnswer, ofFault, unreadable } from "../../../../client/node/lib/outcomes.js";
 import { encode } from "./support.mjs";
 
@@ -69,6 +69,7 @@ describe("faults", () => {
     ]);
     assert.deepEqual(ofFault(new Retry()).fields, { class: "retry" });
     assert.equal(ofFault(new JobCancelled("j")).fields.code, "cancelled");
+    assert.deepEqual(ofFault(new BadJob("no")).fields, { class: "permanent", code: "bad_job", message: "no" });
     assert.deepEqual(ofFault(new TypeError("no")).fields, { class: "retry", code: "TypeError", message: "no" });
     for (const [fault, message] of [["text", "text"], [undefined, "undefined"], [5n, "5"], [Symbol("a"), "Symbol(a)"]]) {
       assert.deepEqual(ofFault(fault).fields, { class: "retry", code: "Error", message });

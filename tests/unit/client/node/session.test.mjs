@@ -5,7 +5,7 @@ import { beforeEach, test } from "node:test";
 import * as errors from "../../../../client/node/lib/errors.js";
 import { Piece, Request, Session } from "../../../../client/node/lib/session.js";
 import { Submit } from "../../../../client/node/lib/types.js";
-import { outcomes, said, tell } from "./support.mjs";
+import { encode, outcomes, said, tell } from "./support.mjs";
 
 let session;
 beforeEach(() => (session = new Session(0, () => 0)));
@@ -259,9 +259,47 @@ test("nonsense ends nothing", () => {
   tell(session, "result", { ref: [1] });
   tell(session, "chunk", { ref: 1, seq: "x" });
   tell(session, "status", { ref: 1 });
-  tell(session, "error", { ref: 1, code: 5 });
-  tell(session, "error", { ref: 1, code: "conflict", retry_after_ms: "soon" });
   assert.deepEqual([outcomes(session), session.pending], [[], 1]);
+});
+
+test("what cannot be read of an answer fails its request alone", () => {
+  begin(job("a"), job("b"), job("c"), job("s", "", "stream"));
+  session.received([Buffer.from(encode(["LMQ1", "result", [{ ref: 1 }, { ref: 2 }, { ref: 3 }], [Buffer.from("x"), "no bin", Buffer.from("z")]]))], 0);
+  tell(session, "chunk", { ref: 4, seq: "x" });
+  const [answer, error, other, broken] = outcomes(session);
+  assert.deepEqual([answer.text, other.text], ["x", "z"]);
+  assert.deepEqual([error.constructor, error.local, error.id, broken.constructor, broken.id], [errors.InternalError, true, "b", errors.InternalError, "s"]);
+  assert.match(broken.message, /seq is no int/);
+});
+
+test("an optional field of another type counts as absent", () => {
+  const odd = {
+    queued_ms: "5", ran_ms: -1, attempts: 1.5, usage: 5, lane: 5, chunks: "x", message: 5, limiter: [1], upstream_status: 2 ** 40, retry_after_ms: "soon",
+    "x-a": 1,
+  };
+  begin(job("a"), job("b"), new Request("status", { id: "c", tell: nothing }), new Request("ping", { tell: nothing }), job("l", "", "leave"), job("d"));
+  tell(session, "result", { ...odd, ref: 1 });
+  tell(session, "error", { ...odd, ref: 2, code: "conflict" });
+  tell(session, "status", { ...odd, ref: 3, error: 5, eta_ms: "x", pct: "y" });
+  tell(session, "pong", { ...odd, ref: 4, shards: [5, { name: 5 }, { name: "s", endpoints: 5 }], now_ms: "x" });
+  tell(session, "accepted", { ...odd, ref: 5, position: "x", ignored: 5, durable: 5 });
+  tell(session, "error", { ...odd, ref: 6, code: 5 });
+  const [answer, error, status, pong, accepted, unknown] = outcomes(session);
+  assert.deepEqual([answer.queuedMs, answer.ranMs, answer.attempts, answer.usage, answer.lane, answer.chunks], [0, 0, 1, {}, undefined, 0]);
+  assert.deepEqual([error.constructor, error.message, error.limiter, error.upstreamStatus, error.retryAfterMs], [errors.ConflictError, "", undefined, undefined, undefined]);
+  assert.deepEqual([status.state, status.error, status.etaMs, status.pct], ["unknown", {}, undefined, undefined]);
+  assert.deepEqual([pong.shards, pong.brokerTime], [{ s: [] }, new Date(0)]);
+  assert.deepEqual([accepted.position, accepted.ignored, accepted.durable], [0, [], false]);
+  assert.deepEqual([unknown.constructor, unknown.code], [errors.InternalError, "internal"]);
+});
+
+test("an upstream's status is one of HTTP", () => {
+  let ref = 0;
+  for (const [said, status] of [[99], [100, 100], [418, 418], [599, 599], [600], ["teapot"], [418.5], [2 ** 60]]) {
+    begin(job(String(said)));
+    tell(session, "error", { ref: ++ref, code: "upstream_rejected", upstream_status: said });
+    assert.deepEqual(outcomes(session).map((error) => error.upstreamStatus), [status]);
+  }
 });
 
 test("timers of requests that ended do not pile up", () => {

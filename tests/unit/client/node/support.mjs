@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 export const ROOT = fileURLToPath(new URL("../../../../", import.meta.url));
 export const PACKAGE = `${ROOT}client/node`;
 const require = createRequire(`${PACKAGE}/package.json`);
-export const { decode, encode } = require("@msgpack/msgpack");
+export const { ExtData, decode, encode } = require("@msgpack/msgpack");
 
 /** All that the session has to say: [op, fields or list of maps, body or bodies]. */
 export function said(session, now = 0) {

@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { beforeEach, describe, test } from "node:test";
 
 import { OUTCOMES_MAX, WorkerSession } from "../../../../client/node/lib/worker_session.js";
-import { said, tell } from "./support.mjs";
+import { ExtData, encode, said, tell } from "./support.mjs";
 
 let session;
 beforeEach(() => (session = new WorkerSession({ services: ["s"], capacity: 2 }, 0)));
@@ -164,6 +164,32 @@ describe("jobs", () => {
     finish(0); // nobody wants it, and it has made room
     job(2);
     assert.deepEqual(effects().map(({ what }) => what), ["start"]);
+  });
+
+  test("a job that cannot be read fails at once, and takes no other with it", () => {
+    const frame = Buffer.from(encode(["LMQ1", "job", [{ job: 1, attempt: 1, service: "s" }, { job: 2, model: new ExtData(5, new Uint8Array(1)) }, { job: 3 }], [0, 1, 2].map(() => Buffer.from("b"))]));
+    const at = frame.indexOf(Buffer.from([0xd4, 5, 0]));
+    session.received([Buffer.concat([frame.subarray(0, at), Buffer.from([0x81, 5, 1]), frame.subarray(at + 3)])], 0);
+    assert.deepEqual(effects().map(({ what, lease }) => [what, lease]), [["start", [1, 1]], ["start", [3, 1]]]);
+    const [[op, fields]] = said(session);
+    assert.deepEqual([op, fields.job, fields.class, fields.code], ["error", 2, "permanent", "bad_job"]);
+    assert.match(fields.message, /model cannot be read/);
+    tell(session, "acked", { jobs: [[2, 1]] });
+    tell(session, "heartbeat", {}, undefined, 1000);
+    assert.deepEqual(said(session, 1000), [["heartbeat", { jobs: [[1, 1], [3, 1]] }, ""]]);
+  });
+
+  test("a job of which nobody knows which it is is left out, and no other with it", () => {
+    tell(session, "job", [{ job: "1", attempt: 1 }, { job: 1, attempt: null }, { job: 1, attempt: 1.5 }, { attempt: 1 }, { job: 7 }], undefined);
+    assert.deepEqual([effects().map(({ lease }) => lease), said(session), session.undecodable], [[[7, 1]], [], 4]);
+  });
+
+  test("what is for the handler alone is not looked at", () => {
+    const frame = Buffer.from(encode(["LMQ1", "job", { job: 1, attempt: 1, meta: new ExtData(5, new Uint8Array(1)), "x-a": "\ud800" }]));
+    frame[frame.indexOf(Buffer.from([0xd4, 5, 0])) + 1] = 0xff; // a timestamp of one byte
+    session.received([frame], 0);
+    const [{ what, fields }] = effects();
+    assert.deepEqual([what, Object.keys(fields)], ["start", ["job", "attempt", "meta", "x-a", "service"]]);
   });
 
   test("an outcome that the broker cannot read is said otherwise, once", () => {
