@@ -4,6 +4,7 @@ import { LaneMQError } from "./errors.js";
 import { Queue } from "./queue.js";
 import { GRACE, Request } from "./session.js";
 import { Job, Submit, bodyBytes } from "./types.js";
+import { checkName } from "./wire.js";
 
 /** @typedef {import("./types.js").Body} Body */
 /** @typedef {import("./types.js").JobOptions} JobOptions */
@@ -73,7 +74,7 @@ export class MapRun {
     const submit = own ? new Submit(this.#service, { ...this.#options, ...job.options }) : this.#shared;
     const index = this.#begun;
     const request = new Request("submit", {
-      id: job.id ?? this.#makeId(),
+      id: job.id === undefined ? this.#makeId() : checkName("id", job.id),
       submit,
       body: bodyBytes(job.body),
       tell: (outcome) => this.#tell(index, outcome),

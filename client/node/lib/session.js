@@ -57,6 +57,8 @@ const CANCELS_MAX = 64; // ids of the largest size that fit a header
 const OWN_REF = 0; // of the session's pings
 const PROBE_REF = 2 ** 53 - 1; // of its probes; refs of requests count from 1
 const RULES_REF = PROBE_REF - 1; // of its questions which shards there are
+export const MARK_REF = PROBE_REF - 2; // of its pings between messages of which one may be broken
+const NOBODY = -1; // no request has this ref
 
 /** @type {Record<Kind, string>} */
 const OPS = {
@@ -171,6 +173,8 @@ export class Request {
     this.sought = false; // all shards were asked for its job, or need not be
     this.following = kind === "watch" ? new Following() : undefined;
     this.begun = false;
+    // The numbers of the messages of this connection that said it last, and first; 0: none.
+    this.message = this.firstMessage = 0;
   }
 
   /**
@@ -200,10 +204,17 @@ export class Session {
   #pending = new Map();
   /** @type {Queue<number>} Refs; those that are not pending are skipped. */
   #toSend = new Queue();
-  /** @type {Queue<Uint8Array[]>} Messages of the session's own: at most one ping, one probe, and the ends of watches. */
+  /** @type {Queue<Uint8Array[]>} Messages of the session's own: at most one ping, one probe, the ends of watches, and marks. */
   #own = new Queue();
   /** @type {Queue<number>} Refs of streams and watches. */
   #seens = new Queue();
+  // The numbers of the last message with requests, and of the last that the broker has read.
+  #message = 0;
+  #readUpTo = 0;
+  /** @type {Queue<number>} Refs of what is sent alone, since the broker could not read a message. */
+  #suspects = new Queue();
+  /** @type {Queue<[message: number, ref: number]>} Pings without an answer: the last message before them, its ref where it is a suspect's. */
+  #marks = new Queue();
   #timers = new TimerHeap(); // some are out of date
   #follows;
   #refs;
@@ -301,6 +312,7 @@ export class Session {
    */
   adopt(request, now) {
     request.sentAt = request.refusedAt = undefined;
+    request.message = request.firstMessage = 0;
     this.#take(request, now);
   }
 
@@ -453,11 +465,14 @@ export class Session {
     this.#probeAt = now + PROBE_AFTER;
     this.#own.clear();
     this.#seens.clear(); // the fetches say it
+    this.#suspects.clear();
+    this.#marks.clear();
     this.counters.reconnected += 1;
     this.#toSend.clear();
     for (const [ref, request] of this.#pending) {
       this.#toSend.push(ref);
       request.refusedAt = undefined;
+      request.message = request.firstMessage = 0;
       request.following?.beginAnew();
       const reading = request.reading;
       if (!reading) continue;
@@ -632,6 +647,13 @@ export class Session {
         return wire.encode("seen", { seq: request.reading.taken - 1, ref: request.ref });
       }
     }
+    while (this.#suspects.size > 0) {
+      const request = this.#pending.get(/** @type {number} */ (this.#suspects.shift()));
+      if (!request || request.refusedAt !== undefined) continue;
+      const message = this.#messageOf(request, now, true);
+      this.#mark(request.ref);
+      return message;
+    }
     while (this.#toSend.size > 0) {
       const request = this.#pending.get(/** @type {number} */ (this.#toSend.shift()));
       if (request && request.refusedAt === undefined) return this.#messageOf(request, now);
@@ -642,12 +664,14 @@ export class Session {
   /**
    * @param {Request} request
    * @param {number} now
+   * @param {boolean} [alone]
    */
-  #messageOf(request, now) {
+  #messageOf(request, now, alone = false) {
     const { id, ref, reading, submit } = request;
-    if (submit && !reading?.byFetch) return this.#submits(request, submit, now);
+    this.#message += 1;
+    if (submit && !reading?.byFetch) return this.#submits(request, submit, now, alone);
     this.#markSent(request, now);
-    if (request.op === "cancel" && this.#saidBatch) return this.#cancels(request, now);
+    if (request.op === "cancel" && this.#saidBatch && !alone) return this.#cancels(request, now);
     if (request.kind === "fetch") {
       const left = request.waitUntil === undefined ? FETCH_WAIT_MAX : Math.max(0, Math.floor(request.waitUntil - now));
       return wire.encode("fetch", { id, wait_ms: Math.min(left, FETCH_WAIT_MAX), ref });
@@ -673,12 +697,13 @@ export class Session {
    * @param {Request} first
    * @param {Submit} shared
    * @param {number} now
+   * @param {boolean} alone
    */
-  #submits(first, shared, now) {
+  #submits(first, shared, now, alone) {
     this.#markSent(first, now);
-    /** @type {Fields} */
-    const fields = { ...shared.fields, id: first.id, ref: first.ref, ...this.#batch() };
-    if (first.body.length > wire.INLINE_BYTES_MAX) return wire.encode("submit", fields, first.body);
+    /** @type {Fields} First what an error names: the broker reads no further than to what is broken. */
+    const fields = { ref: first.ref, id: first.id, ...shared.fields, ...this.#batch() };
+    if (alone || first.body.length > wire.INLINE_BYTES_MAX) return wire.encode("submit", fields, first.body);
     const maps = [fields];
     const bodies = [first.body];
     let header = shared.size + Buffer.byteLength(first.id) + 64;
@@ -695,6 +720,7 @@ export class Session {
       header += Buffer.byteLength(request.id) + 24 + (submit === shared ? 0 : wire.packedBytes(said));
       total += request.body.length;
       if (header > wire.HEADER_BYTES_MAX || header + total > wire.BATCH_BYTES_MAX) break;
+      if (Object.keys(said).length + 2 > wire.MAP_ENTRIES_MAX) break;
       if ((maps.length + 1) * (shared.size + 16) > wire.BATCH_INHERITED_BYTES_MAX) break;
       this.#toSend.shift();
       this.#markSent(request, now);
@@ -729,6 +755,8 @@ export class Session {
     this.counters.sent += 1;
     if (request.sentAt !== undefined) this.counters.resent += 1;
     request.sentAt = now;
+    request.message = this.#message;
+    request.firstMessage ||= this.#message;
   }
 
   // ---- what the broker says ------------------------------------------------------------------------------
@@ -791,13 +819,18 @@ export class Session {
       if (op === "status") this.#onProbed(fields, now);
       return;
     }
-    if (ref == null && op === "error" && fields.code === "unauthorized" && fields.id == null) {
-      return this.refused(wire.text(fields, "message", "")); // the key was taken back
+    if (ref === MARK_REF) {
+      this.#readUpTo = this.#marks.shift()?.[0] ?? this.#readUpTo;
+      return;
     }
     const request = this.#requestOf(fields);
     if (!request) {
       this.counters.droppedAnswers += 1;
-    } else if (op === "result") {
+      if (op === "error" && ref == null && fields.id == null) this.#onErrorOfNobody(fields);
+      return;
+    }
+    this.#readUpTo = Math.max(this.#readUpTo, request.firstMessage);
+    if (op === "result") {
       if (["submit", "stream", "follow", "fetch"].includes(request.kind) && !this.#lacksPieces(request, fields)) {
         this.#answer(request, new Answer(request.id, body, fields));
       }
@@ -829,6 +862,36 @@ export class Session {
     if (typeof id !== "string" || id === "") return undefined;
     for (const request of this.#pending.values()) if (request.id === id) return request;
     return undefined;
+  }
+
+  /**
+   * An error without ref and id.
+   * @param {Fields} fields
+   */
+  #onErrorOfNobody(fields) {
+    const code = wire.text(fields, "code", "internal");
+    const message = wire.text(fields, "message", "");
+    if (code === "unauthorized") return this.refused(message); // the key was taken back
+    if (code !== "bad_request" && code !== "too_large") return;
+    const mark = this.#marks.first;
+    if (mark) {
+      // It is about what was said before the first of them.
+      const request = this.#pending.get(mark[1]);
+      if (request) this.#answer(request, errorOf(code, message, { id: request.id || undefined }));
+      return;
+    }
+    // One of these messages could not be read, and nobody knows which: all that they say is said again one by one.
+    for (const request of this.#pending.values()) if (request.message > this.#readUpTo) this.#suspects.push(request.ref);
+    if (this.#suspects.size > 0) this.#mark(NOBODY);
+  }
+
+  /**
+   * A ping right behind what is sent now: what is said before its answer is about nothing that is sent later.
+   * @param {number} ref
+   */
+  #mark(ref) {
+    this.#marks.push([this.#message, ref]);
+    this.#own.push(wire.encode("ping", { ref: MARK_REF }));
   }
 
   /**

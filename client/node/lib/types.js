@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What callers give and get. All durations are milliseconds, and say so in their names.
+import { isForWorkers, unpack } from "./unpacking.js";
 import * as wire from "./wire.js";
 
 /**
@@ -238,7 +239,12 @@ const WORDS = {
   whenSpent: { field: "spent", words: ["wait", "end"] },
   whenFull: { words: ["wait", "throw"] },
 };
-const RESERVED = 512; // bytes of a header for what is not the options: id, ref, op
+// Bytes of a header for what is not the options: id, ref, op of a submit; job, attempt, id, lane, key, times of what its worker is told.
+const RESERVED = 512;
+// Entries of a map for the same: id, ref, batch; job, attempt, id, service, lane, key.
+const RESERVED_ENTRIES = 3;
+const RESERVED_ENTRIES_OF_JOB = 6;
+const TOLD_TO_WORKERS = new Set(["model", "client", "timeout_ms", "cost", "stream"]);
 
 /** The fields that jobs of one call share, checked once and not changed afterwards. */
 export class Submit {
@@ -266,6 +272,22 @@ export class Submit {
           "send less in meta",
       );
     }
+    this.#checkEntries();
+  }
+
+  /** Of the submit, and of what the broker makes of it for a worker. */
+  #checkEntries() {
+    const names = Object.keys(this.fields);
+    if (names.length + RESERVED_ENTRIES_OF_JOB <= wire.MAP_ENTRIES_MAX) return;
+    const extras = names.filter((name) => name.startsWith("x-")).length;
+    const told = names.filter((name) => isForWorkers(name) || TOLD_TO_WORKERS.has(name)).length + RESERVED_ENTRIES_OF_JOB;
+    const entries = Math.max(names.length + RESERVED_ENTRIES, told);
+    if (entries > wire.MAP_ENTRIES_MAX) {
+      throw new RangeError(
+        `the job has ${extras} fields in extra and ${entries - extras} others, the limit of both is ${wire.MAP_ENTRIES_MAX} ` +
+          "(map_entries_max); send fewer, or put them into meta",
+      );
+    }
   }
 
   /**
@@ -281,11 +303,10 @@ export class Submit {
       if (!words.includes(value)) throw new RangeError(`${name} is one of ${words.join(", ")}, not ${value}`);
       if (field && value !== words[0]) fields[field] = value;
     } else if (name === "meta" || name === "trace") {
-      wire.checkValue(name, value);
-      fields[name] = value;
+      fields[name] = copied(name, value);
     } else if (name === "cost") fields.cost = checkCost(value);
     else if (name === "notify") {
-      if (typeof value !== "string" || value === "" || Buffer.byteLength(value) > wire.URL_BYTES_MAX) {
+      if (typeof value !== "string" || value === "" || !wire.isWellFormed(value) || Buffer.byteLength(value) > wire.URL_BYTES_MAX) {
         throw new RangeError(`notify is a URL of up to ${wire.URL_BYTES_MAX} bytes, as a string`);
       }
       fields.notify = value;
@@ -299,11 +320,20 @@ export class Submit {
     } else if (name === "extra") {
       for (const [extra, each] of Object.entries(value)) {
         if (!wire.checkName("a name in extra", extra).startsWith("x-")) throw new RangeError(`extra has ${extra}; names begin with x-`);
-        wire.checkValue(extra, each);
-        fields[extra] = each;
+        if (each !== undefined) fields[extra] = copied(extra, each);
       }
     } else throw new TypeError(`there is no option ${name}; JobOptions lists them`);
   }
+}
+
+/**
+ * A value for the worker as it is now: the caller may change his own before it is sent.
+ * @param {string} name
+ * @param {unknown} value
+ */
+function copied(name, value) {
+  wire.checkValue(name, value);
+  return unpack(name, wire.packed(value));
 }
 
 /** @param {Record<string, unknown>} cost */

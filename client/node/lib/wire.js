@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LMQ1 messages as frames of bytes: docs/protocol.md, "Messages" and "Limits". Knows no socket.
-import { Encoder } from "@msgpack/msgpack";
+import { Encoder, ExtData } from "@msgpack/msgpack";
 
 /** @typedef {Record<string, any>} Fields */
 
@@ -26,6 +26,9 @@ export const UPSTREAM_STATUS_MAX = 599;
 /** Bodies up to here travel inside the header: one frame is cheaper than two. */
 export const INLINE_BYTES_MAX = 4096;
 
+/** What would be sent as something else: a Map as an object of nothing, a Date as an ext. */
+const NO_VALUES = [Date, ExtData, Map, Set, ArrayBuffer, Promise, RegExp];
+
 export const NO_BODY = Buffer.alloc(0);
 const OWN = new Set(["id", "ids", "ref", "job"]);
 
@@ -36,6 +39,9 @@ const encoder = new Encoder({ ignoreUndefined: true, maxDepth: 64 });
 
 /** Bytes that are no LMQ1 message, or a field of another type than the page says. */
 export class MalformedError extends Error {}
+
+/** @param {unknown} value A value as it goes on the wire. */
+export const packed = (value) => encoder.encode(value);
 
 /** @param {unknown} value @returns {number} What a value takes on the wire. */
 export const packedBytes = (value) => encoder.encodeSharedRef(value).length;
@@ -74,8 +80,11 @@ export function differences(first, later) {
   return said;
 }
 
-/** @param {unknown} one @param {unknown} other */
-const isSame = (one, other) => one === other && typeof one !== "number" ? true : Object.is(one, other);
+/** @param {unknown} one @param {unknown} other Whether they are the same bytes. */
+function isSame(one, other) {
+  if (Object.is(one, other) || typeof one !== "object" || typeof other !== "object") return Object.is(one, other);
+  return Buffer.from(encoder.encodeSharedRef(one)).equals(encoder.encode(other));
+}
 
 // ---- what peers say: a field of another type than the page says counts as absent; where it is required, its message cannot be read ----
 
@@ -117,27 +126,38 @@ export const isMap = (value) => typeof value === "object" && value !== null && !
 // ---- what callers say ------------------------------------------------------------------------------------
 
 /**
- * Throws RangeError or TypeError where a value of the caller's would have a whole message refused.
+ * Throws RangeError or TypeError where a value of the caller's would have a whole message refused, or would arrive as another one.
  * @param {string} name @param {unknown} value @param {number} [depth]
  */
 export function checkValue(name, value, depth = 3) {
-  if (value === null || value === undefined || value instanceof Uint8Array) return;
+  if (value === null || value === undefined || typeof value === "boolean" || ArrayBuffer.isView(value)) return;
+  if (typeof value === "string") return checkText(name, value);
   if (typeof value === "number") {
     if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
       throw new RangeError(`${name} has the number ${value}; beyond 2^53 numbers lose digits in JavaScript: send text`);
     }
-  } else if (typeof value === "object") {
-    if (depth > HEADER_DEPTH_MAX) {
-      throw new RangeError(`${name} is nested deeper than a header may be (${HEADER_DEPTH_MAX}, header_depth_max)`);
-    }
-    const entries = Object.entries(value);
-    if (!Array.isArray(value) && entries.length > MAP_ENTRIES_MAX) {
-      throw new RangeError(`${name} has a map of ${entries.length} entries, the limit is ${MAP_ENTRIES_MAX} (map_entries_max)`);
-    }
-    for (const [, each] of entries) checkValue(name, each, depth + 1);
-  } else if (typeof value !== "string" && typeof value !== "boolean") {
-    throw new TypeError(`${name} has a ${typeof value}; a header holds numbers, text, booleans, null, bytes, lists and objects`);
+    return;
   }
+  if (typeof value !== "object" || NO_VALUES.some((each) => value instanceof each)) {
+    throw new TypeError(`${name} has a ${kindOf(value)}; a header holds numbers, text, booleans, null, bytes, lists and objects`);
+  }
+  if (depth > HEADER_DEPTH_MAX) {
+    throw new RangeError(`${name} is nested deeper than a header may be (${HEADER_DEPTH_MAX}, header_depth_max)`);
+  }
+  if (Array.isArray(value)) return value.forEach((each) => checkValue(name, each, depth + 1));
+  const entries = Object.entries(value).filter(([, each]) => each !== undefined);
+  if (entries.length > MAP_ENTRIES_MAX) {
+    throw new RangeError(`${name} has a map of ${entries.length} entries, the limit is ${MAP_ENTRIES_MAX} (map_entries_max)`);
+  }
+  for (const [key, each] of entries) {
+    checkText(`${name} in a key`, key);
+    checkValue(name, each, depth + 1);
+  }
+}
+
+/** @param {string} what @param {string} text */
+function checkText(what, text) {
+  if (!isWellFormed(text)) throw new RangeError(`${what} has text with half a character, which UTF-8 does not have`);
 }
 
 /** @param {string} text Whether UTF-8 has it: no half of a character alone. */
@@ -150,6 +170,7 @@ export const isWellFormed = (text) => !/\p{Surrogate}/u.test(text);
  */
 export function checkName(what, name) {
   if (typeof name !== "string") throw new TypeError(`${what} is text, not ${kindOf(name)}`);
+  checkText(what, name);
   const size = Buffer.byteLength(name);
   if (size < 1 || size > NAME_BYTES_MAX) {
     throw new RangeError(`${what} has ${size} bytes; the limits are 1 and ${NAME_BYTES_MAX}`);

@@ -3,6 +3,7 @@ export const REOPEN_PAUSE_MAX: 3200;
 /** How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited. */
 export const GRACE: 5000;
 export const CONTROL_TIMEOUT: 10000;
+export const MARK_REF: number;
 /** Paces who goes from endpoint to endpoint and finds nobody: at once to the next one, with a pause behind each round. */
 export class Rounds {
     /** @param {number} endpoints */
@@ -71,6 +72,8 @@ export class Request {
     sought: boolean;
     following: Following | undefined;
     begun: boolean;
+    message: number;
+    firstMessage: number;
     /**
      * From now on its time counts. Once, whatever sessions have it.
      * @param {number} now

@@ -23,7 +23,7 @@ export function int(fields: Fields, name: string, otherwise?: number): number;
 /** @param {Fields} fields @param {string} name @param {string} [otherwise] @returns {string} */
 export function text(fields: Fields, name: string, otherwise?: string): string;
 /**
- * Throws RangeError or TypeError where a value of the caller's would have a whole message refused.
+ * Throws RangeError or TypeError where a value of the caller's would have a whole message refused, or would arrive as another one.
  * @param {string} name @param {unknown} value @param {number} [depth]
  */
 export function checkValue(name: string, value: unknown, depth?: number): void;
@@ -66,6 +66,7 @@ export function isOwn(name: string): boolean;
 /** Bytes that are no LMQ1 message, or a field of another type than the page says. */
 export class MalformedError extends Error {
 }
+export function packed(value: unknown): Uint8Array<ArrayBuffer>;
 export function packedBytes(value: unknown): number;
 export function optionalText(fields: Fields, name: string): string | undefined;
 export function list(fields: Fields, name: string): any[];

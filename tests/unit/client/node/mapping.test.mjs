@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { ConflictError } from "../../../../client/node/lib/errors.js";
 import { AHEAD, MapRun, Progress } from "../../../../client/node/lib/mapping.js";
-import { Answer } from "../../../../client/node/lib/types.js";
+import { Answer, Job } from "../../../../client/node/lib/types.js";
 
 const answer = (index) => new Answer(String(index), Buffer.from(String(index)), {});
 
@@ -32,6 +32,10 @@ test("it wants input while there is room", () => {
   run.take(1, answer(1));
   run.take(3, answer(3));
   assert.equal(feed(run), 2);
+});
+
+test("an id that is none is refused where it is said", () => {
+  for (const id of ["\udce9", "", 5, "x".repeat(129)]) assert.throws(() => start().add(new Job("", { id })), /id /);
 });
 
 test("an ordered one waits for the first, and reads only so far ahead", () => {

@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { beforeEach, test } from "node:test";
 
 import * as errors from "../../../../client/node/lib/errors.js";
-import { Piece, Request, Session } from "../../../../client/node/lib/session.js";
+import { MARK_REF, Piece, Request, Session } from "../../../../client/node/lib/session.js";
 import { Submit } from "../../../../client/node/lib/types.js";
 import { encode, outcomes, said, tell } from "./support.mjs";
 
@@ -300,6 +300,103 @@ test("an upstream's status is one of HTTP", () => {
     tell(session, "error", { ref: ++ref, code: "upstream_rejected", upstream_status: said });
     assert.deepEqual(outcomes(session).map((error) => error.upstreamStatus), [status]);
   }
+});
+
+// ---- a broker that cannot read a message says so, and mostly does not know of which request it is
+
+const refuse = (code = "bad_request", more = {}) => tell(session, "error", { code, message: "broken", ...more });
+const mark = () => tell(session, "pong", { ref: MARK_REF });
+const submitted = (messages) => messages.filter(([op]) => op === "submit").map(([, fields]) => fields.id);
+
+test("what names a request comes first in its message", () => {
+  session.begin(job("a", "", "submit", { extra: { "x-a": 1 } }), 0);
+  const frame = Buffer.from(session.nextMessage(0)[0]);
+  for (const name of ["\xa3ref", "\xa2id"]) assert(frame.indexOf(name, "latin1") < frame.indexOf("\xa7service", "latin1"));
+});
+
+test("those of a message that was refused go one by one, and the broken one fails alone", () => {
+  for (const code of ["bad_request", "too_large"]) {
+    session = new Session(0, () => 0);
+    const requests = [..."abcd"].map((id) => job(id));
+    assert.equal(begin(...requests)[0][1].length, 4);
+    session.abandon(requests[3], 0);
+    refuse(code);
+    assert.deepEqual(outcomes(session), []);
+    const ping = ["ping", undefined, MARK_REF];
+    assert.deepEqual(said(session).map(([op, { id, ref }]) => [op, id, ref]), [
+      ping, ["submit", "a", 1], ping, ["submit", "b", 2], ping, ["submit", "c", 3], ping, ["cancel", "d", 5],
+    ]);
+    tell(session, "status", { ref: 5, state: "unknown" });
+    mark();
+    mark();
+    refuse(code); // between the marks of a and b
+    assert.deepEqual(outcomes(session).map((error) => [error.code, error.id, error.message, error.local]), [[code, "b", "broken", false]]);
+    mark();
+    mark();
+    for (const ref of [1, 3]) tell(session, "result", { ref }, "x");
+    assert.deepEqual(outcomes(session).map(({ id }) => id), ["a", "c"]);
+    assert.equal(session.pending, 0);
+  }
+});
+
+test("a second refusal of a message that was under way blames nobody of the first", () => {
+  begin(job("a"), job("b"));
+  begin(job("c"), job("d"));
+  refuse();
+  refuse(); // of the second one, before any mark is answered
+  assert.deepEqual(submitted(said(session)), ["a", "b", "c", "d"]);
+  mark();
+  mark();
+  refuse();
+  assert.deepEqual(outcomes(session).map(({ id }) => id), ["b"]);
+});
+
+test("what is new meanwhile travels together behind them", () => {
+  begin(job("a"), job("b"));
+  refuse();
+  const messages = begin(job("c"), job("d"));
+  assert.deepEqual(messages.pop()[1].map(({ id }) => id), ["c", "d"]);
+  assert.deepEqual(submitted(messages), ["a", "b"]);
+});
+
+test("what went alone is said again, and what is named is not", () => {
+  begin(job("a"));
+  refuse();
+  assert.deepEqual(said(session).map(([op, { id }]) => [op, id]), [["ping", undefined], ["submit", "a"], ["ping", undefined]]);
+  mark();
+  refuse();
+  mark();
+  assert.deepEqual(outcomes(session).map(({ id }) => id), ["a"]);
+  begin(job("b"), job("c"));
+  refuse("bad_request", { ref: 2 });
+  assert.deepEqual(outcomes(session).map(({ id }) => id), ["b"]);
+  refuse("forbidden");
+  assert.deepEqual(said(session), []);
+});
+
+test("what the broker has read is not said again", () => {
+  for (const pair of ["ab", "cd", "ef"]) begin(...[...pair].map((id) => job(id)));
+  tell(session, "result", { ref: 4 }, "d");
+  refuse();
+  assert.deepEqual(submitted(said(session)), ["e", "f"]);
+  for (let time = 0; time < 3; ++time) mark();
+  refuse(); // of nothing that is known
+  assert.deepEqual(said(session), []);
+});
+
+test("a new connection forgets who was suspected", () => {
+  begin(job("a"), job("b"));
+  refuse();
+  const [[, maps]] = reopen(1000);
+  assert.deepEqual(maps.map(({ id }) => id), ["a", "b"]);
+});
+
+test("a message keeps the entries of a map", () => {
+  const wide = [0, 1].map((turn) => Object.fromEntries(Array.from({ length: 40 }, (_, n) => [`x-${turn}-${n}`, n])));
+  const messages = begin(...[0, 1, 2, 3].map((n) => job(`j${n}`, "", "submit", { extra: wide[n % 2] })));
+  assert.deepEqual(messages.map(([, fields]) => fields.id), ["j0", "j1", "j2", "j3"]);
+  const [[, maps]] = begin(...[0, 1, 2, 3].map((n) => job(`k${n}`, "", "submit", { extra: wide[0] })));
+  assert.deepEqual(maps.map((one) => Object.keys(one).length), [43, 2, 2, 2]);
 });
 
 test("timers of requests that ended do not pile up", () => {

@@ -37,6 +37,32 @@ test("defaults are left out", () => {
   assert.deepEqual([submit.fields, submit.patienceMs], [{ service: "s" }, undefined]);
 });
 
+test("a job has as many fields as a submit and its job may have", () => {
+  const extras = (count) => ({ extra: Object.fromEntries(Array.from({ length: count }, (_, n) => [`x-${n}`, n])) });
+  const many = { attemptsMax: 1, group: "g", notify: "http://h/", retainMs: 1, delayMs: 1, durable: true, whenLimited: "end", whenSpent: "end" };
+  for (const [options, most] of [[{}, 58], [{ lane: "l", model: "m", meta: 1 }, 56], [many, 52]]) {
+    new Submit("s", { ...options, ...extras(most) });
+    const why = new RegExp(`${most + 1} fields in extra and ${63 - most + 1} others, the limit of both is 64`);
+    assert.throws(() => new Submit("s", { ...options, ...extras(most + 1) }), why);
+  }
+});
+
+test("what cannot be sent is refused at once", () => {
+  for (const options of [
+    { meta: "\udce9" }, { trace: { "\udce9": 1 } }, { extra: { "x-a": ["\udce9"] } }, { meta: new Set([1]) }, { meta: new Date() }, { lane: "\udce9" },
+    { notify: "http://\udce9/" }, { extra: { "x-\udce9": 1 } },
+  ]) {
+    assert.throws(() => new Submit("s", options), /^(Range|Type)Error/);
+  }
+});
+
+test("what the caller changes later changes nothing", () => {
+  const meta = { a: [1], ["__proto__"]: { b: 1 } };
+  const submit = new Submit("s", { meta, extra: { "x-a": meta } });
+  meta.a.push(2);
+  assert.deepEqual([submit.fields.meta, submit.fields["x-a"]], Array(2).fill({ a: [1], ["__proto__"]: { b: 1 } }));
+});
+
 test("durations are rounded up", () => {
   assert.deepEqual([0, 0.1, 1000, 1.1].map((each) => wholeMs("t", each)), [0, 1, 1000, 2]);
   for (const bad of [-1, NaN, Infinity, "1", null]) assert.throws(() => wholeMs("t", bad), /^(Range|Type)Error: t is/);
