@@ -13,6 +13,9 @@ using std::chrono::seconds;
 /// What is sent may count for somewhat longer than a period, and an empty window may refill somewhat slower
 /// than its limit: a broker allows for clocks and links.
 constexpr std::int64_t kPeriodPercent = 103, kPacePercent = 98;
+/// What a broker gives back at the least of what a bucket still owes: so much of it, without such a part of
+/// the burst.
+constexpr std::int64_t kGivesPercent = 85, kForgottenPart = 32;
 /// The part of a strict window that a reserve keeps free at most.
 constexpr std::int64_t kHeldInWindow = 100;
 
@@ -53,6 +56,7 @@ void ModelRate::advance(TimePoint now) {
     high_ = risen(high_, ceiling_, refilled_at_, now);
     low_ = risen(low_, left(), refilled_at_, now);
     refilled_at_ = now;
+    forget();
   } else {
     // A window that ends now and includes its own beginning: the strictest reading.
     for (; !sent_.empty() && sent_.front().at < now - options_.period; sent_.pop_front())
@@ -66,6 +70,13 @@ void ModelRate::advance(TimePoint now) {
     }
   }
   share_then_ = share_.at(now);
+}
+
+void ModelRate::forget() {
+  for (Owed& owed : owed_) {
+    owed.most = std::min(owed.most, full_ - low_);
+    owed.least = std::min(owed.least, full_ - high_);
+  }
 }
 
 ModelRate::Pace ModelRate::pace_at(TimePoint time) const {
@@ -136,6 +147,7 @@ void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std
                " and its capacity allow");
     high_ -= taken;
     low_ -= taken;
+    owed_.push_back({job, now, taken, taken});
     trial_ = false;
     return;
   }
@@ -159,6 +171,7 @@ void ModelRate::take_as_probe(std::uint64_t job, std::int64_t amount, TimePoint 
   low_ -= taken;
   if (window_ == core::WindowKind::bucket) {
     high_ -= taken;
+    owed_.push_back({job, now, taken, taken});
     return;
   }
   sent_.push_back({now, job, amount});
@@ -172,9 +185,21 @@ void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more
   more = std::min(more, options_.limit);
   const core::Int128 period = options_.period.count(), moved = core::Int128{more} * period;
   if (window_ == core::WindowKind::bucket) {
-    const core::Int128 least = more > 0 ? -core::Int128{options_.limit} * period : high_ - moved;
-    high_ = std::clamp(high_ - moved, std::min(least, full_), full_);
-    low_ = more > 0 ? std::max(low_ - moved, least) : std::min(low_ - moved, full_);
+    const auto own = std::find_if(owed_.begin(), owed_.end(),
+                                  [&](const Owed& owed) { return owed.job == job && owed.at == taken_at; });
+    const Owed owed = own == owed_.end() ? Owed{job, taken_at, -moved, 0} : *own;
+    if (own != owed_.end()) owed_.erase(own);
+    if (more > 0) {
+      const core::Int128 least = -core::Int128{options_.limit} * period;
+      high_ = std::clamp(high_ - moved, std::min(least, full_), full_);
+      low_ = std::max(low_ - moved, least);
+    } else {
+      // A broker need not know exactly how much has flowed over.
+      const core::Int128 surely = owed.least * (kGivesPercent) / 100 - full_ / kForgottenPart;
+      high_ = std::min(high_ + std::min(-moved, owed.most), full_);
+      low_ = std::min(low_ + std::clamp<core::Int128>(-moved, 0, std::max<core::Int128>(surely, 0)), full_);
+    }
+    forget();
     return;
   }
   if (more > 0) low_ -= moved;  // what is given back the window may not have room for
@@ -204,6 +229,10 @@ void ModelRate::cut(TimePoint now) {
 void ModelRate::pause(TimePoint until, TimePoint now) {
   if (until <= now) return;
   advance(now);
+  for (Owed& owed : owed_) {  // but for a debt, it is empty whatever was taken
+    owed.most = std::min(owed.most, std::max<core::Int128>(-low_, 0));
+    owed.least = std::min(owed.least, std::max<core::Int128>(-high_, 0));
+  }
   high_ = std::min<core::Int128>(high_, 0);
   low_ = std::min<core::Int128>(low_, 0);
   paused_until_ = until;

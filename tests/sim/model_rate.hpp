@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "broker/core/base/options.hpp"
 
@@ -97,6 +98,8 @@ class ModelRate {
   /// What a bucket holds at `to` that refills at `pace`, where a pause leaves it that.
   core::Int128 risen(core::Int128 level, std::int64_t pace, TimePoint from, TimePoint to) const;
   void lower_low(std::int64_t before);
+  /// What of a debit can be given back is no more than was empty at any time since.
+  void forget();
   /// Whether a pause is over, and so much may go to find out whether it is.
   bool may_try(std::int64_t amount, core::Int128 level, TimePoint now) const;
   std::int64_t left() const;
@@ -120,6 +123,13 @@ class ModelRate {
   bool trial_ = false;  // nothing went out since
   core::Int128 full_;   // as the levels: amount x period in microseconds
   core::Int128 high_, low_;
+  /// What went out of a bucket and is not over: at the most, and at the least, so much of it can come back.
+  struct Owed {
+    std::uint64_t job;
+    TimePoint at;
+    core::Int128 most, least;
+  };
+  std::vector<Owed> owed_;
   TimePoint refilled_at_{};
 };
 

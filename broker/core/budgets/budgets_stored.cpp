@@ -202,6 +202,7 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   const Int128 most = TokenBucket::kLevelMax;
   bucket_.set_level(static_cast<std::int64_t>(std::clamp(scaled, -most, most)), refilled_at);
   bucket_.raise_to(-limit_ * scale_);
+  if (!window_) room_.note(0, bucket_.capacity(), now);  // whether it was full since a job began is not known
   owed_at_ = owed_at;
   advanced_at_ = kNever;
   advance(now);

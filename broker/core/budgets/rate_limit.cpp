@@ -165,6 +165,8 @@ std::int64_t RateLimit::effective_limit(TimePoint now) {
 void RateLimit::pause(TimePoint until, TimePoint now) {
   if (until <= now) return;
   advance(now);
+  // Emptied it would have been in any case, but for a debt.
+  if (!window_) room_.note(std::max<std::int64_t>(-bucket_.level(), 0), bucket_.capacity(), now);
   bucket_.lower_to(0);
   ramp_ = 0;
   ramp_next_ = until;
@@ -309,6 +311,7 @@ bool RateLimit::leaves(std::int64_t amount, int hold) const {
 void RateLimit::take(std::int64_t amount, TimePoint now, int hold) {
   advance(now);
   if (ramp_ > 0 && amount > 0) trial_ = false;
+  note_room(now);
   const std::int64_t level = bucket_.level(), left = held(hold) * scale_;
   if (window_ && level >= 0)
     bucket_.take(std::min(amount * scale_, level - (level >= left ? left : 0)));
@@ -328,13 +331,14 @@ void RateLimit::take_late(std::int64_t amount, TimePoint taken_at, TimePoint now
 /// Takes from the bucket, also into debt.
 void RateLimit::owe(std::int64_t amount, TimePoint now) {
   owed_at_ = now;
+  note_room(now);
   bucket_.take(amount * scale_);
   bucket_.raise_to(-limit_ * scale_);
 }
 
 void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
   advance(now);
-  bucket_.give(amount * scale_);
+  bucket_.give(window_ ? amount * scale_ : std::min(amount, room_.since(taken_at)));
   if (window_) window_->unrecord(amount, taken_at);
 }
 

@@ -9,6 +9,7 @@
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/headroom_history.hpp"
+#include "broker/core/budgets/least_room.hpp"
 #include "broker/core/budgets/sliding_window.hpp"
 #include "broker/core/budgets/token_bucket.hpp"
 
@@ -51,7 +52,8 @@ class RateLimit {
   /// most the limit. The debt is at most the limit, too: so a period pays it back, in a strict window in any
   /// case.
   void take_late(std::int64_t amount, TimePoint taken_at, TimePoint now);
-  /// Gives back an amount that take() took at `taken_at` and that was never used.
+  /// Gives back an amount that take() took at `taken_at` and that was never used. A bucket takes it as far as
+  /// it still owes it: what has flowed over since has made up for the rest.
   void give(std::int64_t amount, TimePoint taken_at, TimePoint now);
   /// When `amount` may be affordable; an estimate on the early side. Requires: it is not affordable at `now`.
   TimePoint when_affordable(std::int64_t amount, int hold, TimePoint now);
@@ -102,6 +104,9 @@ class RateLimit {
   void apply_limit();
   void apply_pace();
   void owe(std::int64_t amount, TimePoint now);
+  void note_room(TimePoint now) {
+    if (!window_) room_.note(bucket_.capacity() - bucket_.level(), bucket_.capacity(), now);
+  }
   std::int64_t effective() const;
   std::int64_t headroom() const;
   /// The most that the window must have free for `amount`. An amount above the stated limit, but within the
@@ -124,6 +129,7 @@ class RateLimit {
   TimePoint cut_at_{}, changed_at_{};  // when share_ was last cut, and last changed
   std::int64_t scale_;                 // units of the bucket and the pace in one token or request
   TokenBucket bucket_;
+  LeastRoom room_;  // of the bucket; not where the window is the bound
   std::optional<SlidingWindow> window_;
   int ramp_;                        // thousandths of the pace: 0 in a pause, 1000 long after it
   TimePoint ramp_next_{};           // when it rises

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -506,6 +507,87 @@ TEST(RateLimit, what_was_never_used_is_there_again) {
   rate.give(1, now, now);
 
   EXPECT_EQ(rate.available(now), 1);
+}
+
+TEST(RateLimit, a_bucket_that_was_full_since_gives_no_burst_twice) {
+  RateLimit rate(per(minutes(1), 6000, 600), WindowKind::bucket);
+  const TimePoint first{hours(1)}, second = first + seconds(7), third = second + milliseconds(100);
+  rate.take(590, first);
+  rate.take(590, second);
+
+  rate.give(580, first, third);
+
+  EXPECT_LE(rate.available(third), 20);
+  rate.give(580, second, third);
+  EXPECT_GE(rate.available(third), 590) << "that one is still owed";
+}
+
+TEST(RateLimit, a_bucket_takes_back_what_has_not_flowed_over) {
+  RateLimit rate(per(minutes(1), 6000, 600), WindowKind::bucket);
+  const TimePoint begin{hours(1)};
+  rate.take(600, begin);
+  rate.take(300, begin + seconds(4));  // of 400
+
+  rate.give(600, begin, begin + seconds(4));
+
+  // The bucket would have held 600, and 300 of them.
+  EXPECT_LE(rate.available(begin + seconds(4)), 300);
+  EXPECT_GE(rate.available(begin + seconds(4)), 300 - 600 / 64);
+}
+
+TEST(RateLimit, a_debt_is_given_back_from) {
+  RateLimit rate(per(minutes(1), 6000, 600), WindowKind::bucket);
+  const TimePoint now{hours(1)};
+  rate.take(5000, now);
+  ASSERT_LT(rate.available(now + seconds(1)), -4000);
+
+  rate.give(4990, now, now + seconds(1));
+
+  EXPECT_EQ(rate.available(now + seconds(1)), 600);
+}
+
+// An upstream with such a bucket counts each call with what it used in the end, whenever that is known here.
+TEST(RateLimit, no_bucket_of_an_upstream_ever_runs_dry) {
+  const bool holds = rc::check([] {
+    const auto limit = *rc::gen::inRange<std::int64_t>(60, 6000),
+               capacity = *rc::gen::inRange<std::int64_t>(1, 600);
+    RateLimit rate(per(minutes(1), limit, capacity), WindowKind::bucket);
+    struct Call {
+      TimePoint at;
+      std::int64_t taken, used;
+    };
+    std::vector<Call> calls;
+    std::vector<std::size_t> open;
+    TimePoint now{hours(1)};
+    const auto steps = *rc::gen::container<std::vector<std::tuple<int, int, int>>>(
+        rc::gen::tuple(rc::gen::inRange(0, 3000), rc::gen::inRange(0, 100), rc::gen::inRange(0, 100)));
+    for (const auto& [gap, what, part] : steps) {
+      now += milliseconds(gap);
+      if (what < 60) {
+        const std::int64_t amount = std::max<std::int64_t>(capacity * part / 100, 1);
+        if (!rate.affordable(amount, 0, now)) continue;
+        rate.take(amount, now);
+        calls.push_back({now, amount, amount});
+        open.push_back(calls.size() - 1);
+      } else if (!open.empty()) {
+        const auto at = open.begin() + part % static_cast<int>(open.size());
+        Call& call = calls[*at];
+        call.used = call.taken * (what % 5) / 5;
+        rate.give(call.taken - call.used, call.at, now);
+        open.erase(at);
+      }
+    }
+    double level = static_cast<double>(capacity);
+    TimePoint then = calls.empty() ? now : calls.front().at;
+    for (const Call& call : calls) {
+      const double flowed =
+          std::chrono::duration<double>(call.at - then).count() * static_cast<double>(limit) / 60;
+      level = std::min(level + flowed, static_cast<double>(capacity)) - static_cast<double>(call.used);
+      then = call.at;
+      RC_ASSERT(level >= -0.001);
+    }
+  });
+  EXPECT_TRUE(holds);
 }
 
 TEST(SlidingWindow, forgets_what_has_left_it_and_not_before) {

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "broker/core/base/time.hpp"
+
+namespace lanemq::core {
+
+/// How much of a bucket was empty at the least since a moment. What flows in while it is full is lost, and a
+/// debit from before is forgotten so far: no more than this can be given back of it.
+///
+/// A list of falling levels (a monotonic stack), which bounds how exact it is: it tells less than there was,
+/// by at most a 64th of the capacity, in a debt by an eighth. Not thread-safe.
+class LeastRoom {
+ public:
+  static constexpr std::int64_t kSteps = 64, kStepInDebt = 8;
+  static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+
+  /// So much of the bucket is empty now, before something is taken from it. Requires: room >= 0, and no
+  /// earlier `now` than before.
+  void note(std::int64_t room, std::int64_t capacity, TimePoint now) {
+    while (!least_.empty() && least_.back().room >= room)
+      least_.pop_back();
+    const std::int64_t step = room > capacity ? room / kStepInDebt : capacity / kSteps;
+    if (!least_.empty() && room - least_.back().room < step)
+      least_.back().at = now;
+    else
+      least_.push_back({now, room});
+  }
+  /// The least that was noted after `when`; kAll: nothing was.
+  std::int64_t since(TimePoint when) const {
+    const auto first = std::upper_bound(least_.begin(), least_.end(), when,
+                                        [](TimePoint time, const Noted& noted) { return time < noted.at; });
+    return first == least_.end() ? kAll : first->room;
+  }
+
+ private:
+  struct Noted {
+    TimePoint at;
+    std::int64_t room;
+  };
+  std::vector<Noted> least_;  // later ones have more room
+};
+
+}  // namespace lanemq::core
