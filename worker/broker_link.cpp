@@ -245,14 +245,14 @@ void BrokerLink::read_message(TimePoint now, Owner& owner) {
       in_.message.fault() ? nullptr
                           : in_.decoder.decode(in_.message.header(), in_.message.body_frame(), in_.commands);
   if (in_.message.fault() || error) {
+    if (error) return refuse_unreadable(*error, now);
     session_.heard(now);
-    log_unreadable(error ? std::string_view(error->message) : in_.message.fault());
+    log_unreadable(in_.message.fault());
     return;
   }
   for (std::size_t i = 0; i < in_.commands.size(); ++i) {
     if (const DecodeError* broken = in_.commands.error(i)) {
-      session_.heard(now);
-      log_unreadable(broken->message);
+      refuse_unreadable(*broken, now);
       continue;
     }
     const auto* offer = std::get_if<wire::JobOffer>(&in_.commands[i]);
@@ -264,6 +264,12 @@ void BrokerLink::read_message(TimePoint now, Owner& owner) {
     in_.inside = in_.commands.body(i);
     owner.carry_out(*this, now, offer);
   }
+}
+
+void BrokerLink::refuse_unreadable(const DecodeError& error, TimePoint now) {
+  session_.heard(now);
+  log_unreadable(error.message);
+  if (error.job) session_.refuse_unreadable({*error.job, error.attempt}, error.message);
 }
 
 void BrokerLink::log_unreadable(std::string_view why) {

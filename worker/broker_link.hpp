@@ -98,6 +98,7 @@ class BrokerLink {
   void open_socket();
   [[noreturn]] void refuse_endpoint(const std::string& endpoint, const std::string& reason) const;
   void read_message(TimePoint now, Owner& owner);
+  void refuse_unreadable(const DecodeError& error, TimePoint now);
   void log_unreadable(std::string_view why);
   bool send(zmq::message_t& frame, zmq::send_flags flags);
   void take_addresses();

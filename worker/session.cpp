@@ -593,6 +593,13 @@ std::optional<std::size_t> Session::service_index(std::string_view name) const {
 
 // ---- outcomes -----------------------------------------------------------------------------------------
 
+void Session::refuse_unreadable(wire::Lease lease, std::string_view why) {
+  if (table_.contains(lease)) return;
+  refuse(lease, {.error_class = ErrorClass::permanent,
+                 .code = "bad_job",
+                 .message = "the worker cannot read the job: " + printable(why, kMessageBytesMax / 2)});
+}
+
 void Session::refuse(wire::Lease lease, JobFailure failure) {
   if (failure.error_class == ErrorClass::released)
     ++counters_.released;

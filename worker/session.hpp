@@ -153,6 +153,8 @@ class Session {
   void receive(const wire::WorkerCommand& command, TimePoint now, Effects& effects);
   /// The broker sent something unreadable, which proves that it lives.
   void heard(TimePoint now) { heard_at_ = now; }
+  /// It was the hand-over of that job, which ends with a failure.
+  void refuse_unreadable(wire::Lease lease, std::string_view why);
   /// A piece of a job's streamed answer. Ignored for unknown and unwanted leases. A piece that cannot be sent
   /// fails its job.
   void chunk(StreamPiece piece, TimePoint now, Effects& effects);

@@ -462,10 +462,12 @@ class Decoder::Reader {
       name_lease<wire::Outcome>(error);
     else if (spec_ == &wire::Spec<wire::Failure>::op)
       name_lease<wire::Failure>(error);
+    else if (spec_ == &wire::Spec<wire::JobOffer>::op)
+      name_lease<wire::JobOffer>(error);
   }
 
-  /// Names whose outcome could not be read. Not the job of a broken piece or word of progress: their worker
-  /// says the next one.
+  /// Names the job that could not be read, or whose outcome could not. Not that of a broken piece or word of
+  /// progress: their worker says the next one.
   template <class Report>
   LANEMQ_COLD void name_lease(DecodeError& error) const {
     const auto& report = *static_cast<Report*>(message_);

@@ -624,6 +624,17 @@ TEST_F(SessionTest, an_outcome_that_the_broker_cannot_read_is_a_failure_that_it_
   }
 }
 
+TEST_F(SessionTest, a_job_that_cannot_be_read_ends) {
+  serve();
+  hear(offer(1));
+
+  session_.refuse_unreadable({2, 1}, "field \"meta\" is not UTF-8");
+  EXPECT_EQ(said(), Lines{"> error 2.1 permanent bad_job"});
+  session_.refuse_unreadable({1, 1}, "it runs already");
+  EXPECT_EQ(said(), Lines{});
+  EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
+}
+
 TEST_F(SessionTest, told_to_drain_it_takes_no_more_until_a_broker_knows_nothing_of_it) {
   serve();
   hear(offer(1));

@@ -29,7 +29,7 @@ struct DecodeError {
   std::string message;
   std::string id;                      ///< empty: not read
   std::string ref;                     ///< as msgpack; empty: not read
-  std::optional<std::uint64_t> job{};  ///< of a worker's report; none: not read
+  std::optional<std::uint64_t> job{};  ///< of a job handed over, or of an outcome; none: not read
   std::int64_t attempt = 1;            ///< of that job
 };
 

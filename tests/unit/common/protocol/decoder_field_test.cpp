@@ -514,6 +514,16 @@ TEST(Reports, that_cannot_be_read_are_known_by_their_job) {
   EXPECT_FALSE(reports.expect_bad(Frame::header("chunk", 2).field("job", 7).field("seq", "x"), "seq").job);
 }
 
+TEST(Commands, a_job_that_cannot_be_read_is_known) {
+  Commands commands;
+
+  const DecodeError& error = commands.expect_bad(
+      Frame::header("job", 3).field("job", 7).field("meta", "\xFF").field("attempt", 2), "not UTF-8");
+
+  EXPECT_EQ(error.job, 7u);
+  EXPECT_EQ(error.attempt, 2);
+}
+
 // ---- what passes through ------------------------------------------------------------------------------
 
 TEST(PassedThrough, values_are_kept_byte_for_byte) {
