@@ -7,6 +7,7 @@ import time
 
 from msgpack import packb
 from trial import PATIENCE, TELL_S, Broken, Rules, Trial, expect, expect_that, skip
+from page import ODD_VALUES, Raw, as_packed, pack_header  # behind trial, which makes its folder known
 
 RULES = Rules()
 rule = RULES.rule
@@ -152,6 +153,26 @@ def batches(t):
     maps[1] |= {"lane": None}
     t.send([*first.envelope, packb(["LMQ1", "result", maps, [b'"one"', b'"two"']])])
     t.prints('result "one"', 'result "two"')
+
+
+@rule("Messages")
+def odd_values_take_no_other_answer_with_them(t):
+    """A client that says batch has its answers, whatever stands in a field of another one of the batch."""
+    t.start([f"echo {HELLO}"] * (len(ODD_VALUES) + 1))
+    first = t.submit()
+    if first.fields.get("batch", 0) < 3:
+        skip("the client says no batch")
+    requests = [first] + [t.submit() for _ in ODD_VALUES]
+    if len({request.peer for request in requests}) > 1:
+        skip("the client has one job on a connection")
+    named = lambda request: {"ref": request.fields["ref"], "id": request.fields["id"]}
+    for request, value in zip(requests[1:], ODD_VALUES.values()):
+        # The odd map answers nothing that is open: what a client makes of it is its own affair.
+        odd = {"ref": "nobody's", "id": "nobody's", "news": Raw(as_packed(value)), "meta": Raw(as_packed(value))}
+        maps = [{"ref": "nobody's", "id": "nobody's"}, odd, named(request)]
+        t.send([*first.envelope, pack_header("result", maps, [b'"x"', b'"odd"', b'"fine"'])])
+    t.answer(first, "result", {}, b'"fine"')
+    t.prints(*['result "fine"'] * len(requests))
 
 
 @rule("Client to broker")

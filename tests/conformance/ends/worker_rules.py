@@ -5,6 +5,7 @@ import time
 
 from msgpack import packb
 from trial import PATIENCE, TELL_S, Broken, Rules, Trial, expect, expect_that, skip
+from page import ODD_VALUES, Raw, as_packed, pack_header  # behind trial, which makes its folder known
 
 RULES = Rules()
 rule = RULES.rule
@@ -211,6 +212,27 @@ def batches(t):
             expect((outcome.op, outcome.body), ("result", left.pop(outcome.fields["job"])), "an outcome of a batch")
     t.send([packb(["LMQ1", "job", [{**first, "job": 300}], [b"alone"]])])
     t.result((300, 1), b"alone", what=", a batch of one")
+
+
+@rule("Messages")
+def odd_values_take_no_other_job_with_them(t):
+    """What stands in meta, trace or an x- field of one job of a batch is no other job's affair. That job has an outcome, too."""
+    t.welcome["batch"] = 4
+    t.greeted()
+    if t.ready.get("batch", 0) < 3:
+        skip("the worker says no batch")
+    several = len(t.ready["services"]) > 1
+    number = 1000
+    for what, value in ODD_VALUES.items():
+        for field in ("meta", "trace", "x-odd", "news"):
+            number += 10
+            first = {"job": number, "attempt": 1, "id": "a", **({"service": "echo"} if several else {})}
+            maps = [first, {"job": number + 1, "id": "b", field: Raw(as_packed(value))}, {"job": number + 2, "id": "c"}]
+            t.send([pack_header("job", maps, [b"one", b"odd", b"three"])])
+            for place, body in enumerate((b"one", b"odd", b"three")):
+                outcome = t.outcome((number + place, 1), what=f", beside {what} in {field}")
+                if place != 1:
+                    expect((outcome.op, outcome.body), ("result", body), f"an outcome beside {what} in {field}")
 
 
 # ---- heartbeats and inventories -----------------------------------------------------------------------------
