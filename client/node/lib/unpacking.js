@@ -36,12 +36,14 @@ export function decode(frames) {
   if (typeof op !== "string") throw new MalformedError("the header is not [LMQ1, op, fields]");
   const isBatch = !reader.isNext(0x80, 0xde);
   const maps = isBatch ? listOf(reader, fieldsOf) : [fieldsOf(reader)];
+  const [first] = maps;
   const bodies = size > 3 ? reader : new Reader(frames[at + 1] ?? NO_BODY);
   const body = size > 3 || bodies.bytes.length > 0 ? bodiesOf(bodies, isBatch, size > 3) : maps.map(() => NO_BODY);
   if (size > 4 || reader.at !== reader.bytes.length) throw new MalformedError("there is more behind the header");
-  if (body.length !== maps.length || !maps[0]) throw new MalformedError("a batch has as many bodies as maps, and at least one");
-  const shared = Object.fromEntries(Object.entries(maps[0].fields).filter(([name]) => !isOwn(name)));
-  return { op, items: maps.map((map, index) => itemOf(maps[0], shared, map, body[index])) };
+  if (body.length !== maps.length || !first) throw new MalformedError("a batch has as many bodies as maps, and at least one");
+  if (maps.length === 1) return { op, items: [itemOf(first, {}, first, body[0])] };
+  const shared = Object.fromEntries(Object.entries(first.fields).filter(([name]) => !isOwn(name)));
+  return { op, items: maps.map((map, index) => itemOf(first, shared, map, body[index])) };
 }
 
 /** @param {Buffer} frame */
@@ -54,7 +56,7 @@ function isHeader(frame) {
 /** @typedef {{ fields: Fields, unread?: Map<string, string> } | undefined} Read Undefined: it is no map. */
 
 /**
- * @param {Read} first
+ * @param {NonNullable<Read>} first
  * @param {Fields} shared What later maps inherit from it.
  * @param {Read} own
  * @param {Buffer | undefined} body
@@ -67,7 +69,7 @@ function itemOf(first, shared, own, body) {
     fields = { ...shared, ...own.fields };
     // A nil resets a field to its default.
     for (const name in own.fields) if (own.fields[name] === null) delete fields[name];
-    for (const [name, why] of first?.unread ?? []) {
+    for (const [name, why] of first.unread ?? []) {
       if (!Object.hasOwn(own.fields, name) && !isOwn(name)) unread = new Map([...(unread ?? []), [name, why]]);
     }
   }

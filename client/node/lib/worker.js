@@ -155,8 +155,8 @@ export class JobCall {
   /** @type {wire.Fields | undefined} Of progress(), until it is said. */
   #word;
   #fields;
-  /** @type {Map<string, any>} What the client said for the worker, as far as it was asked for. */
-  #read = new Map();
+  /** @type {Map<string, any> | undefined} What the client said for the worker, as far as it was asked for. */
+  #read = undefined;
   /** @type {Record<string, any> | undefined} */
   #extra = undefined;
 
@@ -235,10 +235,10 @@ export class JobCall {
   /** @param {string} name */
   #said(name) {
     const packed = this.#fields[name];
-    if (packed == null || this.#read.has(name)) return this.#read.get(name);
+    if (packed == null || this.#read?.has(name)) return this.#read?.get(name);
     try {
       const value = unpack(name, packed);
-      this.#read.set(name, value);
+      (this.#read ??= new Map()).set(name, value);
       return value;
     } catch (error) {
       throw new BadJob(/** @type {Error} */ (error).message);
