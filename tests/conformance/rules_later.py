@@ -286,7 +286,7 @@ def odd_maps_fail_alone(room):
     """In a batch a map with an ext, too many entries, too much nesting or a key that is no string fails alone."""
     client, worker = batching_client(room), room.worker(capacity=8)
     deep = reduce(lambda inner, _: [inner], range(20))
-    for what, odd in (("an ext", {"meta": ExtType(-1, b"abc")}), ("80 fields", {f"x-{i}": i for i in range(80)}),
+    for what, odd in (("an ext", {"meta": ExtType(5, b"abc")}), ("80 fields", {f"x-{i}": i for i in range(80)}),
                       ("80 entries", {"meta": {f"k{i}": i for i in range(80)}}), ("nesting", {"meta": deep}),
                       ("a key that is an int", {"meta": {1: 1}}), ("a key that is a list", {"meta": {(1, 2): 1}})):
         with room.case(what):

@@ -409,6 +409,8 @@ class Decoder::Reader {
     key
   };
 
+  static constexpr std::size_t kBeyondMax =
+      56;  // containers that are read on through where they nest too deep
   static constexpr int kOpElement = 1, kFieldsElement = 2, kBodyElement = 3;
 
   void reset(std::string_view header, std::span<const KnownOp> ops, void* variant) {
@@ -768,11 +770,13 @@ class Decoder::Reader {
                                        std::to_string(limits::map_entries_max) + " (map_entries_max)");
     if (place_ == Place::batch) broken_ |= kExtrasMark;  // those are left out, so nobody inherits them
   }
-  /// Reading goes on behind the container, in which nothing is looked at.
+  /// Reading goes on behind the container, in which nothing is looked at. Not for ever: the parser has a
+  /// stack.
   LANEMQ_COLD bool fail_depth() {
-    if (!fails_again())
-      fail(ErrorCode::bad_request, "the header nests deeper than " +
-                                       std::to_string(limits::header_depth_max) + " (header_depth_max)");
+    std::string why =
+        "the header nests deeper than " + std::to_string(limits::header_depth_max) + " (header_depth_max)";
+    if (beyond_ == kBeyondMax) return stop(std::move(why));
+    if (!fails_again()) fail(ErrorCode::bad_request, std::move(why));
     field_ = nullptr;
     ++beyond_;
     place_ = Place::skipped;

@@ -257,7 +257,7 @@ TEST(Batch, an_item_whose_maps_break_a_rule_fails_alone) {
     return map;
   };
   Frame deep;
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 40; ++i)
     i % 2 == 0 ? deep.array(1) : deep.map(1).text("k");
   deep.number(1);
   const struct {
