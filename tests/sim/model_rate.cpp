@@ -194,8 +194,8 @@ void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more
       high_ = std::clamp(high_ - moved, std::min(least, full_), full_);
       low_ = std::max(low_ - moved, least);
     } else {
-      // A broker need not know exactly how much has flowed over.
-      const core::Int128 surely = owed.least * (kGivesPercent) / 100 - full_ / kForgottenPart;
+      // A broker need not know exactly how much has flowed over, and may count in whole tokens.
+      const core::Int128 surely = owed.least * kGivesPercent / 100 - full_ / kForgottenPart - period;
       high_ = std::min(high_ + std::min(-moved, owed.most), full_);
       low_ = std::min(low_ + std::clamp<core::Int128>(-moved, 0, std::max<core::Int128>(surely, 0)), full_);
     }

@@ -78,6 +78,7 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
 
 void RateLimit::configure(const RateOptions& options, TimePoint now) {
   advance(now);
+  note_room(now);  // of the capacity until now
   std::int64_t level = floor_divide(bucket_.level(), scale_);
   const std::int64_t before = limit_;
   // What was used stays used: a smaller bucket that counted as full would let a large job go at once.

@@ -105,7 +105,7 @@ class RateLimit {
   void apply_pace();
   void owe(std::int64_t amount, TimePoint now);
   void note_room(TimePoint now) {
-    if (!window_) room_.note(bucket_.capacity() - bucket_.level(), bucket_.capacity(), now);
+    if (!window_) room_.note(bucket_.room(), bucket_.capacity(), now);
   }
   std::int64_t effective() const;
   std::int64_t headroom() const;

@@ -35,6 +35,8 @@ class TokenBucket {
   /// Whole tokens in the bucket; negative when in debt.
   std::int64_t level() const { return level_; }
   std::int64_t capacity() const { return capacity_; }
+  /// Whole tokens that it could still take in.
+  std::int64_t room() const { return capacity_ - level_ - (part_ > 0 ? 1 : 0); }
   /// Requires: tokens >= 0; likewise for give().
   void take(std::int64_t tokens) { level_ = std::max(level_ - std::min(tokens, kLevelMax), -kLevelMax); }
   /// Puts tokens back, up to the capacity.
