@@ -116,7 +116,7 @@ class Health(OperatingCase):
         self.assertGreaterEqual(store["since_commit_ms"], 0)
 
         owner.kill()
-        self.serves(waiting, test_cluster.TAKEOVER)
+        self.serves(waiting)
         now = harness.wait_until(lambda: (lines := seat.lines())["status"] == 200 and lines, "readiness of the next owner")
         self.assertEqual((now["role"], now["instance"], now["epoch"]), ("owner", "b", "2"))
         self.assertEqual(seat.ask("/v1/stats")[0], 200)
