@@ -194,10 +194,16 @@ void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more
       high_ = std::clamp(high_ - moved, std::min(least, full_), full_);
       low_ = std::max(low_ - moved, least);
     } else {
+      const core::Int128 most = std::min(-moved, owed.most);
       // A broker need not know exactly how much has flowed over, and may count in whole tokens.
       const core::Int128 surely = owed.least * kGivesPercent / 100 - full_ / kForgottenPart - period;
-      high_ = std::min(high_ + std::min(-moved, owed.most), full_);
-      low_ = std::min(low_ + std::clamp<core::Int128>(-moved, 0, std::max<core::Int128>(surely, 0)), full_);
+      const core::Int128 least = std::max<core::Int128>(std::min(-moved, surely), 0);
+      high_ = std::min(high_ + most, full_);
+      low_ = std::min(low_ + least, full_);
+      for (Owed& other : owed_) {  // the bucket has held so much more since
+        if (other.at >= taken_at) other.most = std::max<core::Int128>(other.most - least, 0);
+        other.least = std::max<core::Int128>(other.least - most, 0);
+      }
     }
     forget();
     return;

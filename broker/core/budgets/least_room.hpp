@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
+#include <iterator>
 #include <vector>
 
 #include "broker/core/base/time.hpp"
@@ -18,7 +18,6 @@ namespace lanemq::core {
 class LeastRoom {
  public:
   static constexpr std::int64_t kSteps = 64, kStepInDebt = 8;
-  static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 
   /// So much of the bucket is empty now, before something is taken from it. Requires: room >= 0, and no
   /// earlier `now` than before.
@@ -31,11 +30,20 @@ class LeastRoom {
     else
       least_.push_back({now, room});
   }
-  /// The least that was noted after `when`; kAll: nothing was.
-  std::int64_t since(TimePoint when) const {
-    const auto first = std::upper_bound(least_.begin(), least_.end(), when,
+  /// A debit of then was smaller by `amount`: returns how much of that can be given back now. There was so
+  /// much less room since.
+  std::int64_t give(std::int64_t amount, TimePoint then) {
+    const auto first = std::upper_bound(least_.begin(), least_.end(), then,
                                         [](TimePoint time, const Noted& noted) { return time < noted.at; });
-    return first == least_.end() ? kAll : first->room;
+    if (first == least_.end()) return amount;
+    const std::int64_t given = std::min(amount, first->room);
+    for (auto noted = first; noted != least_.end(); ++noted)
+      noted->room -= given;
+    auto before = first;
+    while (before != least_.begin() && std::prev(before)->room >= first->room)
+      --before;
+    least_.erase(before, first);
+    return given;
   }
 
  private:

@@ -339,7 +339,7 @@ void RateLimit::owe(std::int64_t amount, TimePoint now) {
 
 void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
   advance(now);
-  bucket_.give(window_ ? amount * scale_ : std::min(amount, room_.since(taken_at)));
+  bucket_.give(window_ ? amount * scale_ : room_.give(amount, taken_at));
   if (window_) window_->unrecord(amount, taken_at);
 }
 
