@@ -147,7 +147,7 @@ void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std
                " and its capacity allow");
     high_ -= taken;
     low_ -= taken;
-    owed_.push_back({job, now, taken, taken});
+    owed_.push_back({job, now, full_ - low_, full_ - high_});
     trial_ = false;
     return;
   }
@@ -171,7 +171,7 @@ void ModelRate::take_as_probe(std::uint64_t job, std::int64_t amount, TimePoint 
   low_ -= taken;
   if (window_ == core::WindowKind::bucket) {
     high_ -= taken;
-    owed_.push_back({job, now, taken, taken});
+    owed_.push_back({job, now, full_ - low_, full_ - high_});
     return;
   }
   sent_.push_back({now, job, amount});

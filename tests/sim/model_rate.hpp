@@ -123,7 +123,8 @@ class ModelRate {
   bool trial_ = false;  // nothing went out since
   core::Int128 full_;   // as the levels: amount x period in microseconds
   core::Int128 high_, low_;
-  /// What went out of a bucket and is not over: at the most, and at the least, so much of it can come back.
+  /// What went out of a bucket and is not over, and how much of the bucket was empty ever since, at the most
+  /// and at the least: so much can come back.
   struct Owed {
     std::uint64_t job;
     TimePoint at;
