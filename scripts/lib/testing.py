@@ -155,8 +155,9 @@ class Part:
 
     def guard(self, work, whole=None):
         """Does a step of the part's work; what goes wrong is the part's. Returns how long it lasted. whole: a clock of all parts."""
-        left = [clock.left_s() / 60 for clock in (whole,) if clock and clock.minutes is not None]
-        left += [self.limit - (self.built_s + self.ran_s) / 60] if self.limit is not None else []
+        left = [whole.left_s() / 60] if whole else []
+        if self.limit is not None:
+            left.append(self.limit - (self.built_s + self.ran_s) / 60)
         self.clock = Clock(max(0.0, min(left)) if left else None, self.limit)
         try:
             if whole and whole.left_s() == 0:
@@ -186,8 +187,15 @@ class Commands(Work):
 
     def __init__(self, part, commands, compiles=False):
         super().__init__(part)
-        setattr(self, "build" if compiles else "run", self.each)
-        self.commands = commands
+        self.commands, self.compiles = commands, compiles
+
+    def build(self):
+        if self.compiles:
+            self.each()
+
+    def run(self):
+        if not self.compiles:
+            self.each()
 
     def each(self):
         for command in self.commands:
@@ -318,10 +326,12 @@ def once():
     return [real.part, others.part]
 
 
-def work_of(row, preset_work):
-    """The work that a row of tests/needs.toml names. preset_work(part, row): that of a row of tests."""
-    part = Part(row["name"], row["minutes"], row.get("preset"))
-    return Commands(part, row["commands"], row.get("compiles", False)) if "commands" in row else preset_work(part, row)
+def part_of(row):
+    return Part(row["name"], row["minutes"], row.get("preset"))
+
+
+def commands_of(row):
+    return Commands(part_of(row), row["commands"], row.get("compiles", False))
 
 
 def for_change(base):
@@ -333,8 +343,8 @@ def for_change(base):
         ("" if paths else "; nothing is known of a change, so that all of it is looked at, but what is seldom"))
     for label in sorted(labels):
         say(f"   {label:12} asked for by {because[label]}")
-    works = [work_of(row, lambda part, row: Tests(part, Build(row["preset"]), needs.choose(row, labels, everything)))
-             for row in needs.parts]
+    works = [commands_of(row) if "commands" in row else
+             Tests(part_of(row), Build(row["preset"]), needs.choose(row, labels, everything)) for row in needs.parts]
     for work, row in zip(works, needs.parts):
         if not needs.runs(row, labels, everything):
             work.part.left_out = f"nothing that was changed asks for it (tests/needs.toml: {row['asked']})"
@@ -350,7 +360,7 @@ def for_change(base):
 def in_all_builds():
     """Everything in every build: a night."""
     needs = Needs((ROOT / "tests/needs.toml").read_text())
-    works = [work_of(row, None) for row in needs.parts if "commands" in row]
+    works = [commands_of(row) for row in needs.parts if "commands" in row]
     works += [Tests(Part(preset, preset=preset), Build(preset, ["all"], more=NIGHTLY), everything=True) for preset in PRESETS]
     two_lanes(works)
     return [work.part for work in works]

@@ -409,8 +409,8 @@ class Decoder::Reader {
     key
   };
 
-  static constexpr std::size_t kBeyondMax =
-      56;  // containers that are read on through where they nest too deep
+  /// Containers that are read on through where they nest too deep.
+  static constexpr std::size_t kBeyondMax = 56;
   static constexpr int kOpElement = 1, kFieldsElement = 2, kBodyElement = 3;
 
   void reset(std::string_view header, std::span<const KnownOp> ops, void* variant) {
