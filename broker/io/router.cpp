@@ -96,7 +96,7 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   socket_.set(zmq::sockopt::tcp_maxrt, 20000);
   // No heartbeat of libzmq: a peer that does not know it would be cut, and while nothing is read all would.
   socket_.set(zmq::sockopt::heartbeat_ivl, 0);
-  socket_.set(zmq::sockopt::zap_domain, options.zap_domain);
+  if (!options.zap_domain.empty()) socket_.set(zmq::sockopt::zap_domain, options.zap_domain);
   if (!options.secret_key.empty()) socket::ask_for_keys(socket_, options.secret_key);
   // Before the other one: endpoint() is the one that was bound last.
   if (!options.inner.empty()) socket_.bind(options.inner);
