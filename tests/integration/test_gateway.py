@@ -302,6 +302,7 @@ class NoWorker(GatewayCase):
         # What had been left of them would be handed over before this one.
         self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service",
                                         f"nobody=openai:{self.upstream}/v1", env={**os.environ, "OPENAI_API_KEY": UPSTREAM_KEY}))
+        self.room.stats_when(lambda stats: stats["workers"]["connected"] == 2, "the worker")
         self.assertEqual(self.ask("POST", CHAT, chat("gpt-nobody")).status, 200)
         self.assertEqual(self.calls_begun(), 1)
 
