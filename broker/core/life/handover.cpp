@@ -77,6 +77,9 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
     offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
   if (away.reservation.shared != 0)
     state_.outbox.add_checked(worker.address, offer, body);
+  else if (job.extra && job.extra->missed > 0)
+    // Perhaps its worker could not read a job in its company, or this one: no batch is lost with it again.
+    state_.outbox.add(Peer::worker, worker.address, {}, offer, body);
   else
     state_.tell(worker, offer, body);
 }
