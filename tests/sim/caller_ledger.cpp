@@ -42,7 +42,8 @@ std::int64_t CallerLedger::held(const std::string& name, CallerShare::Part Calle
   for (const auto& [session, share] : shares->second) {
     const auto holder = key.holders.find(session);
     const std::int64_t given = holder == key.holders.end() ? 0 : holder->second.*booked;
-    sum += std::max<std::int64_t>(std::max((share.*part).granted, given) - (share.*part).used, 0);
+    const CallerShare::Part& its = share.*part;
+    sum += std::max<std::int64_t>(std::max({its.granted, given, its.said}) - its.used, 0);
   }
   return sum;
 }
@@ -154,6 +155,8 @@ void CallerLedger::answered(const wire::Spent& spent, TimePoint now) {
     };
     key.requests.allowed += given_back(its.requests, said.requests + said.requests_ahead);
     key.tokens.allowed += given_back(its.tokens, said.tokens + said.tokens_ahead);
+    // And what it says was used then may have been corrected since.
+    key.tokens.allowed += given_back(said.tokens, its.tokens);
     key.excused = true;
   }
   book(key.requests_account, said.requests, said.requests_ahead, its.requests, spent.requests,
@@ -185,7 +188,11 @@ void CallerLedger::broker_is_new(TimePoint now) {
     key.tokens.allowed += Scaled(key.tokens.limit) * kMinute;
     key.requests_account = key.tokens_account = {};
     key.holders.clear();
-    key.excused = key.excused || key.running > 0;
+    // Places that gateways have, in use or not yet, are news to it until they say so.
+    const auto& shares = shares_[name];
+    key.excused = key.excused || key.running > 0 ||
+                  std::any_of(shares.begin(), shares.end(),
+                              [](const auto& one) { return one.second.places.granted > 0; });
   }
 }
 

@@ -23,6 +23,7 @@ struct CallerShare {
   struct Part {
     std::int64_t used = 0;     ///< in all; of places: what its calls have now
     std::int64_t granted = 0;  ///< up to which it goes
+    std::int64_t said = 0;     ///< what it had used as of its last `spend`, which is granted in any case
     std::int64_t held() const { return granted - used; }
   };
   Part requests, tokens, places;
@@ -37,9 +38,10 @@ struct CallerShare {
 /// *Windows*: in any time the gateways let no more through than a minute's worth, what that time brings, and
 /// what they had ahead when it began. Besides are allowed: a minute's worth for each broker that began anew
 /// in it, what a limit was raised by, what calls that ran used beyond what their gateway had (a debt), and
-/// what a `spend` that came behind a later one gave back. *The account*: each answer is what the level
-/// allows, in exact arithmetic of a minute's microseconds. *Places*: no more calls run at once than there are
-/// places, those of gateways that died included, unless the broker could not know of some: see Key::excused.
+/// what a `spend` that came behind a later one gave back, or took for tokens that were corrected since. *The
+/// account*: each answer is what the level allows, in exact arithmetic of a minute's microseconds. *Places*:
+/// no more calls run at once than there are places, those of gateways that died included, unless the broker
+/// could not know of some: see Key::excused.
 class CallerLedger {
  public:
   // ---- gateways. A share is theirs until the gateway is gone.

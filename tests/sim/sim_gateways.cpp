@@ -197,6 +197,7 @@ void SimGateways::Gateway::ask(std::size_t key, bool for_all) {
                     .places = mine.places.used,
                     .places_ahead = ahead(its.limits.places, its.waiting),
                     .ref = {}};
+  mine.tokens.said = mine.tokens.used;
   // What it does not want any more it does not use any more.
   const auto want = [](CallerShare::Part& part, std::int64_t wanted) {
     part.granted = std::min(part.granted, wanted);
