@@ -767,24 +767,27 @@ class Decoder::Reader {
     if (place_ == Place::batch || place_ == Place::header) field_ = nullptr;
     if (!fails_again())
       fail(ErrorCode::bad_request, "a map has " + std::to_string(count) + " entries, more than " +
-                                       std::to_string(limits::map_entries_max) + " (map_entries_max)");
+                                       std::to_string(limits::map_entries_max) + " (map_entries_max)" +
+                                       in_field());
     if (place_ == Place::batch) broken_ |= kExtrasMark;  // those are left out, so nobody inherits them
   }
   /// Reading goes on behind the container, in which nothing is looked at. Not for ever: the parser has a
   /// stack.
   LANEMQ_COLD bool fail_depth() {
-    std::string why =
-        "the header nests deeper than " + std::to_string(limits::header_depth_max) + " (header_depth_max)";
-    if (beyond_ == kBeyondMax) return stop(std::move(why));
-    if (!fails_again()) fail(ErrorCode::bad_request, std::move(why));
+    if (beyond_ == kBeyondMax) return stop(too_deep());
+    if (!fails_again()) fail(ErrorCode::bad_request, too_deep());
     field_ = nullptr;
     ++beyond_;
     place_ = Place::skipped;
     return true;
   }
+  LANEMQ_COLD std::string too_deep() const {
+    return "the header nests deeper than " + std::to_string(limits::header_depth_max) +
+           " (header_depth_max)" + in_field();
+  }
   LANEMQ_COLD bool fail_key() {
     if (places_[depth_] == Place::fields) field_ = nullptr;  // it is the one before
-    if (!fails_again()) fail(ErrorCode::bad_request, "a key of a map is not a string");
+    if (!fails_again()) fail(ErrorCode::bad_request, "a key of a map is not a string" + in_field());
     field_ = nullptr;
     return true;
   }
@@ -798,9 +801,22 @@ class Decoder::Reader {
                                    std::to_string(limits::batch_inherited_bytes_max) +
                                    " bytes (batch_inherited_bytes_max); send smaller batches");
   }
+  /// Which field of its message a value stands in, however deep; nothing where it stands in none.
+  LANEMQ_COLD std::string in_field() const {
+    const std::span<const Place> open(places_, depth_ + 1);
+    const auto is_open = [&](Place place) {
+      return std::find(open.begin(), open.end(), place) != open.end();
+    };
+    if (!is_open(Place::fields) || (place_ == Place::key && open.back() == Place::fields)) return {};
+    const std::string_view name =
+        is_open(Place::nested) ? spec_->fields[static_cast<std::size_t>(std::countr_zero(field_mark_))].name
+        : field_ != nullptr && field_ != &kExtraField ? field_->name
+                                                      : extra_key_;
+    return ", in field " + quoted(name);
+  }
   LANEMQ_COLD void fail_utf8() {
     if (fails_again()) return;
-    fail(ErrorCode::bad_request, "a string in the header is not UTF-8");
+    fail(ErrorCode::bad_request, "a string in the header is not UTF-8" + in_field());
   }
   LANEMQ_COLD void fail_op(std::string_view op) {
     fail(ErrorCode::bad_request, "unknown op " + quoted(op) + std::string(where_known(op, ops_)));
@@ -811,7 +827,7 @@ class Decoder::Reader {
         fail(ErrorCode::bad_request, "field " + quoted(spec_->fields[i].name) + " is missing");
   }
   LANEMQ_COLD void fail_duplicate(std::string_view key) {
-    if (!fails_again()) fail(ErrorCode::bad_request, "duplicate key " + quoted(key));
+    if (!fails_again()) fail(ErrorCode::bad_request, "duplicate key " + quoted(key) + in_field());
     field_ = nullptr;
   }
   /// The field breaks its rule; the rest of its value is skipped.
