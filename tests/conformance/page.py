@@ -3,6 +3,7 @@
 
 import dataclasses
 import re
+from functools import reduce
 
 from msgpack import Unpacker, packb, unpackb
 
@@ -270,6 +271,47 @@ ODD_VALUES = {
     "a key that is an int": Raw(b"\x81\x01\x02"),
     "a key that is nil": Raw(b"\x81\xc0\x02"),
     "a key twice": Raw(b"\x82\xa1k\x01\xa1k\x02"),
+    "a key that is a float": Raw(b"\x81\xca\x3f\x80\x00\x00\x02"),
+    "a key that is bin": Raw(b"\x81\xc4\x01k\x02"),
+    "a key that is a list": Raw(b"\x81\x91\x01\x02"),
+    "a key that is a map": Raw(b"\x81\x80\x02"),
+    "a key that is no UTF-8": Raw(b"\x81\xa2\xc3\x28\x02"),
+    "__proto__ twice": Raw(b"\x82\xa9__proto__\x01\xa9__proto__\x80"),
+    "__proto__ deep inside": [{"a": {"__proto__": None}}],
+    "names that objects have": {"then": 1, "toJSON": 2, "valueOf": 3, "hasOwnProperty": 4, "length": -1},
+    "names that Python has": {"__class__": 1, "__dict__": {}, "self": None, "from": 1},
+    "keys that are numbers": {"0": "a", "1": "b", "-1": "c", "01": "d"},
+    "a key of 200 bytes": {"k" * 200: 1},
+    "65 entries": {f"k{i}": i for i in range(65)},
+    "400 entries in a list": list(range(400)),
+    "seven levels": [[[[[[[1]]]]]]],
+    "thirty levels": reduce(lambda inner, _: [inner], range(30), 1),
+    "thirty maps": reduce(lambda inner, _: {"k": inner}, range(30), 1),
+    "1 in nine bytes": Raw(b"\xd3" + bytes(7) + b"\x01"),
+    "-1 in five bytes": Raw(b"\xd2\xff\xff\xff\xff"),
+    "2^63": 2**63,
+    "-0.0": -0.0,
+    "the least float": 5e-324,
+    "NaN with a payload": Raw(b"\xcb\x7f\xf0\x00\x00\x00\x00\x00\x01"),
+    "an infinity of 32 bits": Raw(b"\xca\x7f\x80\x00\x00"),
+    "a text with a long head": Raw(b"\xdb\x00\x00\x00\x02hi"),
+    "a list with a long head": Raw(b"\xdd\x00\x00\x00\x01\x01"),
+    "a map with a long head": Raw(b"\xdf\x00\x00\x00\x01\xa1k\x01"),
+    "a text of 3000 bytes": "x" * 3000,
+    "bin of 3000 bytes": b"\xff" * 3000,
+    "an overlong NUL": Raw(b"\xa2\xc0\x80"),
+    "half a surrogate pair": Raw(b"\xa3\xed\xa0\x80"),
+    "beyond U+10FFFF": Raw(b"\xa4\xf4\x90\x80\x80"),
+    "half a character": Raw(b"\xa1\xe2"),
+    "a byte order mark": "\ufeffx",
+    "from right to left": "\u202eabc\u2066",
+    "escapes of a terminal": "\x1b[2J\r\n\x07",
+    "U+2028": "a\u2028b",
+    "U+FFFF": "\uffff",
+    "ext of 16 bytes": Raw(b"\xd8\x7f" + b"x" * 16),
+    "ext with a long head": Raw(b"\xc9\x00\x00\x00\x01\x05x"),
+    "ext of type -128": Raw(b"\xd4\x80x"),
+    "a timestamp of 12 bytes": Raw(b"\xc7\x0c\xff" + b"\x00" * 12),
 }
 
 

@@ -162,17 +162,17 @@ def odd_values_take_no_other_answer_with_them(t):
     first = t.submit()
     if first.fields.get("batch", 0) < 3:
         skip("the client says no batch")
-    requests = [first] + [t.submit() for _ in ODD_VALUES]
-    if len({request.peer for request in requests}) > 1:
-        skip("the client has one job on a connection")
     named = lambda request: {"ref": request.fields["ref"], "id": request.fields["id"]}
-    for request, value in zip(requests[1:], ODD_VALUES.values()):
+    for value in ODD_VALUES.values():
+        request = t.submit()
+        if request.peer != first.peer:
+            skip("the client has one job on a connection")
         # The odd map answers nothing that is open: what a client makes of it is its own affair.
         odd = {"ref": "nobody's", "id": "nobody's", "news": Raw(as_packed(value)), "meta": Raw(as_packed(value))}
         maps = [{"ref": "nobody's", "id": "nobody's"}, odd, named(request)]
         t.send([*first.envelope, pack_header("result", maps, [b'"x"', b'"odd"', b'"fine"'])])
     t.answer(first, "result", {}, b'"fine"')
-    t.prints(*['result "fine"'] * len(requests))
+    t.prints(*['result "fine"'] * (len(ODD_VALUES) + 1))
 
 
 @rule("Client to broker")
