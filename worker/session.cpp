@@ -525,7 +525,7 @@ void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& eff
   if (!refusal.job || *refusal.job < 0) return;
   const auto place = table_.find({static_cast<std::uint64_t>(*refusal.job), refusal.attempt.value_or(1)});
   if (place == table_.end()) return;
-  if (place->second.phase == Held::Phase::finished) return on_unread(place, refusal, now);
+  if (place->second.phase == Held::Phase::finished) return on_unread(place, refusal, now, effects);
   // A piece was not accepted, so all that follow would leave a hole.
   if (place->second.phase != Held::Phase::running || !place->second.stream) return;
   fail(place,
@@ -534,10 +534,16 @@ void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& eff
 }
 
 /// The broker could not read an outcome. A failure that says so takes its place, which it can read: it
-/// answers no other word for that job, which would run until its deadline.
-void Session::on_unread(Table::iterator place, const wire::WorkerRefusal& refusal, TimePoint now) {
+/// answers no other word for that job, which would run until its deadline. Where it cannot read that either,
+/// there is nothing to say: it misses the job in the next inventories.
+void Session::on_unread(Table::iterator place, const wire::WorkerRefusal& refusal, TimePoint now,
+                        Effects& effects) {
   JobOutcome& unread = place->second.outcome;
-  if (!unread.succeeded() && unread.report->code == kBadOutcome) return;
+  if (!unread.succeeded() && unread.report->code == kBadOutcome) {
+    forget_outcome(place);
+    if (state_ == State::parting && outcomes_ == 0) depart(effects);
+    return;
+  }
   --outcomes_;
   outcome_bytes_ -= place->second.bytes();
   large_.forget(place->first);

@@ -260,7 +260,7 @@ class Session {
   void on(const wire::Bye& bye, TimePoint now, Effects& effects);
   void on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& effects);
 
-  void on_unread(Table::iterator place, const wire::WorkerRefusal& refusal, TimePoint now);
+  void on_unread(Table::iterator place, const wire::WorkerRefusal& refusal, TimePoint now, Effects& effects);
   bool is_ours(std::string_view shard) const;
   void turn_from(std::string_view shard, TimePoint now, Effects& effects);
   void greet(TimePoint now);
