@@ -211,7 +211,7 @@ class Decoder::Reader {
       case Place::fields:
         // A nil field is absent, even where it is required.
         if (field_ == &kExtraField)
-          name_extra(extra_key_);
+          name_extra(key_);
         else if (field_ != nullptr)
           nil_ |= field_mark_;
         return true;
@@ -259,7 +259,7 @@ class Decoder::Reader {
     if (place_ != Place::fields && place_ != Place::nested) return unexpected();
     if (field_ == nullptr) return true;
     if (field_->type == FieldType::reference)
-      set_reference(integer_length(value_begin_));
+      set_reference(integer_length(key_.end()));
     else if (with_traits(field_->type, []<class Traits>() { return kHoldsInteger<typename Traits::Held>; }))
       out_of_range(std::to_string(value));
     else
@@ -427,6 +427,7 @@ class Decoder::Reader {
     element_ = 0;
     seen_ = nil_ = broken_ = 0;
     field_ = nullptr;
+    key_ = {};
     failed_ = false;
     body_ = {};
     fields_begin_ = nullptr;
@@ -786,7 +787,7 @@ class Decoder::Reader {
            " (header_depth_max)" + in_field();
   }
   LANEMQ_COLD bool fail_key() {
-    if (places_[depth_] == Place::fields) field_ = nullptr;  // it is the one before
+    if (places_[depth_] == Place::fields) field_ = nullptr, key_ = {};  // they are the ones before
     if (!fails_again()) fail(ErrorCode::bad_request, "a key of a map is not a string" + in_field());
     field_ = nullptr;
     return true;
@@ -808,11 +809,7 @@ class Decoder::Reader {
       return std::find(open.begin(), open.end(), place) != open.end();
     };
     if (!is_open(Place::fields) || (place_ == Place::key && open.back() == Place::fields)) return {};
-    const std::string_view name =
-        is_open(Place::nested) ? spec_->fields[static_cast<std::size_t>(std::countr_zero(field_mark_))].name
-        : field_ != nullptr && field_ != &kExtraField ? field_->name
-                                                      : extra_key_;
-    return ", in field " + quoted(name);
+    return key_.data() == nullptr ? std::string() : ", in field " + quoted(key_);
   }
   LANEMQ_COLD void fail_utf8() {
     if (fails_again()) return;
@@ -835,7 +832,7 @@ class Decoder::Reader {
     if (field_ == nullptr) return;
     if (!fails_again())
       fail(ErrorCode::bad_request,
-           "field " + quoted(field_ == &kExtraField ? extra_key_ : field_->name) + " " + rule);
+           "field " + quoted(field_ == &kExtraField ? key_ : field_->name) + " " + rule);
     field_ = nullptr;
   }
   LANEMQ_COLD void type_mismatch() {
@@ -901,7 +898,7 @@ class Decoder::Reader {
   }
 
   void find_field(std::string_view key) {
-    value_begin_ = key.data() + key.size();
+    key_ = key;
     const std::uint8_t found = spec_->index.find(spec_->fields, key);
     if (found == FieldIndex::kNone) return find_other(key);
     field_ = &spec_->fields[found];
@@ -913,7 +910,6 @@ class Decoder::Reader {
   void find_other(std::string_view key) {
     const bool extra = spec_->extras && key.starts_with("x-");
     field_ = extra ? &kExtraField : nullptr;
-    extra_key_ = key;
     note_key(key);
   }
 
@@ -943,7 +939,7 @@ class Decoder::Reader {
   }
 
   void set_integer(std::uint64_t value) {
-    if (field_->type == FieldType::reference) return set_reference(integer_length(value_begin_));
+    if (field_->type == FieldType::reference) return set_reference(integer_length(key_.end()));
     with_traits(field_->type, [&]<class Traits>() {
       using Held = typename Traits::Held;
       if constexpr (!kHoldsInteger<Held>)
@@ -973,12 +969,12 @@ class Decoder::Reader {
     if (type == FieldType::text)
       at<std::string_view>() = text;
     else if (text.empty())
-      set_reference(value_length(rest(value_begin_)));
+      set_reference(value_length(rest(key_.end())));
     else
-      set_reference(static_cast<std::size_t>(text.data() + text.size() - value_begin_));
+      set_reference(static_cast<std::size_t>(text.data() + text.size() - key_.end()));
   }
 
-  void set_reference(std::size_t length) { at<wire::Raw>().bytes = {value_begin_, length}; }
+  void set_reference(std::size_t length) { at<wire::Raw>().bytes = {key_.end(), length}; }
 
   Place place_of_list(std::size_t count) {
     if (field_ == nullptr || passes_through()) return Place::skipped;
@@ -1052,21 +1048,20 @@ class Decoder::Reader {
       field_ = nullptr;
       return true;
     }
-    const std::string_view value(value_begin_, value_length(rest(value_begin_)));
+    const std::string_view value(key_.end(), value_length(rest(key_.end())));
     work_ += value.size();
     if (field_ != &kExtraField) {
       static_cast<wire::Raw*>(field_->at(message_))->bytes = value;
     } else {
-      const auto size = static_cast<std::uint32_t>(extra_key_.size());
+      const auto size = static_cast<std::uint32_t>(key_.size());
       const auto begin = static_cast<std::uint32_t>(extras_.size());
-      msgpack::packer<Buffer>(extras_).pack_str(size).pack_str_body(extra_key_.data(), size);
+      msgpack::packer<Buffer>(extras_).pack_str(size).pack_str_body(key_.data(), size);
       extras_.write(value.data(), value.size());
       ++extras_count_;
       if (item_ != 0)
-        name_extra(extra_key_);
+        name_extra(key_);
       else
-        first_extras_.push_back(
-            {extra_key_, hash_of_key(extra_key_), begin, static_cast<std::uint32_t>(extras_.size())});
+        first_extras_.push_back({key_, hash_of_key(key_), begin, static_cast<std::uint32_t>(extras_.size())});
     }
     field_ = nullptr;
     return true;
@@ -1106,8 +1101,7 @@ class Decoder::Reader {
 
   std::uint64_t seen_ = 0, nil_ = 0, field_mark_ = 0;  // a bit for each field of the operation
   const FieldSpec* field_ = nullptr;                   // the field whose value is read; null: none
-  const char* value_begin_ = nullptr;                  // where that value starts
-  std::string_view extra_key_;
+  std::string_view key_;  // its key in the header, or that of an unknown field; the value starts behind it
   std::span<const FieldSpec> nested_;
   void* nested_object_ = nullptr;
   wire::Lease lease_;

@@ -248,6 +248,19 @@ TEST(Batch, an_item_nests_as_deep_as_a_message) {
   EXPECT_THAT(reading.error(0), testing::HasSubstr("header_depth_max"));
 }
 
+// The frames of the message before are gone: a name that was read there is nobody's any more.
+TEST(Batch, no_refusal_names_a_field_of_the_message_before) {
+  Frame deep;
+  for (int i = 0; i < 70; ++i)
+    deep.array(1);
+  BatchRequests reading;
+  ASSERT_EQ(reading.read(batch_of("submit", 1).map(2).field("service", "a").field("x-mine", 1)), nullptr);
+
+  reading.expect_bad(batch_of("submit", 1).map(1).number(1).raw(deep.view()), "nests deeper than 8");
+  EXPECT_EQ(reading.read(batch_of("submit", 1).map(1).number(1).raw(deep.view()))->message.find("in field"),
+            std::string::npos);
+}
+
 // One caller's odd request must not take those with it that its client had put into the same message.
 TEST(Batch, an_item_whose_maps_break_a_rule_fails_alone) {
   const auto wide = [](unsigned entries) {
