@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "broker/core/base/identity.hpp"
+
 namespace lanemq::core {
 namespace {
 
@@ -55,14 +57,41 @@ void tell(const std::optional<TokenBucket>& bucket, TimePoint now, std::int64_t&
 
 }  // namespace
 
+CallerBudgets::Space& CallerBudgets::space_of(std::string_view tenant) {
+  const auto known = spaces_.find(tenant);
+  return known != spaces_.end() ? known->second : spaces_[std::string(tenant)];
+}
+
+void CallerBudgets::forget_if_unused(std::string_view tenant) {
+  const auto known = spaces_.find(tenant);
+  if (known == spaces_.end()) return;
+  const Space& space = known->second;
+  if (space.sessions == 0 && space.holders == 0 && space.keys.empty()) spaces_.erase(known);
+}
+
+void CallerBudgets::drop_ended_sessions(TimePoint now) {
+  std::erase_if(sessions_, [&](const auto& item) {
+    if (item.second->until > now) return false;
+    --space_of(tenant_of(item.first)).sessions;
+    forget_if_unused(tenant_of(item.first));
+    return true;
+  });
+}
+
 CallerBudgets::SessionPtr CallerBudgets::session_of(std::string_view name, TimePoint now) {
   const auto known = sessions_.find(name);
-  // One that is over has lost what it held, and begins again under its name.
-  if (known != sessions_.end() && known->second->until > now) return known->second;
-  if (known != sessions_.end()) sessions_.erase(known);
-  if (sessions_.size() >= kSessionsMax)
-    std::erase_if(sessions_, [&](const auto& item) { return item.second->until <= now; });
-  if (sessions_.size() >= kSessionsMax) return nullptr;
+  if (known != sessions_.end()) {
+    // One that is over has lost what it held, and begins again under its name.
+    if (known->second->until <= now) known->second = std::make_shared<Session>();
+    return known->second;
+  }
+  const std::string_view tenant = tenant_of(name);
+  const auto has_room = [&] {
+    return sessions_.size() < kSessionsMax && has_part(tenant, space_of(tenant).sessions, kSessionsMax);
+  };
+  if (!has_room()) drop_ended_sessions(now);
+  if (!has_room()) return nullptr;
+  ++space_of(tenant).sessions;
   return sessions_.emplace(name, std::make_shared<Session>()).first->second;
 }
 
@@ -77,27 +106,48 @@ bool CallerBudgets::is_idle(const Budget& budget, TimePoint now) {
          is_full(budget.requests) && is_full(budget.tokens);
 }
 
+/// Of the keys that are longest unused, one that is idle; null: none is.
+template <class List>
+CallerBudgets::Budget* CallerBudgets::first_idle(const List& keys, TimePoint now) {
+  Budget* idle = keys.front();
+  for (int looks = 1; idle != nullptr && !is_idle(*idle, now); ++looks)
+    idle = looks < kLooksMax ? keys.next(*idle) : nullptr;
+  return idle;
+}
+
+/// Requires: the key is idle.
+void CallerBudgets::forget(Budget& budget, TimePoint now) {
+  drop_ended(budget, now);
+  by_use_.remove(budget);
+  space_of(tenant_of(budget.name)).keys.remove(budget);
+  keys_.erase(keys_.find(budget.name));
+}
+
 /// Null: there is no room for another one.
 CallerBudgets::Budget* CallerBudgets::budget_of(std::string_view name, TimePoint now) {
+  const std::string_view tenant = tenant_of(name);
+  Space& space = space_of(tenant);
   if (const auto known = keys_.find(name); known != keys_.end()) {
     by_use_.remove(*known->second);
     by_use_.push_back(*known->second);
+    space.keys.remove(*known->second);
+    space.keys.push_back(*known->second);
     return known->second.get();
   }
-  if (keys_.size() >= kKeysMax) {
-    Budget* idle = by_use_.front();
-    for (int looks = 1; idle != nullptr && !is_idle(*idle, now); ++looks)
-      idle = looks < kLooksMax ? by_use_.next(*idle) : nullptr;
+  const bool has_part_left = has_part(tenant, space.keys.size(), kKeysMax);
+  if (!has_part_left || keys_.size() >= kKeysMax) {
+    Budget* const idle = has_part_left ? first_idle(by_use_, now) : first_idle(space.keys, now);
     if (idle == nullptr) return nullptr;
-    drop_ended(*idle, now);
-    by_use_.remove(*idle);
-    keys_.erase(keys_.find(idle->name));
+    const std::string whose(tenant_of(idle->name));
+    forget(*idle, now);
+    if (whose != tenant) forget_if_unused(whose);
   }
   auto budget = std::make_unique<Budget>();
   budget->name = name;
   Budget& added = *budget;
   keys_.emplace(added.name, std::move(budget));
   by_use_.push_back(added);
+  space.keys.push_back(added);
   return &added;
 }
 
@@ -108,26 +158,37 @@ CallerBudgets::Holder* CallerBudgets::holder_of(Budget& budget, const Asked& ask
   const auto known = std::find_if(budget.holders.begin(), budget.holders.end(),
                                   [&](const Holder& holder) { return holder.session == session; });
   if (known != budget.holders.end()) return &*known;
-  if (holders_ >= kHoldersMax && now - swept_at_ >= kDropPause) {
+  const std::string_view tenant = tenant_of(budget.name);
+  const auto has_room = [&] {
+    return holders_ < kHoldersMax && has_part(tenant, space_of(tenant).holders, kHoldersMax);
+  };
+  if (!has_room() && now - swept_at_ >= kDropPause) {
     swept_at_ = now;
     for (Budget* one = by_use_.front(); one != nullptr; one = by_use_.next(*one))
       drop_ended(*one, now);
   }
-  if (holders_ >= kHoldersMax) return nullptr;
+  if (!has_room()) return nullptr;
   ++holders_;
+  ++space_of(tenant).holders;
   return &budget.holders.emplace_back(
       Holder{.session = session, .requests = asked.requests.used, .tokens = asked.tokens.used});
 }
 
 /// Drops what ended sessions held of the key.
 void CallerBudgets::drop_ended(Budget& budget, TimePoint now) {
-  holders_ -=
+  const std::size_t ended =
       std::erase_if(budget.holders, [&](const Holder& holder) { return holder.session->until <= now; });
+  if (ended == 0) return;
+  holders_ -= ended;
+  space_of(tenant_of(budget.name)).holders -= ended;
 }
 
 std::optional<CallerBudgets::Granted> CallerBudgets::spend(const Asked& asked, TimePoint now) {
   const SessionPtr session = session_of(asked.session, now);
-  if (!session) return std::nullopt;
+  if (!session) {
+    forget_if_unused(tenant_of(asked.session));
+    return std::nullopt;
+  }
   session->address = asked.address;
   session->until = now + kSilenceMax;
   Budget* const budget = budget_of(asked.key, now);

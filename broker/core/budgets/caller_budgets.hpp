@@ -25,14 +25,17 @@ namespace lanemq::core {
 /// repeated, or whose answer was lost, changes nothing. Requests and tokens have a bucket each, with a
 /// minute's worth. Places are held by a gateway's session, and come back when it is over.
 ///
-/// What is idle makes room where there is none; a key that is not idle is never forgotten. All is in memory
-/// alone: after a restart a key begins with a minute's worth, and the sessions go on from where they are.
+/// What is idle makes room where there is none; a key that is not idle is never forgotten. A tenant has a
+/// part of the room, whatever its gateways name, so that those of others find some. All is in memory alone:
+/// after a restart a key begins with a minute's worth, and the sessions go on from where they are.
 class CallerBudgets {
  public:
   static constexpr std::size_t kKeysMax = 10'000;
   static constexpr std::size_t kSessionsMax = 1'024;
   /// What sessions hold of keys, one of each counted.
   static constexpr std::size_t kHoldersMax = 65'536;
+  /// Of each of these a tenant may use one in so many.
+  static constexpr std::size_t kTenantPart = 4;
   /// A session is over after so long without a word.
   static constexpr Duration kSilenceMax = std::chrono::seconds(15);
   /// A session whose connection is gone is over after this. The jobs of a gateway that died are cancelled
@@ -63,8 +66,9 @@ class CallerBudgets {
   CallerBudgets& operator=(const CallerBudgets&) = delete;
 
   /// Books what a session has used, and gives it what it wants as far as there is. What it has used counts in
-  /// any case, and makes a debt where there is not enough. None: there is no room for another key or session.
-  /// Requires: no amount is negative, or over limits::share_max.
+  /// any case, and makes a debt where there is not enough. None: there is no room for another key or session,
+  /// or none of its tenant's. Requires: key and session are in the space of one tenant, or of none; no amount
+  /// is negative, or over limits::share_max.
   std::optional<Granted> spend(const Asked& asked, TimePoint now);
   /// The connection at that address is gone.
   void lost(std::string_view address, TimePoint now);
@@ -89,9 +93,24 @@ class CallerBudgets {
     std::string name;
     std::optional<TokenBucket> requests, tokens;  ///< none: no limit
     std::vector<Holder> holders;
-    ListHook<Budget> hook;
+    ListHook<Budget> hook, hook_of_space;
   };
+  /// What a tenant uses; or those without a tenant.
+  struct Space {
+    std::size_t sessions = 0, holders = 0;
+    IntrusiveList<Budget, &Budget::hook_of_space> keys;  ///< the longest unused first
+  };
+  /// Whether a tenant that uses so much may use more.
+  static bool has_part(std::string_view tenant, std::size_t used, std::size_t of) {
+    return tenant.empty() || used < of / kTenantPart;
+  }
 
+  Space& space_of(std::string_view tenant);
+  void forget_if_unused(std::string_view tenant);
+  void drop_ended_sessions(TimePoint now);
+  template <class List>
+  static Budget* first_idle(const List& keys, TimePoint now);
+  void forget(Budget& budget, TimePoint now);
   SessionPtr session_of(std::string_view name, TimePoint now);
   Budget* budget_of(std::string_view name, TimePoint now);
   Holder* holder_of(Budget& budget, const Asked& asked, const SessionPtr& session, TimePoint now);
@@ -99,7 +118,8 @@ class CallerBudgets {
   static bool is_idle(const Budget& budget, TimePoint now);
 
   absl::flat_hash_map<std::string, std::unique_ptr<Budget>, StringHash, StringEqual> keys_;
-  IntrusiveList<Budget, &Budget::hook> by_use_;  ///< the longest unused first
+  IntrusiveList<Budget, &Budget::hook> by_use_;       ///< the longest unused first
+  std::map<std::string, Space, std::less<>> spaces_;  ///< by tenant
   std::map<std::string, SessionPtr, std::less<>> sessions_;
   std::size_t holders_ = 0;  ///< of all keys
   TimePoint swept_at_{};     ///< those of ended sessions were dropped from all keys

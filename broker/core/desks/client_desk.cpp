@@ -288,7 +288,8 @@ void ClientDesk::on(const SpendAsked& event, TimePoint now) {
                            {ErrorCode::client_full,
                             "the broker keeps the budgets of " + std::to_string(CallerBudgets::kKeysMax) +
                                 " keys for " + std::to_string(CallerBudgets::kSessionsMax) +
-                                " gateways, and all are in use; share no more keys by one broker",
+                                " gateways, a quarter of both for one tenant, and all are in use; share no "
+                                "more keys by one broker",
                             std::chrono::seconds(1)});
   state_.answer(event.from, wire::Spent{.key = own_name(fields.key),
                                         .requests = granted->requests,

@@ -163,6 +163,38 @@ TEST_F(CallerBudgetsTest, pairs_of_keys_and_sessions_are_bounded) {
   EXPECT_TRUE(pair(CallerBudgets::kHoldersMax));
 }
 
+TEST_F(CallerBudgetsTest, a_tenant_leaves_three_quarters_to_others) {
+  const auto of = [&](const std::string& space, std::size_t key, std::size_t session) {
+    auto asked = ask("", {.ahead = 1});
+    const std::string key_name = space + std::to_string(key), session_name = space + std::to_string(session);
+    asked.key = key_name;
+    asked.session = session_name;
+    return budgets.spend(asked, now).has_value();
+  };
+  for (std::size_t i = 0; i < CallerBudgets::kSessionsMax / 4; ++i)
+    ASSERT_TRUE(of("@acme/", 0, i));
+  EXPECT_FALSE(of("@acme/", 0, 9'999));
+  for (std::size_t i = 1; i < CallerBudgets::kKeysMax / 4; ++i)
+    ASSERT_TRUE(of("@acme/", i, 0));
+  EXPECT_FALSE(of("@acme/", 9'999, 0));
+  const std::size_t pairs = CallerBudgets::kSessionsMax / 4 + CallerBudgets::kKeysMax / 4 - 1;
+  for (std::size_t i = 0; i < CallerBudgets::kHoldersMax / 4 - pairs; ++i)
+    ASSERT_TRUE(of("@acme/", 1 + i / 255, 1 + i % 255));
+  EXPECT_FALSE(of("@acme/", 2'000, 1));
+
+  // Others find room, a tenant and who is of none; what acme has goes on.
+  EXPECT_TRUE(of("@zeta/", 0, 0));
+  for (std::size_t i = budgets.sessions(); i < CallerBudgets::kSessionsMax; ++i)
+    ASSERT_TRUE(of("", 0, i));
+  EXPECT_TRUE(of("@acme/", 0, 0));
+
+  // What is idle makes room for the tenant's own.
+  now += CallerBudgets::kSilenceMax + seconds(60);
+  EXPECT_TRUE(of("@acme/", 9'999, 9'999));
+  EXPECT_EQ(budgets.sessions(), 1u);
+  EXPECT_EQ(budgets.keys(), CallerBudgets::kKeysMax / 4 + 2);
+}
+
 /// Gateways that take, use, give back, go and come in any order, and messages that are lost on either way:
 /// what all have used in any time is no more than a minute's worth and what that time brought.
 TEST_F(CallerBudgetsTest, never_more_than_the_limit_whoever_asks) {
