@@ -263,9 +263,9 @@ class Auditor final : public Watcher {
   std::set<std::string> addresses_;  // of clients that spoke
 
   // ---- budgets (auditor_budgets.cpp)
-  void expect(ModelJob& job, const std::optional<wire::Cost>& stated) const;
+  void expect(ModelJob& job, const std::optional<wire::Cost>& stated);
   bool counts_tokens(BudgetMask budgets) const;
-  void appraise(ModelJob& job) const;
+  void appraise(ModelJob& job);
   const ModelBudget* pool_of(BudgetMask budgets) const;
   ModelBudget* account_for(const ModelJob& job, std::string_view key);
   void for_limits_of(const ModelJob& job, const std::function<void(ModelBudget&)>& tell);
@@ -294,7 +294,11 @@ class Auditor final : public Watcher {
   std::size_t lowest_level(const ModelStream& stream) const;
   void for_next_of(const ModelStream& stream, const std::function<void(const ModelJob&)>& tell) const;
   bool surely_affordable_when_owed(const ModelStream& stream);
-  std::int64_t unit_cost_of(const ModelJob& job) const;
+  struct Unit {
+    std::int64_t least = 1, most = 1;
+  };
+  Unit unit_cost_of(const ModelJob& job) const;
+  void note_expected(const ModelJob& job);
   ModelClaim owed_claim_of(const ModelJob& job) const;
   bool leaves_hold(const ModelJob& job) const;
   bool may_be_owed(const ModelJob& job) const;
@@ -382,6 +386,7 @@ class Auditor final : public Watcher {
   };
   std::map<std::pair<std::string, std::size_t>, Owed> owed_;  // by service and lane
   std::map<std::string, std::int64_t> usual_costs_;           // by service, 16 times
+  std::map<std::string, Unit> expected_costs_;                // by service: of jobs whose tokens are counted
   std::size_t dispatches_ = 0;
   std::uint64_t next_serial_ = 1;
 

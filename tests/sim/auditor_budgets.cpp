@@ -30,7 +30,7 @@ std::int64_t bound_in(std::string_view body) {
 
 /// What the job is expected to take. Requires of a run: where tokens are counted jobs state what they cost,
 /// or, where nothing but bounds of answers is counted, their bodies state those.
-void Auditor::expect(ModelJob& job, const std::optional<wire::Cost>& stated) const {
+void Auditor::expect(ModelJob& job, const std::optional<wire::Cost>& stated) {
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     if (!budgets_[i].matches(job, options_.lanes[job.lane].name)) continue;
     job.budgets |= BudgetMask{1} << i;
@@ -41,6 +41,7 @@ void Auditor::expect(ModelJob& job, const std::optional<wire::Cost>& stated) con
   job.expected.input_tokens = *stated->input_tokens;
   job.expected.output_tokens = stated->output_tokens ? *stated->output_tokens : bound_in(job.body);
   job.cost = std::max<std::int64_t>(job.expected.input_tokens + job.expected.output_tokens, 1);
+  note_expected(job);
 }
 
 bool Auditor::counts_tokens(BudgetMask budgets) const {
@@ -50,7 +51,7 @@ bool Auditor::counts_tokens(BudgetMask budgets) const {
 }
 
 /// What counts tokens may be another budget than when the job came.
-void Auditor::appraise(ModelJob& job) const {
+void Auditor::appraise(ModelJob& job) {
   if (counts_tokens(job.budgets) == job.counts_tokens) return;
   job.expected = {};
   job.cost = 1;

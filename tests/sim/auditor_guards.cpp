@@ -14,7 +14,8 @@
 // could run is not passed. So over any stretch in which a lane has work that could run it gets its share of
 // what lanes above it get, but for one of its jobs, as long as their jobs cost no more than two of its own
 // for its share. All of a service is counted in one unit: where some jobs are counted in tokens, another one
-// counts for as much as those did of late, in the mean over 16.
+// counts for as much as those did of late, in the mean over 16; before the first of them has run, for what
+// one of those that came is expected to cost.
 
 namespace lanemq::sim {
 
@@ -79,11 +80,23 @@ bool Auditor::leaves_hold(const ModelJob& job) const {
 
 // ---- shares, in thousandths of cost -------------------------------------------------------------------
 
-/// What a job counts for where lanes share.
-std::int64_t Auditor::unit_cost_of(const ModelJob& job) const {
-  if (job.counts_tokens) return job.cost;
-  const auto place = usual_costs_.find(job.service);
-  return place == usual_costs_.end() ? 1 : std::max<std::int64_t>(place->second / 16, 1);
+/// What a job counts for where lanes share, between two bounds.
+Auditor::Unit Auditor::unit_cost_of(const ModelJob& job) const {
+  if (job.counts_tokens) return {job.cost, job.cost};
+  const auto usual = usual_costs_.find(job.service);
+  if (usual != usual_costs_.end()) {
+    const std::int64_t mean = std::max<std::int64_t>(usual->second / 16, 1);
+    return {mean, mean};
+  }
+  const auto expected = expected_costs_.find(job.service);
+  return expected != expected_costs_.end() ? expected->second : Unit{};
+}
+
+/// A job came whose tokens are counted.
+void Auditor::note_expected(const ModelJob& job) {
+  Unit& expected = expected_costs_.try_emplace(job.service, Unit{job.cost, job.cost}).first->second;
+  expected.least = std::min(expected.least, job.cost);
+  expected.most = std::max(expected.most, job.cost);
 }
 
 ModelClaim Auditor::owed_claim_of(const ModelJob& job) const {
@@ -93,7 +106,7 @@ ModelClaim Auditor::owed_claim_of(const ModelJob& job) const {
 /// It may go before higher lanes but the top one, and draw what is held for them.
 bool Auditor::may_be_owed(const ModelJob& job) const {
   const auto place = owed_.find({job.service, job.lane});
-  return job.lane > 0 && place != owed_.end() && place->second.high >= 1000 * unit_cost_of(job);
+  return job.lane > 0 && place != owed_.end() && place->second.high >= 1000 * unit_cost_of(job).least;
 }
 
 /// No lane below is passed that is surely owed a job.
@@ -106,7 +119,7 @@ void Auditor::check_shares(const ModelJob& job) {
     if (options_.lanes[stream.lane].share_min == 0 || at_limit(stream.client) || is_paused(stream)) continue;
     const std::int64_t owed = owed_[{job.service, stream.lane}].low;
     std::int64_t most = 0;
-    for_next_of(stream, [&](const ModelJob& next) { most = std::max(most, unit_cost_of(next)); });
+    for_next_of(stream, [&](const ModelJob& next) { most = std::max(most, unit_cost_of(next).most); });
     // What the top lane waits for is its own.
     if (std::any_of(next_ones.begin(), next_ones.end(), [&](const Waiting& waiting) {
           return waiting.level == 0 && (waiting.stream->budgets & stream.budgets) != 0;
@@ -126,13 +139,13 @@ void Auditor::share_out(const ModelJob& job) {
     std::int64_t& usual = usual_costs_[job.service];
     usual = usual == 0 ? 16 * job.cost : usual + job.cost - std::max<std::int64_t>(usual / 16, 1);
   }
-  const std::int64_t cost = unit_cost_of(job);
+  const Unit cost = unit_cost_of(job);
   for (std::size_t lane = 0; lane < options_.lanes.size(); ++lane) {
     const int share = options_.lanes[lane].share_min;
     Owed& owed = owed_[{job.service, lane}];
     if (lane == job.lane) {
-      owed.low = std::max<std::int64_t>(owed.low + cost * (share - 1000), 0);
-      owed.high = std::max<std::int64_t>(owed.high + cost * (share - 1000), 0);
+      owed.low = std::max<std::int64_t>(owed.low + cost.most * (share - 1000), 0);
+      owed.high = std::max<std::int64_t>(owed.high + cost.least * (share - 1000), 0);
       continue;
     }
     if (share == 0) continue;
@@ -141,15 +154,16 @@ void Auditor::share_out(const ModelJob& job) {
     for (const ModelStream& stream : streams_) {
       if (stream.lane != lane || stream.service != job.service) continue;
       for (const ModelJob* next : stream.candidates(now_)) {
-        least = least == 0 ? unit_cost_of(*next) : std::min(least, unit_cost_of(*next));
-        most = std::max(most, unit_cost_of(*next));
+        const Unit its = unit_cost_of(*next);
+        least = least == 0 ? its.least : std::min(least, its.least);
+        most = std::max(most, its.most);
         may_all_be_owed = may_all_be_owed && leaves_hold(*next);
       }
       surely = surely || (stream.head(now_) != nullptr && !at_limit(stream.client) && !is_paused(stream));
     }
     if (most == 0) continue;
-    owed.low = std::min(owed.low + (surely && may_all_be_owed ? cost * share : 0), 2000 * least);
-    owed.high = std::min(owed.high + cost * share, std::max(2000 * most, owed.high));
+    owed.low = std::min(owed.low + (surely && may_all_be_owed ? cost.least * share : 0), 2000 * least);
+    owed.high = std::min(owed.high + cost.most * share, std::max(2000 * most, owed.high));
   }
 }
 

@@ -117,6 +117,7 @@ void FlowGroup::update(Flow& flow) {
                     .arrival = head->arrival,
                     .cost = cost_of_head(flow),
                     .accepted_at = head->accepted_at};
+    if (flow.counts_tokens()) service_.expect_cost(head->cost());
     if (flow.cost_at_ == kNotReady)
       costs_of(flow).add(flow, flow.listed_.cost, flow.tag);
     else

@@ -71,8 +71,13 @@ class Service {
   /// What each lane is owed of its share_min, in thousandths of cost: at most the cost of two of its jobs.
   /// Cost is in tokens where any job's are counted; jobs whose tokens are not counted have the usual cost.
   std::array<std::int64_t, kLanesMax> owed{};
-  /// The mean cost of recent jobs whose tokens are counted; 1: there were none.
-  std::int64_t usual_cost() const { return std::max<std::int64_t>(sum_of_late_ / kOfLate, 1); }
+  /// The mean cost of recent jobs whose tokens are counted. While none has run, what one that waits is expected
+  /// to cost: else the others would weigh nothing beside it, and its lane would never be owed it.
+  std::int64_t usual_cost() const {
+    return std::max<std::int64_t>(sum_of_late_ > 0 ? sum_of_late_ / kOfLate : expected_cost_, 1);
+  }
+  /// A job whose tokens are counted, and of such a cost, waits.
+  void expect_cost(std::int64_t cost) { expected_cost_ = cost; }
   /// Notes the cost of a job whose tokens are counted.
   void note_cost(std::int64_t cost) {
     sum_of_late_ += sum_of_late_ == 0 ? cost * kOfLate : cost - usual_cost();
@@ -118,7 +123,7 @@ class Service {
 
  private:
   static constexpr std::int64_t kOfLate = 16;  ///< jobs over which the mean moves
-  std::int64_t sum_of_late_ = 0;
+  std::int64_t sum_of_late_ = 0, expected_cost_ = 0;
   std::optional<Duration> usual_run_;
 };
 
