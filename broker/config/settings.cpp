@@ -50,7 +50,8 @@ const Options<ClientOptions>& client_table() {
       count("depth_max", "jobs", {1, kCountMax}, "Jobs that may wait.", &ClientOptions::depth_max),
       text("lane_max", "lane", "The highest lane that it may use.", &ClientOptions::lane_max)
           .when_empty("any"),
-      text("tenant", "text", "Whose it is, for budgets of several clients together.", &ClientOptions::tenant)
+      text("tenant", "text", "Whose it is: its clients share as one, and budgets can match it.",
+           &ClientOptions::tenant)
           .when_empty("nobody's")};
   return kTable;
 }

@@ -118,7 +118,7 @@ struct ClientOptions {
   std::size_t in_flight_max = 0;  ///< jobs at workers; 0: no bound
   std::size_t depth_max = 0;      ///< queued and delayed jobs; 0: only the lanes' bounds
   std::string lane_max{};         ///< the highest lane it may use; empty: any
-  std::string tenant{};           ///< whose it is, for budgets of several clients together; empty: nobody's
+  std::string tenant{};           ///< whose it is, with whose clients it shares; empty: it is its own
 };
 
 /// One of several owners side by side: what it takes, and where its brokers are. Patterns are globs.
@@ -142,9 +142,9 @@ struct Options {
   /// Of this owner of the shard: later ones have a greater one, so that banks know who is deposed.
   std::uint64_t shard_epoch = 0;
 
-  /// Thousandths of a lane's depth and bytes, and of memory_max, that only clients may fill that hold less
-  /// than that themselves or have a depth_max. Of results_max and results_bytes_max: a client that holds as
-  /// much makes room among its own results. 0: nothing is set apart.
+  /// Thousandths of a lane's depth and bytes, and of memory_max, that only tenants, and clients without one,
+  /// may fill that hold less than that themselves or have a depth_max. Of results_max and results_bytes_max:
+  /// a client that holds as much makes room among its own results. 0: nothing is set apart.
   int client_share = 0;
 
   std::size_t services_max = 1024;       ///< distinct services with jobs or workers

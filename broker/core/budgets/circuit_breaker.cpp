@@ -2,10 +2,26 @@
 #include "broker/core/budgets/circuit_breaker.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "broker/core/base/check.hpp"
 
 namespace lanemq::core {
+
+namespace {
+
+/// The narrowest of whom both are.
+Caller common(const Caller& a, const Caller& b) {
+  if (a.client != kNoMark && a.client == b.client) return {.client = a.client, .tenant = a.tenant};
+  if (a.tenant != kNoMark && a.tenant == b.tenant) return {.tenant = a.tenant};
+  return {};
+}
+
+Caller party_of(const Caller& caller) {
+  return caller.tenant != kNoMark ? Caller{.tenant = caller.tenant} : Caller{.client = caller.client};
+}
+
+}  // namespace
 
 bool says_unreachable(std::string_view code) {
   return code == "connect" || code == "resolve" || code == "tls";
@@ -56,18 +72,17 @@ CircuitBreaker::Finding CircuitBreaker::ended(Verdict verdict, Period called_in,
   if (state_ == State::half_open) return judge_trial(verdict, caller, now, random);
   if (verdict == Verdict::unknown) return Finding::nothing;
   if (verdict == Verdict::unreachable) {
-    const bool same = unreachable_ == 0 || unreachable_for_ == caller.client;
-    unreachable_for_ = same ? caller.client : kNoMark;
+    unreachable_for_ = common(unreachable_ == 0 ? caller : unreachable_for_, caller);
     ++unreachable_;
   } else {
     unreachable_ = 0;
   }
   if (verdict == Verdict::refusal) return Finding::nothing;
   const bool failed = verdict != Verdict::success;
-  record(failed, caller, &Caller::client, now);
+  record(failed, caller, By::party, now);
   if (!failed) return Finding::nothing;
   const Finding finding = nobody_reaches_it() ? Finding::all_fail : look(caller);
-  if (finding == Finding::all_fail) open(kNoMark, now, random);
+  if (finding == Finding::all_fail) open({}, now, random);
   return finding;
 }
 
@@ -80,7 +95,7 @@ CircuitBreaker::Finding CircuitBreaker::call_of_model_ended(Verdict verdict, con
   if (!failed && failed_ == 0) return Finding::nothing;
   const auto is_its = [&](const Caller& other) { return other.model == caller.model; };
   if (!failed && count(is_its).calls == 0) return Finding::nothing;
-  record(failed, caller, &Caller::model, now);
+  record(failed, caller, By::model, now);
   const Count its = count(is_its);
   const bool fails = failed && caller.model != kNoMark && its.calls >= kOfClient && its.half();
   return fails ? Finding::one_model_fails : Finding::nothing;
@@ -97,9 +112,19 @@ CircuitBreaker::Count CircuitBreaker::count(Counts counts) const {
   return count;
 }
 
-void CircuitBreaker::record(bool failed, const Caller& caller, Sharer sharer, TimePoint now) {
+std::uint64_t CircuitBreaker::mark(const Caller& caller, By by) {
+  return by == By::model ? caller.model : by == By::party ? caller.party() : caller.client;
+}
+
+/// Who shares the upstream with the caller: other tenants, or else other clients of its own.
+CircuitBreaker::By CircuitBreaker::sharers_of(const Caller& caller) const {
+  const Count others = count([&](const Caller& other) { return other.party() != caller.party(); });
+  return others.calls > 0 ? By::party : By::client;
+}
+
+void CircuitBreaker::record(bool failed, const Caller& caller, By by, TimePoint now) {
   // While all calls are answered nobody asks whose they were.
-  if (failed || failed_ > 0) make_room(caller, sharer, now);
+  if (failed || failed_ > 0) make_room(caller, by, now);
   calls_[next_call_] = {now, failed, caller};
   next_call_ = (next_call_ + 1) % kWindowCalls;
   calls_made_ = std::min(calls_made_ + 1, kWindowCalls);
@@ -107,21 +132,30 @@ void CircuitBreaker::record(bool failed, const Caller& caller, Sharer sharer, Ti
 }
 
 /// Makes room in the ring for a call of the caller's: drops calls that are too old and, where several clients
-/// call (or several models are called, by `sharer`), all but the last kOfClient of each. The rest keeps its
-/// order, from the ring's beginning.
-void CircuitBreaker::make_room(const Caller& caller, Sharer sharer, TimePoint now) {
+/// call (or several models are called), all but the last kOfClient of each. The rest keeps its order, from
+/// the ring's beginning.
+void CircuitBreaker::make_room(const Caller& caller, By by, TimePoint now) {
   const auto begin = calls_.begin();
   if (calls_made_ == kWindowCalls)
     std::rotate(begin, begin + static_cast<std::ptrdiff_t>(next_call_), calls_.end());
   auto end = std::remove_if(begin, begin + static_cast<std::ptrdiff_t>(calls_made_),
                             [&](const Call& call) { return now - call.at > kWindow; });
-  if (std::any_of(begin, end, [&](const Call& call) { return call.caller.*sharer != caller.*sharer; })) {
+  const auto others_called = [&] {
+    return std::any_of(begin, end,
+                       [&](const Call& call) { return mark(call.caller, by) != mark(caller, by); });
+  };
+  bool shared = others_called();
+  if (!shared && by == By::party) {
+    by = By::client;
+    shared = others_called();
+  }
+  if (shared) {
     auto kept = begin;
     for (auto call = begin; call != end; ++call) {
-      const std::uint64_t whose = call->caller.*sharer;
+      const std::uint64_t whose = mark(call->caller, by);
       const auto later =
-          std::count_if(call + 1, end, [&](const Call& other) { return other.caller.*sharer == whose; }) +
-          (whose == caller.*sharer ? 1 : 0);
+          std::count_if(call + 1, end, [&](const Call& other) { return mark(other.caller, by) == whose; }) +
+          (whose == mark(caller, by) ? 1 : 0);
       if (static_cast<std::size_t>(later) < kOfClient) *kept++ = *call;
     }
     end = kept;
@@ -135,29 +169,36 @@ void CircuitBreaker::make_room(const Caller& caller, Sharer sharer, TimePoint no
 /// it says nothing: a client may name a target of its own that cannot be reached.
 bool CircuitBreaker::nobody_reaches_it() const {
   if (unreachable_ < kUnreachableMax) return false;
-  return unreachable_for_ == kNoMark ||
-         count([&](const Caller& caller) { return caller.client != unreachable_for_; }).all();
+  const Caller& whose = unreachable_for_;
+  if (whose.narrowest() == kNoMark) return true;
+  const By by = whose.client != kNoMark ? By::client : By::party;
+  return count([&](const Caller& caller) { return mark(caller, by) != whose.narrowest(); }).all();
 }
 
 /// What the calls say now that the caller's, the last one, has failed.
-CircuitBreaker::Finding CircuitBreaker::look(const Caller& caller) const {
+CircuitBreaker::Finding CircuitBreaker::look(const Caller& caller) {
+  const By by = sharers_of(caller);
+  suspect_ = by == By::party ? party_of(caller) : caller;
   const Count all = count([](const Caller&) { return true; });
-  const Count others = count([&](const Caller& other) { return other.client != caller.client; });
+  const Count others = count([&](const Caller& other) { return mark(other, by) != mark(caller, by); });
   const bool half = all.half() && fails_without_any_model();
   if (others.calls == 0) {
     if (all.calls >= kCallsMin && half) return Finding::one_client_fails;
-  } else if (half && all.calls >= kOfClient + kOthersMin && fails_without_any_client()) {
-    return Finding::all_fail;
+  } else if (half && all.calls >= kOfClient + kOthersMin && fails_without_any(by)) {
+    if (by == By::party || caller.tenant == kNoMark) return Finding::all_fail;
+    suspect_ = party_of(caller);  // no other tenant has called
+    return Finding::one_client_fails;
   } else if (half && all.calls > kOfClient && others.calls < kOthersMin && others.all()) {
     return Finding::one_client_fails;
   }
-  return model_fails(caller) ? Finding::one_model_fails : Finding::nothing;
+  return model_fails(caller, by) ? Finding::one_model_fails : Finding::nothing;
 }
 
-bool CircuitBreaker::fails_without_any_client() const {
+bool CircuitBreaker::fails_without_any(By by) const {
   return std::all_of(
       calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(calls_made_), [&](const Call& call) {
-        const Count others = count([&](const Caller& other) { return other.client != call.caller.client; });
+        const Count others =
+            count([&](const Caller& other) { return mark(other, by) != mark(call.caller, by); });
         return others.calls >= kOthersMin && others.half();
       });
 }
@@ -175,7 +216,7 @@ bool CircuitBreaker::fails_without_any_model() const {
 
 /// Whether the calls for the caller's model fail, also without those of any one client, while a call for
 /// another model was answered.
-bool CircuitBreaker::model_fails(const Caller& caller) const {
+bool CircuitBreaker::model_fails(const Caller& caller, By by) const {
   if (caller.model == kNoMark) return false;
   const auto is_its = [&](const Caller& other) { return other.model == caller.model; };
   const Count its = count(is_its);
@@ -184,7 +225,7 @@ bool CircuitBreaker::model_fails(const Caller& caller) const {
          std::all_of(calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(calls_made_),
                      [&](const Call& call) {
                        return count([&](const Caller& other) {
-                                return is_its(other) && other.client != call.caller.client;
+                                return is_its(other) && mark(other, by) != mark(call.caller, by);
                               })
                            .half();
                      });
@@ -194,19 +235,18 @@ bool CircuitBreaker::names_only(std::uint64_t model) const {
   return model != kNoMark && count([&](const Caller& caller) { return caller.model != model; }).calls == 0;
 }
 
-std::uint64_t CircuitBreaker::only_client_of(std::uint64_t model) const {
-  std::uint64_t only = kNoMark;
+Caller CircuitBreaker::only_caller_of(std::uint64_t model) const {
+  Caller only;
+  bool any = false;
   for (std::size_t i = 0; i < calls_made_; ++i) {
     const Caller& caller = calls_[i].caller;
-    if (caller.model != model) continue;
-    if (only != kNoMark && only != caller.client) return kNoMark;
-    only = caller.client;
+    if (caller.model == model) only = common(std::exchange(any, true) ? only : caller, caller);
   }
   return only;
 }
 
-void CircuitBreaker::open(std::uint64_t client, TimePoint now, std::mt19937_64& random) {
-  only_client_ = failed_last_ = client;
+void CircuitBreaker::open(const Caller& whose, TimePoint now, std::mt19937_64& random) {
+  only_ = failed_last_ = whose;
   begin(now, random);
 }
 
@@ -215,8 +255,7 @@ void CircuitBreaker::try_now(TimePoint now) {
   state_ = State::half_open;
   ++period_;
   trials_out_ = trials_passed_ = 0;
-  only_client_ = kNoMark;
-  passed_last_ = {};
+  only_ = passed_last_ = {};
   open_until_ = top_lane_from_ = now;
 }
 
@@ -253,15 +292,16 @@ CircuitBreaker::Finding CircuitBreaker::judge_trial(Verdict verdict, const Calle
     if (passed_last_.model != kNoMark && caller.model != kNoMark && passed_last_.model != caller.model)
       return Finding::one_model_fails;
     // If others were answered, or were not among the last that tried, the upstream may fail for this client
-    // alone.
+    // alone, or for its tenant.
     const bool others_passed = passed_last_.client != kNoMark && passed_last_.client != caller.client;
-    only_client_ = others_passed || failed_last_ == caller.client ? caller.client : kNoMark;
-    failed_last_ = caller.client;
+    const bool of_its_tenant = common(passed_last_, caller).tenant != kNoMark;
+    only_ = !others_passed ? common(failed_last_, caller) : of_its_tenant ? caller : party_of(caller);
+    failed_last_ = caller;
     begin(now, random);
     return Finding::nothing;
   }
   passed_last_ = caller;
-  only_client_ = kNoMark;
+  only_ = {};
   if (++trials_passed_ == 1 + kTrialsMax) close();
   return Finding::nothing;
 }
@@ -272,8 +312,7 @@ void CircuitBreaker::close() {
   openings_ = unreachable_ = 0;
   trials_out_ = trials_passed_ = 0;
   next_call_ = calls_made_ = failed_ = 0;
-  only_client_ = failed_last_ = kNoMark;
-  passed_last_ = {};
+  only_ = failed_last_ = passed_last_ = {};
 }
 
 std::string_view name_of(CircuitBreaker::State state) {

@@ -24,9 +24,15 @@ enum class Verdict : std::uint8_t {
 /// Whether the `code` of a worker's failure says that the upstream could not be connected to.
 bool says_unreachable(std::string_view code);
 
-/// Who made the call and for which model, by marks.
+/// Who made the call and for which model, by marks. Or for whom alone an upstream fails: one client; all of a
+/// tenant, where no client is named; nobody in particular, where nothing is.
 struct Caller {
   std::uint64_t client = kNoMark, model = kNoMark;
+  std::uint64_t tenant = kNoMark;  ///< the client's; kNoMark: it has none, and is its own
+
+  std::uint64_t party() const { return tenant != kNoMark ? tenant : client; }
+  /// Of the client, or else of the tenant.
+  std::uint64_t narrowest() const { return client != kNoMark ? client : tenant; }
 };
 
 /// Whether an upstream is worth calling (Nygard, "Release It!", 2007): opens when calls fail, tries one, then
@@ -34,7 +40,8 @@ struct Caller {
 /// Each service has one, and each of its models that fails while others are answered. A client's calls may
 /// fail because of what it asks for. So where several clients call, at most kOfClient of the calls in the
 /// window are one client's, and the upstream fails only if it fails without any one client's calls, too;
-/// likewise for models.
+/// likewise for models. A tenant may name as many clients as it likes: where several tenants call, all
+/// clients of one count as one; where one alone calls, the upstream fails for that tenant at most.
 class CircuitBreaker {
  public:
   /// Counts the changes of state: a call belongs to the period in which it was made.
@@ -80,14 +87,18 @@ class CircuitBreaker {
   /// ended(): it stays closed, and finds `one_model_fails` at most. How many models fail and for whom keeps
   /// nobody from another one.
   Finding call_of_model_ended(Verdict verdict, const Caller& caller, TimePoint now);
-  /// Opens it. `client`: the only client whose calls are known to fail; kNoMark: several.
-  void open(std::uint64_t client, TimePoint now, std::mt19937_64& random);
-  /// The only client for which it is not closed; kNoMark: it failed for several, or is closed.
-  std::uint64_t only_client() const { return only_client_; }
+  /// Opens it for those whose calls alone are known to fail.
+  void open(const Caller& whose, TimePoint now, std::mt19937_64& random);
+  /// Of `one_client_fails`: the client, or the tenant whose clients fail.
+  const Caller& suspect() const { return suspect_; }
+  /// For whom alone it is not closed: nobody in particular where it failed for several, or is closed.
+  const Caller& only() const { return only_; }
+  /// The mark of only().
+  std::uint64_t only_client() const { return only_.narrowest(); }
   /// Whether all calls in the window named that model.
   bool names_only(std::uint64_t model) const;
-  /// The client that made all calls for that model; kNoMark: several did.
-  std::uint64_t only_client_of(std::uint64_t model) const;
+  /// Who alone made the calls for that model.
+  Caller only_caller_of(std::uint64_t model) const;
   /// Another client than only_client() wants to call: its job is the next trial, at once, and an earlier
   /// trial does not count any more. Requires: it is not closed.
   void try_now(TimePoint now);
@@ -115,14 +126,17 @@ class CircuitBreaker {
 
   template <class Counts>
   Count count(Counts counts) const;
-  using Sharer = std::uint64_t Caller::*;
-  void record(bool failed, const Caller& caller, Sharer sharer, TimePoint now);
-  void make_room(const Caller& caller, Sharer sharer, TimePoint now);
+  /// By what calls are told apart.
+  enum class By : std::uint8_t { party, client, model };
+  static std::uint64_t mark(const Caller& caller, By by);
+  By sharers_of(const Caller& caller) const;
+  void record(bool failed, const Caller& caller, By by, TimePoint now);
+  void make_room(const Caller& caller, By by, TimePoint now);
   bool nobody_reaches_it() const;
-  Finding look(const Caller& caller) const;
-  bool fails_without_any_client() const;
+  Finding look(const Caller& caller);
+  bool fails_without_any(By by) const;
   bool fails_without_any_model() const;
-  bool model_fails(const Caller& caller) const;
+  bool model_fails(const Caller& caller, By by) const;
   Finding judge_trial(Verdict verdict, const Caller& caller, TimePoint now, std::mt19937_64& random);
   void begin(TimePoint now, std::mt19937_64& random);
   void close();
@@ -131,13 +145,13 @@ class CircuitBreaker {
   Period period_;                         // of state_
   std::array<Call, kWindowCalls> calls_;  // a ring
   std::size_t next_call_ = 0, calls_made_ = 0;
-  int unreachable_ = 0;                      // in a row
-  std::uint64_t unreachable_for_ = kNoMark;  // the one client whose calls these are; kNoMark: several
-  std::size_t failed_ = 0;                   // of these calls
-  // While it is not closed: the only client it is open for, the client whose trial failed last, and the
-  // caller whose trial passed last in this period.
-  std::uint64_t only_client_ = kNoMark, failed_last_ = kNoMark;
-  Caller passed_last_{};
+  int unreachable_ = 0;       // in a row
+  Caller unreachable_for_{};  // whose calls these are
+  std::size_t failed_ = 0;    // of these calls
+  Caller suspect_{};
+  // While it is not closed: for whom alone it is open, whose trial failed last, and whose trial passed last
+  // in this period.
+  Caller only_{}, failed_last_{}, passed_last_{};
   int openings_ = 0;  // since it was closed
   TimePoint open_until_{}, top_lane_from_{};
   int trials_out_ = 0, trials_passed_ = 0;

@@ -51,6 +51,13 @@ std::size_t bytes_of(const Submitted& event) {
          event.body.size() + (fields.stream ? Job::kStreamBytes : 0);
 }
 
+/// Names a client, or a tenant, for people.
+std::string quoted(const Client& party) {
+  const std::string_view tenant = tenant_of(party.name);
+  const bool is_tenant = !tenant.empty() && own_name(party.name).empty();
+  return (is_tenant ? "tenant \"" + std::string(tenant) : "client \"" + party.name) + '"';
+}
+
 }  // namespace
 
 // ---- is it a request ----------------------------------------------------------------------------------
@@ -266,19 +273,22 @@ std::optional<Refusal> Admission::too_large_for(BudgetSet budgets, const Estimat
   return Refusal{ErrorCode::unsatisfiable, limit.too_large(estimate.amounts), {}, "budget " + limit.name()};
 }
 
+/// What is said of a tenant and what is said of its client must both allow it.
 std::optional<Refusal> Admission::not_allowed(const Client& client, const Lane& lane) const {
-  const ClientOptions& options = client.options;
-  if (!options.lane_max.empty() && lane.index() < state_.lane_named(options.lane_max)->index())
-    return Refusal{ErrorCode::forbidden,
-                   "client \"" + client.name + "\" may use lane \"" + options.lane_max +
-                       "\" and those below it (clients." + options.name + ".lane_max), not \"" +
-                       lane.options().name + '"',
-                   {},
-                   "clients." + options.name + ".lane_max"};
-  if (const std::size_t waiting = client.waiting - client.webhooks;
-      options.depth_max > 0 && waiting >= options.depth_max)
-    return full(lane, ErrorCode::client_full, "clients." + options.name + ".depth_max",
-                "client \"" + client.name + "\" has " + std::to_string(waiting) + " jobs waiting");
+  for (const Client* party = &client; party != nullptr; party = party->tenant) {
+    const ClientOptions& options = party->options;
+    if (!options.lane_max.empty() && lane.index() < state_.lane_named(options.lane_max)->index())
+      return Refusal{ErrorCode::forbidden,
+                     quoted(*party) + " may use lane \"" + options.lane_max +
+                         "\" and those below it (clients." + options.name + ".lane_max), not \"" +
+                         lane.options().name + '"',
+                     {},
+                     "clients." + options.name + ".lane_max"};
+    if (const std::size_t waiting = party->waiting - party->webhooks;
+        options.depth_max > 0 && waiting >= options.depth_max)
+      return full(lane, ErrorCode::client_full, "clients." + options.name + ".depth_max",
+                  quoted(*party) + " has " + std::to_string(waiting) + " jobs waiting");
+  }
   return std::nullopt;
 }
 
@@ -290,41 +300,61 @@ std::optional<Refusal> Admission::webhooks_full(const Client& client, const Lane
   for (const auto& one : state_.lanes)
     waiting += one->webhooks;
   const std::size_t most = state_.options.webhooks_max;
+  const Client& party = client.party();
   if (const std::size_t part = last_part(most, state_.options, kSharedJobsMin);
-      part > 0 && client.webhooks >= part && waiting + part >= most)
+      part > 0 && party.webhooks >= part && waiting + part >= most)
     return full(lane, ErrorCode::client_full, "client_share",
-                std::to_string(client.webhooks) + " jobs wait that tell client \"" + client.name +
-                    "\" of ends, and what is left of webhooks_max is for those who have less");
+                std::to_string(party.webhooks) + " jobs wait that tell " + quoted(party) +
+                    " of ends, and what is left of webhooks_max is for those who have less");
   if (waiting >= most)
     return full(lane, ErrorCode::bytes_full, "webhooks_max",
                 std::to_string(waiting) + " jobs wait that tell of ends");
   return std::nullopt;
 }
 
-/// Refuses a client that would fill the part of a bound that is set apart for clients that hold less. So one
-/// client alone can fill all but that part, and several never shut each other out.
+/// Refuses a tenant, or a client without one, that would fill the part of a bound that is set apart for those
+/// that hold less. So one alone can fill all but that part, and several never shut each other out. Before
+/// that part a tenant's own clients leave a part of the rest to each other.
 std::optional<Refusal> Admission::over_share(const Client& client, const Lane& lane,
                                              std::size_t bytes) const {
-  if (client.options.depth_max > 0) return std::nullopt;  // depth_max says what the client may have
-  const Client::Held held = lane.index() < client.held.size() ? client.held[lane.index()] : Client::Held{};
+  if (auto why = over_share_of(client.party(), lane, bytes, false)) return why;
+  return client.tenant == nullptr ? std::nullopt : over_share_of(client, lane, bytes, true);
+}
+
+/// `inside`: of a client among those of its tenant.
+std::optional<Refusal> Admission::over_share_of(const Client& party, const Lane& lane, std::size_t bytes,
+                                                bool inside) const {
+  if (party.options.depth_max > 0) return std::nullopt;  // depth_max says what it may have
+  const Client::Held held = lane.index() < party.held.size() ? party.held[lane.index()] : Client::Held{};
   const auto refused = [&](std::size_t has, std::string_view of, std::string_view bound) {
     return full(lane, ErrorCode::client_full, "client_share",
-                "client \"" + client.name + "\" has " + std::to_string(has) + " " + std::string(of) +
+                quoted(party) + " has " + std::to_string(has) + " " + std::string(of) +
                     ", and what is left of " + std::string(bound) + " is for those who have less");
   };
+  // How much one may hold where others have less, and what it leaves to them; 0: nothing is set apart.
+  struct Part {
+    std::size_t most, left;
+  };
+  const auto part_of = [&](std::size_t bound, std::size_t least) -> Part {
+    const std::size_t part = last_part(bound, state_.options, least);
+    if (!inside) return {.most = part, .left = part};
+    const std::size_t part_inside = last_part(bound - part, state_.options, least);
+    return {.most = part_inside, .left = part + part_inside};
+  };
   const LaneOptions& options = lane.options();
-  if (const std::size_t part = last_part(options.depth_max, state_.options, kSharedJobsMin);
-      part > 0 && held.jobs - held.webhooks >= part && lane.bounded_depth() + part >= options.depth_max)
+  if (const Part part = part_of(options.depth_max, kSharedJobsMin);
+      part.most > 0 && held.jobs - held.webhooks >= part.most &&
+      lane.bounded_depth() + part.left >= options.depth_max)
     return refused(held.jobs - held.webhooks, "jobs waiting in it", "the lane's depth_max");
-  if (const std::size_t part = last_part(options.bytes_max, state_.options, kSharedBytesMin);
-      part > 0 && held.bytes >= part && lane.bytes + bytes + part > options.bytes_max)
+  if (const Part part = part_of(options.bytes_max, kSharedBytesMin);
+      part.most > 0 && held.bytes >= part.most && lane.bytes + bytes + part.left > options.bytes_max)
     return refused(held.bytes, "bytes waiting in it", "the lane's bytes_max");
-  if (const std::size_t part = last_part(state_.options.memory_max, state_.options, kSharedBytesMin);
-      part > 0 && state_.bytes + bytes + part > state_.options.memory_max) {
+  if (const Part part = part_of(state_.options.memory_max, kSharedBytesMin);
+      part.most > 0 && state_.bytes + bytes + part.left > state_.options.memory_max) {
     std::size_t has = 0;
-    for (const Client::Held& of_lane : client.held)
+    for (const Client::Held& of_lane : party.held)
       has += of_lane.bytes;
-    if (has >= part) return refused(has, "bytes waiting", "memory_max");
+    if (has >= part.most) return refused(has, "bytes waiting", "memory_max");
   }
   return std::nullopt;
 }

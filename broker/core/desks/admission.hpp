@@ -59,6 +59,8 @@ class Admission {
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
   std::optional<Refusal> webhooks_full(const Client& client, const Lane& lane) const;
   std::optional<Refusal> over_share(const Client& client, const Lane& lane, std::size_t bytes) const;
+  std::optional<Refusal> over_share_of(const Client& party, const Lane& lane, std::size_t bytes,
+                                       bool inside) const;
   std::optional<Refusal> no_room(const Lane& lane, const Needed& bytes, TimePoint now);
   std::optional<Refusal> shut_out(const wire::Submit& fields, const Admitted& to, TimePoint now);
   Refusal full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const;

@@ -703,7 +703,7 @@ void WorkerDesk::end_rest(Worker& worker) {
 /// The upstream has read the request, so it has accepted the job's key.
 void WorkerDesk::take_key(const Job& job, bool answered, TimePoint now) {
   const Reservation& reservation = job.at_away().reservation;
-  if (!state_.budgets.take_key(reservation, answered, now, job.queue->client().mark)) return;
+  if (!state_.budgets.take_key(reservation, answered, now, job.queue->client().party().mark)) return;
   state_.outbox.notices.push_back({.kind = Notice::Kind::key_back,
                                    .service = job.flow().service().name,
                                    .key = std::string(state_.budgets.key_of(reservation))});
@@ -719,7 +719,7 @@ WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, c
     if (key.empty()) return refused;
     // The job itself may be why keys refuse it: it may spend one key, and no other.
     const Budgets::Spending spending =
-        state_.budgets.spend_key(reservation, !job.key_refused, now, job.queue->client().mark);
+        state_.budgets.spend_key(reservation, !job.key_refused, now, job.queue->client().party().mark);
     refused.key_left = spending.key_left && !job.key_refused;
     job.key_refused = true;
     if (!job.ended()) job.need_extra().refused_key = reservation.key;
@@ -741,7 +741,7 @@ WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, c
         limits && (limits->remaining_requests == 0 || limits->remaining_tokens == 0 ||
                    limits->remaining_input_tokens == 0 || limits->remaining_output_tokens == 0);
     const Budgets::Limited limited{.model = job.text.get(JobText::model),
-                                   .client = job.queue->client().name,
+                                   .client = job.queue->client().party().name,
                                    .until = refused.until,
                                    .shared = nothing_left,
                                    .told = limits.has_value()};
@@ -789,7 +789,7 @@ void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint n
   Service& service = job.flow().service();
   // A webhook waits for minutes and hours between its attempts, so that many are no storm; and none is to be
   // given up because others were tried again.
-  if (!service.tells_ends && !service.retries.take(job.queue->client().mark)) {
+  if (!service.tells_ends && !service.retries.take(job.queue->client().party().mark)) {
     ++state_.stats.jobs_failed_retry_budget;
     return fail(job, ErrorCode::upstream_failed, event, now,
                 "the retry budget of service \"" + service.name + "\" is used up (" +

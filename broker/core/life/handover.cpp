@@ -97,9 +97,10 @@ bool Handover::debit_waits(const Reservation& reservation) {
 void Handover::take_place(Job& job, Worker& worker) {
   state_.workers.take_place(worker, job);
   job.at_away().model = mark_of(job.text.get(JobText::model));
-  Client& client = job.queue->client();
-  ++client.running;
-  if (client.at_limit()) update_turns(client);
+  for (Client* party = &job.queue->client(); party != nullptr; party = party->tenant) {
+    ++party->running;
+    if (party->at_limit()) update_turns(*party);
+  }
 }
 
 bool Handover::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
@@ -133,10 +134,11 @@ void Handover::leave(Job& job, Verdict verdict, TimePoint now) {
   // Where the job ended first (cancel, deadline) its failed call says nothing about the upstream.
   if (state_.options.breaker) upstreams_.judge(job, job.ended() ? Verdict::unknown : verdict, now);
   state_.workers.free_place(job);
-  Client& client = job.queue->client();
-  const bool was_at_limit = client.at_limit();
-  --client.running;
-  if (was_at_limit) update_turns(client);
+  for (Client* party = &job.queue->client(); party != nullptr; party = party->tenant) {
+    const bool was_at_limit = party->at_limit();
+    --party->running;
+    if (was_at_limit) update_turns(*party);
+  }
 }
 
 // ---- bodies that are on disk alone --------------------------------------------------------------------

@@ -133,7 +133,7 @@ void Journal::write_ended(const Job& job, const Terminal& how, const KeptResult*
   stored.id_told = how.id_told;
   stored.dead = died;
   // A connection's name means nothing in the next life.
-  stored.client = mark_of(job.text.get(JobText::client));
+  stored.client = job.text.get(JobText::client).empty() ? kNoMark : job.queue->client().party().mark;
   stored.due_us = stored_us(due);
   stored.ended_us = stored_us(now);
   state_.outbox.writes.add(Write::Kind::insert_result, number);

@@ -72,9 +72,9 @@ KeptResult* Results::keep(Job& job, const Terminal& how, std::unique_ptr<Ending>
   if (died) retain = std::max(retain, state_.options.dead_retain);
   // Results kept for the usual time leave in the order in which they came, so they need no timers.
   const bool apart = died || retain != state_.options.retain;
-  KeptResult& result = kept_.add(
-      KeptResults::of(job, job.flow().service(), job.queue->client().mark, journal_.body_hash_of(job)), how,
-      std::move(ending), apart, std::move(answer));
+  KeptResult& result = kept_.add(KeptResults::of(job, job.flow().service(), job.queue->client().party().mark,
+                                                 journal_.body_hash_of(job)),
+                                 how, std::move(ending), apart, std::move(answer));
   result.due = TimerWheel::fires_at(now + retain);
   if (apart) {
     result.extra->ended_at = kept_.mark(now);

@@ -14,16 +14,19 @@
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/string_hash.hpp"
 #include "broker/core/base/times.hpp"
+#include "broker/core/budgets/circuit_breaker.hpp"
 #include "broker/core/scheduler/client_queue.hpp"
 
 namespace lanemq::core {
 
-/// For whom jobs run: the `client` that they name, else their connection. Clients share what is scarce by
-/// their weights.
+/// For whom jobs run: the `client` that they name, else their connection. Or a tenant, which stands for all
+/// its clients: what is scarce is shared by tenants first, and inside each by its clients, by their weights.
+/// A client without a tenant is its own tenant, so that what is said of it is kept once.
 struct Client {
-  std::string name;
+  std::string name;              ///< of a tenant: the space of its names, `@TENANT/`
   std::uint64_t mark = kNoMark;  ///< of the name: tells clients apart where no name is kept
   ClientOptions options;         ///< of the entry that matches the name, or the defaults
+  Client* tenant = nullptr;      ///< null: it has none, or is one
   std::size_t waiting = 0;       ///< jobs queued or delayed,
   std::size_t webhooks = 0;      ///< and those of them that tell of ends
   /// What the client has waiting in one lane.
@@ -36,19 +39,27 @@ struct Client {
     return held[lane];
   }
   std::size_t running = 0;     ///< jobs that hold a place at a worker
-  std::size_t references = 0;  ///< by queues, connections, and an operator's pause
+  std::size_t references = 0;  ///< by queues, connections, and an operator's pause; of a tenant: by clients
   bool paused = false;         ///< by an operator
   NamedTimes::Place times;
   std::vector<std::unique_ptr<ClientQueue>> queues;
   ListHook<Client> hook;
   std::size_t place = 0;  ///< the index for Clients::at()
 
-  /// Whether no more of its jobs may go to workers; its waiting jobs are passed over.
+  /// Its tenant; itself, where it has none.
+  Client& party() { return tenant != nullptr ? *tenant : *this; }
+  const Client& party() const { return tenant != nullptr ? *tenant : *this; }
+  /// The same where marks are counted.
+  Caller caller() const { return {.client = mark, .tenant = tenant != nullptr ? tenant->mark : kNoMark}; }
+  /// Whether no more of its jobs may go to workers; its waiting jobs are passed over. Of its tenant, ask
+  /// that.
   bool at_limit() const { return paused || (options.in_flight_max > 0 && running >= options.in_flight_max); }
+  /// Counts what another has as its own, too; `sign`: 1, or -1 to take that back.
+  void count(const Client& other, int sign);
 };
 
-/// The clients that have jobs, or had some lately. A client without jobs is forgotten when there are too many
-/// of them, with what its queues remember of its share.
+/// The clients that have jobs, or had some lately, and their tenants. A client without jobs is forgotten when
+/// there are too many of them, with what its queues remember of its share; a tenant with its last client.
 class Clients {
  public:
   Clients(std::vector<ClientOptions> options, std::size_t idle_max)
@@ -60,8 +71,10 @@ class Clients {
   Client& named(std::string_view name);
   /// Null: unknown.
   Client* find(std::string_view name) const;
-  /// The name of the client with that mark, for reports; empty: unknown. Looks through all clients.
-  std::string_view name_of(std::uint64_t mark) const;
+  /// The client or tenant with that mark; null: unknown. Looks through all.
+  Client* find(std::uint64_t mark) const;
+  /// The client or tenant of that name; null: unknown.
+  Client* find_party(std::string_view name) const;
   void take_reference(Client& client) { ++client.references; }
   /// May destroy the client.
   void drop_reference(Client& client);
@@ -86,12 +99,19 @@ class Clients {
   const Client* at(std::size_t place) const { return places_[place]; }
 
  private:
+  using ByName = absl::flat_hash_map<std::string, std::unique_ptr<Client>, StringHash, StringEqual>;
+
   ClientOptions entry_for(std::string_view name) const;
   void drop(ClientQueue& queue);
+  ClientQueue& tenants_queue(Client& tenant, Flow& flow);
+  static void leave_tenants_queue(ClientQueue& queue);
+  Client* join_tenant(const std::string& tenant);
+  void leave_tenant(Client& tenant);
+  void change_tenant(Client& client);
 
   std::vector<ClientOptions> options_;
   std::size_t idle_max_;
-  absl::flat_hash_map<std::string, std::unique_ptr<Client>, StringHash, StringEqual> by_name_;
+  ByName by_name_, tenants_;  // tenants by their spaces
   IntrusiveList<Client, &Client::hook> all_;
   std::vector<Client*> places_;
   std::vector<std::size_t> free_places_;

@@ -21,9 +21,11 @@ constexpr std::size_t kPickedInATurn = 1000;
 /// Flows of a line whose wants are added up: those behind them wait behind them.
 constexpr std::size_t kFlowsWanting = 256;
 
-/// Names the client for which alone the breaker is not closed; empty: it is so for all.
+/// Names the client, or its tenant, for which alone the breaker is not closed; empty: it is so for all.
 std::string whose(const CircuitBreaker& breaker, const Client& client) {
-  return breaker.only_client() == client.mark ? " client=" + client.name : std::string();
+  for (const Client* party = &client; party != nullptr; party = party->tenant)
+    if (breaker.only_client() == party->mark) return " client=" + party->name;
+  return {};
 }
 
 }  // namespace
@@ -87,7 +89,8 @@ Pick Dispatcher::next(TimePoint now) {
 /// Sets the level to continue from after a hand-over.
 void Dispatcher::settle_level(const Job& handed_over, TimePoint now) {
   const Client& client = handed_over.queue->client();
-  if (client.at_limit() && client.waiting > 0) {
+  const auto passed_over = [](const Client& party) { return party.at_limit() && party.waiting > 0; };
+  if (passed_over(client) || (client.tenant != nullptr && passed_over(*client.tenant))) {
     // The client's other jobs are passed over from now on, which changes turns in all lanes.
     level_ = 0;
   } else if (const Flow& flow = handed_over.flow(); terms_.boosts() && !flow.empty()) {
@@ -431,7 +434,7 @@ void Dispatcher::say_wants(TimePoint now) {
       if (want.jobs == 0) {
         want.head = claim.amounts;
         want.hold = claim.hold;
-        want.client_mark = head.queue->client().mark;
+        want.client_mark = head.queue->client().party().mark;
         want.refused = state_.budgets.refused_of(flow.budgets(), place, claim);
         want.all = {.requests = 0};
         want.clients = 0;
@@ -518,7 +521,8 @@ Dispatcher::Wait Dispatcher::wait_of(const Job& job, TimePoint now) {
                 whose(failed->breaker, job.queue->client()),
             until == kNever ? std::nullopt : std::optional(until)};
   }
-  if (job.queue->barred) return {"upstream " + service.name + " client=" + job.queue->client().name, {}};
+  for (const ClientQueue* queue = job.queue; queue != nullptr; queue = queue->tenant)
+    if (queue->barred) return {"upstream " + service.name + " client=" + queue->client().name, {}};
   if (!service.breaker.closed() && !service.breaker.admits(terms_.is_top(job.lane), now)) {
     const TimePoint until = waits_alone(job) ? service.breaker.admits_at(terms_.is_top(job.lane)) : kNever;
     return {"upstream " + service.name + whose(service.breaker, job.queue->client()),
@@ -526,8 +530,8 @@ Dispatcher::Wait Dispatcher::wait_of(const Job& job, TimePoint now) {
   }
   if (state_.workers.find_place(service, job.lane) == nullptr)
     return {(service.workers == 0 ? "no worker " : "worker ") + service.name, {}};
-  const Client& client = job.queue->client();
-  if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};
+  for (const Client* party = &job.queue->client(); party != nullptr; party = party->tenant)
+    if (party->at_limit()) return {"client " + party->name + " in_flight_max", {}};
   if (state_.store_stalled && job.durable) return {"store", {}};
   if (state_.bodies_held && job.body_stored) return {"bodies", {}};
   const Flow& flow = job.flow();

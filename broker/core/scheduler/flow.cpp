@@ -10,7 +10,12 @@
 
 namespace lanemq::core {
 
+ClientQueue::ClientQueue(Flow& flow, Client& client) : flow_(flow), client_(client) {}
+
+ClientQueue::~ClientQueue() = default;
+
 Job* ClientQueue::oldest() const {
+  if (inside != nullptr) return inside->empty() ? nullptr : inside->next()->oldest();
   Job* const fresh = fresh_.front();
   if (returned_.empty()) return fresh;
   Job* const returned = returned_.begin()->second;
@@ -69,29 +74,19 @@ void Flow::remove(Job& job) {
   update(*job.queue);
 }
 
+bool Flow::takes_turns(const ClientQueue& queue) const {
+  const Job* const oldest = queue.oldest();
+  return oldest != nullptr && !queue.barred && !queue.client().at_limit() &&
+         !(lane().disk_stalled && oldest->durable) && !(lane().bodies_held && oldest->body_stored);
+}
+
+void Flow::update_turn(ClientQueue& queue) {
+  turns_of(queue).update(queue, takes_turns(queue));
+  if (queue.tenant != nullptr) turns_.update(*queue.tenant, takes_turns(*queue.tenant));
+}
+
 void Flow::update(ClientQueue& queue) {
-  const bool takes_turns = queue.turn_at_ != ClientQueue::kNoTurn;
-  const bool should = !queue.empty() && !queue.barred && !queue.client().at_limit() &&
-                      !(lane().disk_stalled && queue.oldest()->durable) &&
-                      !(lane().bodies_held && queue.oldest()->body_stored);
-  if (!should) {
-    if (takes_turns) turns_.remove(queue);
-    weight_ -= queue.weight_;
-    queue.weight_ = 0;
-  } else {
-    const std::uint64_t arrival = queue.oldest()->arrival;
-    const std::uint32_t weight = queue.client().options.weight;
-    if (!takes_turns) {
-      queue.arrival_ = arrival;
-      queue.tag_ = std::max(queue.tag_, now_);
-      turns_.push(queue, turn_of(queue));
-    } else if (queue.arrival_ != arrival) {
-      queue.arrival_ = arrival;
-      turns_.update(queue, turn_of(queue));
-    }
-    weight_ += std::int64_t{weight} - queue.weight_;
-    queue.weight_ = weight;
-  }
+  update_turn(queue);
   group_.update(*this);
 }
 
@@ -107,21 +102,52 @@ void Flow::set_counts_tokens(bool counts_tokens) {
 }
 
 void Flow::charge(ClientQueue& queue, std::int64_t cost) {
+  turns_of(queue).charge(queue, cost);
+  if (queue.tenant != nullptr) turns_.charge(*queue.tenant, cost);
+}
+
+void Flow::correct(ClientQueue& queue, std::int64_t more) {
+  turns_of(queue).move_back(queue, more);
+  if (queue.tenant != nullptr) {
+    turns_.move_back(*queue.tenant, more);
+    update_turn(queue);  // another client may be next inside
+  }
+  group_.update(*this);
+}
+
+void Turns::update(ClientQueue& queue, bool takes_turns) {
+  const bool took_turns = queue.turn_at_ != ClientQueue::kNoTurn;
+  if (!takes_turns) {
+    if (took_turns) heap_.remove(queue);
+    weight_ -= queue.weight_;
+    queue.weight_ = 0;
+    return;
+  }
+  const std::uint64_t arrival = queue.oldest()->arrival;
+  const std::uint32_t weight = queue.client().options.weight;
+  if (!took_turns) {
+    queue.arrival_ = arrival;
+    queue.tag_ = std::max(queue.tag_, now_);
+    heap_.push(queue, turn_of(queue));
+  } else if (queue.arrival_ != arrival) {
+    queue.arrival_ = arrival;
+    heap_.update(queue, turn_of(queue));
+  }
+  weight_ += std::int64_t{weight} - queue.weight_;
+  queue.weight_ = weight;
+}
+
+void Turns::charge(ClientQueue& queue, std::int64_t cost) {
   LANEMQ_CHECK(queue.turn_at_ != ClientQueue::kNoTurn);
   now_ = std::max(now_, queue.tag_);
   queue.tag_ = now_;
   move_back(queue, cost);
 }
 
-void Flow::correct(ClientQueue& queue, std::int64_t more) {
-  move_back(queue, more);
-  group_.update(*this);
-}
-
-void Flow::move_back(ClientQueue& queue, std::int64_t cost) {
+void Turns::move_back(ClientQueue& queue, std::int64_t cost) {
   const std::int64_t moved = virtual_time(cost, queue.client().options.weight, queue.tag_rest_);
   queue.tag_ = std::clamp<std::int64_t>(queue.tag_ + moved, 0, kVirtualTimeMax);
-  if (queue.turn_at_ != ClientQueue::kNoTurn) turns_.update(queue, turn_of(queue));
+  if (queue.turn_at_ != ClientQueue::kNoTurn) heap_.update(queue, turn_of(queue));
 }
 
 void update_turns(Client& client) {

@@ -5,10 +5,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <utility>
 #include <vector>
 
-#include "broker/core/base/placed_heap.hpp"
 #include "broker/core/budgets/budgets.hpp"
 #include "broker/core/scheduler/client_queue.hpp"
 
@@ -51,11 +49,8 @@ struct Stall {
 /// The queued jobs of one lane that need the same service and the same budgets: if its head cannot run now,
 /// none of them can.
 ///
-/// Its clients take turns by cost: next is the client whose last jobs cost least for its weight, and each job
-/// moves it back by cost / weight. This is start-time fair queuing (Goyal, Vin & Cheng, 1996): of two clients
-/// that both wait, neither gets more than its weighted share and one job. It needs no quantum; deficit round
-/// robin does, which with jobs of 10 to 100,000 tokens is either unfair or slow. An idle client saves nothing
-/// up. The jobs of one client are first in, first out.
+/// Its clients take turns by cost (Turns), those of one tenant as one, and inside it among themselves. The
+/// jobs of one client are first in, first out.
 ///
 /// Owns nothing: queues belong to their clients.
 class Flow {
@@ -73,21 +68,20 @@ class Flow {
   bool empty() const { return paused_ || turns_.empty(); }
   /// Queued jobs, also of clients that may run none now.
   std::size_t depth() const { return depth_; }
-  /// Whether another client may run a job here.
-  bool others_than(const Client& client) const {
-    return !paused_ && (turns_.size() > 1 || (turns_.size() == 1 && &turns_.front()->client() != &client));
-  }
+  /// Whether others than the tenant, or than the client without one, may run a job here.
+  bool others_than(const Client& party) const { return !paused_ && turns_.others_than(party); }
   /// The next job; null: none may run.
-  Job* head() const { return empty() ? nullptr : turns_.front()->oldest(); }
-  /// The sum of the weights of clients that take turns; at least 1.
-  std::int64_t weight() const { return weight_ > 0 ? weight_ : 1; }
+  Job* head() const { return empty() ? nullptr : turns_.next()->oldest(); }
+  /// The sum of the weights of tenants, and clients without one, that take turns; at least 1.
+  std::int64_t weight() const { return turns_.weight(); }
 
   /// Queues a new job in its ClientQueue. Requires: that belongs to this flow.
   void push(Job& job);
   /// Queues a job by its arrival: it was here before, or in another lane.
   void put_back(Job& job);
   void remove(Job& job);
-  /// To be called when the client may or may not run jobs, or its weight has changed: moves its turn.
+  /// To be called when the client, or tenant, may or may not run jobs, or its weight has changed: moves its
+  /// turn.
   void update(ClientQueue& queue);
   /// Whether an operator has paused something that its jobs need. A paused flow looks empty to the
   /// dispatcher, and keeps its jobs.
@@ -133,9 +127,6 @@ class Flow {
   friend class Parking;
   friend class FlowGroup;
 
-  /// The lower tag goes first; of equal tags the earlier arrival of the oldest job.
-  using Turn = std::pair<std::int64_t, std::uint64_t>;
-  static Turn turn_of(const ClientQueue& queue) { return {queue.tag_, queue.arrival_}; }
   /// The head's values under which its group has listed it.
   struct Listed {
     std::int64_t tag = 0;
@@ -157,13 +148,15 @@ class Flow {
     std::optional<TimePoint> refused_since, waiter_started_at;
   };
 
-  void move_back(ClientQueue& queue, std::int64_t cost);
+  bool takes_turns(const ClientQueue& queue) const;
+  Turns& turns_of(const ClientQueue& queue) {
+    return queue.tenant == nullptr ? turns_ : *queue.tenant->inside;
+  }
+  void update_turn(ClientQueue& queue);
 
   FlowGroup& group_;
   BudgetSet budgets_;
-  PlacedHeap<ClientQueue, Turn, &ClientQueue::turn_at_> turns_;
-  std::int64_t now_ = 0;  // virtual time: where the last job that was handed over started
-  std::int64_t weight_ = 0;
+  Turns turns_;
   std::size_t depth_ = 0;
   bool paused_ = false, counts_tokens_ = true;
 

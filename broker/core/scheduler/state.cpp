@@ -105,15 +105,15 @@ void State::enqueue(Job& job) {
   Lane& lane = *lanes[job.lane];
   const std::size_t job_bytes = job.bytes();
   lane.bytes += job_bytes;
-  Client& client = job.queue->client();
-  ++client.waiting;
-  Client::Held& held = client.held_in(job.lane);
-  ++held.jobs;
-  held.bytes += job_bytes;
-  if (job.flow().service().tells_ends) {
-    ++lane.webhooks;
-    ++held.webhooks;
-    ++client.webhooks;
+  const std::size_t webhooks = job.flow().service().tells_ends ? 1 : 0;
+  lane.webhooks += webhooks;
+  for (Client* party = &job.queue->client(); party != nullptr; party = party->tenant) {
+    ++party->waiting;
+    party->webhooks += webhooks;
+    Client::Held& held = party->held_in(job.lane);
+    ++held.jobs;
+    held.bytes += job_bytes;
+    held.webhooks += webhooks;
   }
   if (job.state == JobState::delayed) {
     ++lane.delayed;
@@ -132,15 +132,15 @@ void State::leave_queue(Job& job) {
   Lane& lane = *lanes[job.lane];
   const std::size_t job_bytes = job.bytes();
   lane.bytes -= job_bytes;
-  Client& client = job.queue->client();
-  --client.waiting;
-  Client::Held& held = client.held_in(job.lane);
-  --held.jobs;
-  held.bytes -= job_bytes;
-  if (job.flow().service().tells_ends) {
-    --lane.webhooks;
-    --held.webhooks;
-    --client.webhooks;
+  const std::size_t webhooks = job.flow().service().tells_ends ? 1 : 0;
+  lane.webhooks -= webhooks;
+  for (Client* party = &job.queue->client(); party != nullptr; party = party->tenant) {
+    --party->waiting;
+    party->webhooks -= webhooks;
+    Client::Held& held = party->held_in(job.lane);
+    --held.jobs;
+    held.bytes -= job_bytes;
+    held.webhooks -= webhooks;
   }
   if (job.state == JobState::delayed) {
     --lane.delayed;

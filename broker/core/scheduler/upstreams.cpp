@@ -17,6 +17,11 @@ bool is_for(const Service::Bar& bar, const Client& client, std::size_t model) {
   return bar.client == client.name && (bar.model == kAllModels || bar.model == model);
 }
 
+/// Whether the mark is that of the client, or of its tenant.
+bool is_its(std::uint64_t mark, const Client& client) {
+  return mark == client.mark || mark == client.party().mark;
+}
+
 }  // namespace
 
 bool Upstreams::called(Job& job, TimePoint now) {
@@ -32,7 +37,9 @@ bool Upstreams::called(Job& job, TimePoint now) {
 }
 
 Caller Upstreams::caller_of(const Job& job) {
-  return {.client = job.queue->client().mark, .model = job.at_away().model};
+  Caller caller = job.queue->client().caller();
+  caller.model = job.at_away().model;
+  return caller;
 }
 
 void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {
@@ -63,7 +70,7 @@ void Upstreams::judge_receiver(const Job& job, Verdict verdict, TimePoint now) {
   CircuitBreaker& breaker = job.flow().service().breaker;
   const Caller caller = verdict == Verdict::unknown ? Caller{} : caller_of(job);
   if (breaker.call_of_model_ended(verdict, caller, now) == CircuitBreaker::Finding::one_model_fails)
-    leave_model(job, job.text.get(JobText::model), kNoMark, now);
+    leave_model(job, job.text.get(JobText::model), {}, now);
 }
 
 void Upstreams::judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict,
@@ -78,22 +85,30 @@ void Upstreams::judge(const Job& job, CircuitBreaker& breaker, std::size_t model
   Client& client = job.queue->client();
   const std::string_view name = job.text.get(JobText::model);
   // If another client waits, its call is next and shows whether the upstream fails for it, too.
-  if (finding == CircuitBreaker::Finding::one_client_fails && !others_wait(job, model, now))
-    breaker.open(client.mark, now, state_.random);
+  if (finding == CircuitBreaker::Finding::one_client_fails) {
+    const Caller suspect = breaker.suspect();
+    const bool is_client = suspect.narrowest() == client.mark;
+    if (!others_wait(service, client.party(), model, now) &&
+        !(is_client && others_wait(service, client, model, now)))
+      breaker.open(suspect, now, state_.random);
+  }
   // If no more models can be apart the whole upstream counts as failed.
   if (finding == CircuitBreaker::Finding::one_model_fails &&
-      leave_model(job, name, breaker.only_client_of(caller_of(job).model), now) == nullptr &&
+      leave_model(job, name, breaker.only_caller_of(caller_of(job).model), now) == nullptr &&
       before == CircuitBreaker::State::half_open)
-    breaker.open(kNoMark, now, state_.random);
+    breaker.open({}, now, state_.random);
   note_breaker(service, breaker, before, model == kAllModels ? std::string_view{} : name, now);
   if (breaker.closed()) end_bars(service, model);
   if (model == kAllModels && before == CircuitBreaker::State::closed)
     service.only_model = breaker.names_only(caller_of(job).model) ? name : std::string_view{};
-  if (before == CircuitBreaker::State::half_open && breaker.state() == CircuitBreaker::State::open &&
-      others_wait(job, model, now)) {
-    bar(client, service, model, breaker.others_first_until());
-    if (breaker.only_client() == client.mark) breaker.try_now(now);
-  }
+  if (before != CircuitBreaker::State::half_open || breaker.state() != CircuitBreaker::State::open) return;
+  // Others try next: other tenants, or else other clients of this one.
+  Client* const whose = others_wait(service, client.party(), model, now) ? &client.party()
+                        : others_wait(service, client, model, now)       ? &client
+                                                                         : nullptr;
+  if (whose == nullptr) return;
+  bar(*whose, service, model, breaker.others_first_until());
+  if (breaker.only_client() == client.mark || breaker.only_client() == whose->mark) breaker.try_now(now);
 }
 
 void Upstreams::note_breaker(const Service& service, const CircuitBreaker& breaker,
@@ -124,24 +139,34 @@ bool Upstreams::waits_apart(std::size_t model) const {
          });
 }
 
-/// Whether clients other than the job's have jobs that could try the service, or the model.
-bool Upstreams::others_wait(const Job& job, std::size_t model, TimePoint now) const {
-  const std::vector<FlowGroup*>& groups = job.flow().service().groups;
-  return std::any_of(groups.begin(), groups.end(), [&](const FlowGroup* group) {
-    return std::any_of(group->flows().begin(), group->flows().end(), [&](const auto& flow) {
-      return flow->others_than(job.queue->client()) &&
-             (model == kAllModels ? terms_.model_open_from(*flow, now) <= now
-                                  : state_.budgets.model_of(flow->budgets()) == model);
+/// Whether others have jobs that could try the service, or the model: other tenants where `whose` is one, or
+/// a client without one, and else other clients of its tenant.
+bool Upstreams::others_wait(const Service& service, const Client& whose, std::size_t model,
+                            TimePoint now) const {
+  const auto could_try = [&](const Flow& flow) {
+    return model == kAllModels ? terms_.model_open_from(flow, now) <= now
+                               : state_.budgets.model_of(flow.budgets()) == model;
+  };
+  if (whose.tenant != nullptr) {
+    const auto& queues = whose.tenant->queues;
+    return std::any_of(queues.begin(), queues.end(), [&](const auto& queue) {
+      const Flow& flow = queue->flow();
+      return &flow.service() == &service && !flow.paused() && queue->inside->others_than(whose) &&
+             could_try(flow);
     });
+  }
+  return std::any_of(service.groups.begin(), service.groups.end(), [&](const FlowGroup* group) {
+    return std::any_of(group->flows().begin(), group->flows().end(),
+                       [&](const auto& flow) { return flow->others_than(whose) && could_try(*flow); });
   });
 }
 
-/// Sets a model apart whose calls fail while others are answered. `client`: the only one for whom it fails;
-/// kNoMark: several. Null where no more models can be apart.
-Service::FailedModel* Upstreams::leave_model(const Job& job, std::string_view name, std::uint64_t client,
+/// Sets a model apart whose calls fail while others are answered. `fails_for`: for whom alone. Null where no
+/// more models can be apart.
+Service::FailedModel* Upstreams::leave_model(const Job& job, std::string_view name, const Caller& fails_for,
                                              TimePoint now) {
   Service& service = job.flow().service();
-  Client& whose = job.queue->client();
+  const Client& whose = job.queue->client().party();
   forget_failed(service, now);
   const auto its = std::count_if(service.failed_models.begin(), service.failed_models.end(),
                                  [&](const auto& failed) { return failed.client == whose.mark; });
@@ -153,7 +178,7 @@ Service::FailedModel* Upstreams::leave_model(const Job& job, std::string_view na
   if (Service::FailedModel* const known = service.failed_model(model)) return known;
   Service::FailedModel& failed = service.failed_models.emplace_back(Service::FailedModel{
       .model = model, .client = whose.mark, .breaker = CircuitBreaker(service.next_period)});
-  failed.breaker.open(client, now, state_.random);
+  failed.breaker.open(fails_for, now, state_.random);
   note_breaker(service, failed.breaker, CircuitBreaker::State::closed, name, now);
   return &failed;
 }
@@ -164,18 +189,20 @@ void Upstreams::comes(const Job& job, TimePoint now) {
   look_after(service, now);
   const Client& client = job.queue->client();
   const std::size_t model = state_.budgets.model_of(job.flow().budgets());
-  if (!job.queue->barred &&
-      std::any_of(service.bars.begin(), service.bars.end(),
-                  [&](const Service::Bar& bar) { return is_for(bar, client, model); })) {
-    job.queue->barred = true;
-    job.flow().update(*job.queue);
+  for (ClientQueue* queue = job.queue; queue != nullptr; queue = queue->tenant) {
+    if (queue->barred || std::none_of(service.bars.begin(), service.bars.end(), [&](const Service::Bar& bar) {
+          return is_for(bar, queue->client(), model);
+        }))
+      continue;
+    queue->barred = true;
+    job.flow().update(*queue);
   }
   const auto fails_for_others = [&](const CircuitBreaker& breaker) {
-    return breaker.only_client() != kNoMark && breaker.only_client() != client.mark;
+    return breaker.only_client() != kNoMark && !is_its(breaker.only_client(), client);
   };
   const std::string_view name = job.text.get(JobText::model);
   if (!service.only_model.empty() && !name.empty() && name != service.only_model &&
-      leave_model(job, service.only_model, service.breaker.only_client(), now) != nullptr)
+      leave_model(job, service.only_model, service.breaker.only(), now) != nullptr)
     try_now(service, service.breaker, kAllModels, client, now);
   else if (fails_for_others(service.breaker))
     try_now(service, service.breaker, kAllModels, client, now);
@@ -187,14 +214,13 @@ void Upstreams::comes(const Job& job, TimePoint now) {
   set_timer(service, now);
 }
 
-/// Lets `by` try the upstream or model now. Bars the client for which alone it failed, unless that is `by`,
-/// which may try with a job for another model.
+/// Lets `by` try the upstream or model now. Bars the client, or tenant, for which alone it failed, unless
+/// that is `by`, which may try with a job for another model.
 void Upstreams::try_now(Service& service, CircuitBreaker& breaker, std::size_t model, const Client& by,
                         TimePoint now) {
-  const auto& all = state_.clients.all();
-  for (Client* client = all.front(); client != nullptr; client = all.next(*client))
-    if (client != &by && client->mark == breaker.only_client() && breaker.others_first_until() > now)
-      bar(*client, service, model, breaker.others_first_until());
+  if (breaker.others_first_until() > now && !is_its(breaker.only_client(), by))
+    if (Client* const only = state_.clients.find(breaker.only_client()))
+      bar(*only, service, model, breaker.others_first_until());
   breaker.try_now(now);
   service.only_model.clear();
 }
@@ -221,7 +247,7 @@ void Upstreams::lift_bars(Service& service, TimePoint now) {
     const auto over = std::find_if(service.bars.begin(), service.bars.end(),
                                    [&](const Service::Bar& bar) { return bar.until <= now; });
     if (over == service.bars.end()) return;
-    Client* const client = state_.clients.find(over->client);
+    Client* const client = state_.clients.find_party(over->client);
     service.bars.erase(over);
     if (client == nullptr) continue;
     for (const auto& queue : client->queues) {
@@ -290,9 +316,10 @@ void Upstreams::set_timer(Service& service, TimePoint now) {
 std::vector<ShownBreaker> Upstreams::breakers_of(const Service& service) const {
   std::vector<ShownBreaker> shown;
   const auto show = [&](const CircuitBreaker& breaker, std::string_view model) {
+    const Client* const only = state_.clients.find(breaker.only_client());
     if (!breaker.closed())
       shown.push_back({.model = model,
-                       .client = state_.clients.name_of(breaker.only_client()),
+                       .client = only != nullptr ? std::string_view(only->name) : std::string_view{},
                        .state = name_of(breaker.state()),
                        .until = breaker.admits_at(false)});
   };
@@ -327,7 +354,7 @@ Budgets::UpstreamPause Upstreams::shut_out(const Job& job, TimePoint now) {
 
 Budgets::UpstreamPause Upstreams::shut_out(BudgetSet set, const Client& client, TimePoint deadline,
                                            Elsewhere elsewhere, TimePoint now) {
-  state_.budgets.try_keys_for(set, client.mark, now);
+  state_.budgets.try_keys_for(set, client.party().mark, now);
   return shut_until(set, deadline, elsewhere, now);
 }
 

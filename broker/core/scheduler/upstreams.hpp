@@ -59,9 +59,9 @@ class Upstreams {
   void judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict, TimePoint now);
   void note_breaker(const Service& service, const CircuitBreaker& breaker, CircuitBreaker::State before,
                     std::string_view model, TimePoint now);
-  bool others_wait(const Job& job, std::size_t model, TimePoint now) const;
+  bool others_wait(const Service& service, const Client& whose, std::size_t model, TimePoint now) const;
   bool has_jobs_apart(std::size_t model) const;
-  Service::FailedModel* leave_model(const Job& job, std::string_view name, std::uint64_t client,
+  Service::FailedModel* leave_model(const Job& job, std::string_view name, const Caller& fails_for,
                                     TimePoint now);
   void try_now(Service& service, CircuitBreaker& breaker, std::size_t model, const Client& by, TimePoint now);
   void bar(Client& client, Service& service, std::size_t model, TimePoint until);

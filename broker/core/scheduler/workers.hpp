@@ -71,8 +71,8 @@ class Service {
   /// What each lane is owed of its share_min, in thousandths of cost: at most the cost of two of its jobs.
   /// Cost is in tokens where any job's are counted; jobs whose tokens are not counted have the usual cost.
   std::array<std::int64_t, kLanesMax> owed{};
-  /// The mean cost of recent jobs whose tokens are counted. While none has run, what one that waits is expected
-  /// to cost: else the others would weigh nothing beside it, and its lane would never be owed it.
+  /// The mean cost of recent jobs whose tokens are counted. While none has run, what one that waits is
+  /// expected to cost: else the others would weigh nothing beside it, and its lane would never be owed it.
   std::int64_t usual_cost() const {
     return std::max<std::int64_t>(sum_of_late_ > 0 ? sum_of_late_ / kOfLate : expected_cost_, 1);
   }
@@ -92,13 +92,14 @@ class Service {
   /// A model that fails while others are answered.
   struct FailedModel {
     std::size_t model = 0;     ///< its place among the apart models
-    std::uint64_t client = 0;  ///< mark of the client whose call opened the breaker
+    std::uint64_t client = 0;  ///< mark of the client whose call opened the breaker, or of its tenant
     CircuitBreaker breaker;
   };
   std::vector<FailedModel> failed_models;
   /// The first period of the next model's breaker, so that no earlier call belongs to it.
   CircuitBreaker::Period next_period = 1;
-  static constexpr std::ptrdiff_t kFailedModelsOfClient = 8;  ///< models set apart because of one client
+  /// Models set apart because of one tenant, or one client without a tenant.
+  static constexpr std::ptrdiff_t kFailedModelsOfClient = 8;
   /// Receivers of webhooks set apart: a quarter of the places, since anybody can name receivers that fail.
   /// One more is called as often as its jobs' pauses let it be.
   static constexpr std::size_t kFailedReceiversMax = Budgets::kModelsApartMax / 4;
@@ -107,9 +108,10 @@ class Service {
                                     [&](const FailedModel& failed) { return failed.model == model; });
     return place == failed_models.end() ? nullptr : &*place;
   }
-  /// Until then a client whose call failed leaves it to others to try the upstream: for one model, or all.
+  /// Until then a client whose call failed, or its tenant, leaves it to others to try the upstream: for one
+  /// model, or all.
   struct Bar {
-    std::string client;
+    std::string client;  ///< or the tenant's space
     std::size_t model = 0;
     TimePoint until{};
   };
@@ -130,7 +132,7 @@ class Service {
 /// A breaker or bar that keeps jobs from an upstream, for reports. Views.
 struct ShownBreaker {
   std::string_view model{};   ///< the only model concerned; empty: all
-  std::string_view client{};  ///< the only client concerned; empty: all
+  std::string_view client{};  ///< the only client concerned, or the space of the only tenant; empty: all
   std::string_view state{};   ///< the breaker's, or `others_first`: other clients try before that one
   TimePoint until{};          ///< when one job may go if nothing happens before; kNever: one is trying now
 };

@@ -21,7 +21,7 @@ struct Upstream {
   CircuitBreaker::Finding call_of(Caller caller, Verdict verdict, CircuitBreaker::Period called_in) {
     const auto finding = breaker.ended(verdict, called_in, caller, now, random);
     // Nobody else waits.
-    if (finding == CircuitBreaker::Finding::one_client_fails) breaker.open(caller.client, now, random);
+    if (finding == CircuitBreaker::Finding::one_client_fails) breaker.open(breaker.suspect(), now, random);
     return finding;
   }
   CircuitBreaker::Finding call_of(Caller caller, Verdict verdict) {
@@ -113,6 +113,67 @@ TEST(CircuitBreaker, two_trials_of_one_client_say_nothing_of_others) {
   EXPECT_EQ(other.breaker.only_client(), kAlice.client);
 }
 
+/// A client of a tenant, which may name as many as it likes.
+constexpr Caller acme(std::uint64_t client) {
+  return {.client = client, .model = 7, .tenant = 1'000};
+}
+
+TEST(CircuitBreaker, a_tenants_clients_open_it_for_that_tenant_alone) {
+  Upstream upstream;
+  for (std::uint64_t i = 0; upstream.breaker.closed(); ++i)
+    upstream.call_of(acme(10 + i % 6), Verdict::failure);
+  EXPECT_EQ(upstream.breaker.only_client(), 1'000u);
+  // As it stays where more of its clients try.
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    upstream.pass_until_half_open();
+    upstream.call_of(acme(20 + i), Verdict::failure);
+    EXPECT_EQ(upstream.breaker.only_client(), 1'000u);
+  }
+  // Beside calls of others it is not opened at all.
+  Upstream shared;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    if (i % 8 == 0) shared.call_of(kBob, Verdict::success);
+    shared.call_of(acme(10 + i), Verdict::failure);
+  }
+  EXPECT_TRUE(shared.breaker.closed());
+}
+
+TEST(CircuitBreaker, a_failed_trial_after_another_tenants_is_the_whole_tenants) {
+  Upstream upstream;
+  upstream.open();
+  upstream.pass_until_half_open();
+  upstream.call_of(kBob, Verdict::success);
+  upstream.call_of(acme(10), Verdict::failure);
+  EXPECT_EQ(upstream.breaker.only_client(), 1'000u);
+  Upstream inside;
+  inside.open();
+  inside.pass_until_half_open();
+  inside.call_of(acme(10), Verdict::success);
+  inside.call_of(acme(11), Verdict::failure);
+  EXPECT_EQ(inside.breaker.only_client(), 11u);
+}
+
+TEST(CircuitBreaker, one_client_of_a_tenant_opens_it_for_no_other_one) {
+  Upstream upstream;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    upstream.call_of(acme(10), Verdict::failure);
+    if (i % 8 == 0) upstream.call_of(acme(11), Verdict::success);
+  }
+  EXPECT_TRUE(upstream.breaker.closed());
+  Upstream alone;
+  for (int i = 0; i < 10; ++i)
+    alone.call_of(acme(10), Verdict::failure);
+  EXPECT_EQ(alone.breaker.only_client(), 10u);
+}
+
+TEST(CircuitBreaker, what_one_tenant_cannot_reach_says_nothing_where_others_are_answered) {
+  Upstream upstream;
+  upstream.call_of(kBob, Verdict::success);
+  for (std::uint64_t i = 0; i < 20; ++i)
+    upstream.call_of(acme(10 + i), Verdict::unreachable);
+  EXPECT_TRUE(upstream.breaker.closed());
+}
+
 TEST(CircuitBreaker, tells_of_a_model_that_fails_while_others_are_answered) {
   using Finding = CircuitBreaker::Finding;
   constexpr Caller kOther{.client = 1, .model = 8};
@@ -121,7 +182,7 @@ TEST(CircuitBreaker, tells_of_a_model_that_fails_while_others_are_answered) {
   for (int i = 0; i < 4; ++i)
     EXPECT_EQ(upstream.call_of(kAlice, Verdict::failure), Finding::nothing);
   EXPECT_EQ(upstream.call_of(kAlice, Verdict::failure), Finding::one_model_fails);
-  EXPECT_EQ(upstream.breaker.only_client_of(kAlice.model), kAlice.client);
+  EXPECT_EQ(upstream.breaker.only_caller_of(kAlice.model).client, kAlice.client);
   EXPECT_TRUE(upstream.breaker.closed());
   // Not where it fails for one client of several.
   Upstream shared;

@@ -244,6 +244,121 @@ TEST_F(FlowTest, clients_with_work_get_their_weighted_share_but_for_one_job_each
   }
 }
 
+TEST_F(FlowTest, a_tenants_clients_take_turns_as_one_and_inside_it_among_themselves) {
+  for (int i = 0; i < 4; ++i) {
+    push(flow_, "@t/a");
+    push(flow_, "@t/b");
+    push(flow_, "c");
+  }
+  std::string order = clients_served(flow_, 12);
+  EXPECT_EQ(order, "@t/ac@t/bc@t/ac@t/bc@t/a@t/b@t/a@t/b");
+  EXPECT_TRUE(flow_.empty());
+}
+
+TEST_F(FlowTest, a_tenant_takes_turns_by_the_weight_of_its_space) {
+  Clients clients({{.name = "@t/", .weight = 2}, {.name = "@t/b", .weight = 3}}, 100);
+  std::map<std::string, int> served;
+  for (int i = 0; i < 100; ++i)
+    for (const char* const name : {"@t/a", "@t/b", "c"}) {
+      Job& job = jobs_.emplace_back();
+      job.arrival = ++arrivals_ & Job::kArrivalMax;
+      job.queue = &clients.join(clients.named(name), flow_);
+      flow_.push(job);
+    }
+  EXPECT_EQ(flow_.weight(), 3);
+  for (int i = 0; i < 120; ++i)
+    ++served[serve(flow_)->queue->client().name];
+  EXPECT_EQ(served["c"], 40);
+  EXPECT_EQ(served["@t/a"], 20);
+  EXPECT_EQ(served["@t/b"], 60);
+  while (Job* const head = flow_.head())
+    flow_.remove(*head);
+  EXPECT_EQ(flow_.weight(), 1);
+}
+
+// The same bound, of tenants and clients without one, and of the clients inside each.
+TEST_F(FlowTest, tenants_and_their_clients_get_their_weighted_share_but_for_one_job_each) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 30; ++round) {
+    Lane lane(LaneOptions{.name = "normal"}, 0);
+    Service service("echo");
+    Flow& flow = lane.flow(service, 0);
+    std::vector<ClientOptions> options;
+    std::map<std::string, double> weight;
+    const auto weigh = [&](const std::string& name) {
+      options.push_back({.name = name, .weight = 1 + static_cast<std::uint32_t>(random() % 9)});
+      weight[name] = options.back().weight;
+    };
+    std::vector<std::string> names;
+    for (std::size_t tenant = 0; tenant < 3; ++tenant) {
+      const std::string space = tenant == 0 ? "" : "@" + std::to_string(tenant) + "/";
+      if (tenant > 0) weigh(space);
+      for (std::size_t i = 0, count = 1 + random() % 5; i < count; ++i) {
+        names.push_back(space + "c" + std::to_string(i));
+        weigh(names.back());
+      }
+    }
+    Clients clients(options, 100);
+    std::deque<Job> jobs;
+    constexpr std::uint32_t kCostMax = 5000;
+    const auto submit = [&](const std::string& name) {
+      Job& job = jobs.emplace_back();
+      job.arrival = jobs.size() & Job::kArrivalMax;
+      job.set_expected({.input_tokens = 1 + static_cast<std::uint32_t>(random() % kCostMax)});
+      job.queue = &clients.join(clients.named(name), flow);
+      flow.push(job);
+    };
+    for (const std::string& name : names)
+      for (int i = 0; i < 3; ++i)
+        submit(name);
+    std::map<std::string, double> served;
+    const auto space_in = [](const std::string& name) { return name.substr(0, name.find('/') + 1); };
+    for (int step = 0; step < 3000; ++step) {
+      const Job& job = *serve(flow);
+      const std::string name = job.queue->client().name;
+      served[name] += static_cast<double>(job.cost()) / weight[name];
+      if (name[0] == '@') served[space_in(name)] += static_cast<double>(job.cost()) / weight[space_in(name)];
+      submit(name);
+    }
+    for (const auto& [a, got] : served)
+      for (const auto& [b, other] : served) {
+        const bool both_outside = (a[0] != '@' || a.back() == '/') && (b[0] != '@' || b.back() == '/');
+        const bool both_inside =
+            a[0] == '@' && a.back() != '/' && b.back() != '/' && space_in(a) == space_in(b);
+        if (!both_outside && !both_inside) continue;
+        EXPECT_LE(got - other, kCostMax / weight[a] + kCostMax / weight[b] + 1)
+            << a << " and " << b << " in round " << round;
+      }
+  }
+}
+
+TEST_F(FlowTest, a_client_that_goes_to_another_tenant_takes_what_it_has_along) {
+  Clients clients({{.name = "a", .tenant = "t"}, {.name = "b", .tenant = "t"}}, 100);
+  const auto submit = [&](const char* name) {
+    Job& job = jobs_.emplace_back();
+    job.arrival = ++arrivals_ & Job::kArrivalMax;
+    job.queue = &clients.join(clients.named(name), flow_);
+    flow_.push(job);
+    for (Client* party = &clients.named(name); party != nullptr; party = party->tenant)
+      ++party->waiting;
+  };
+  for (int i = 0; i < 3; ++i)
+    for (const char* const name : {"a", "b", "c"})
+      submit(name);
+  EXPECT_EQ(clients.named("a").party().waiting, 6u);
+  EXPECT_EQ(flow_.weight(), 2);
+
+  clients.configure({{.name = "b", .tenant = "t"}, {.name = "c", .weight = 4, .tenant = "t"}});
+  EXPECT_EQ(clients.named("a").party().waiting, 3u);
+  EXPECT_EQ(clients.named("b").party().waiting, 6u);
+  EXPECT_EQ(flow_.weight(), 2);
+
+  clients.configure({});
+  EXPECT_EQ(clients.find_party("@t/"), nullptr);
+  EXPECT_EQ(flow_.weight(), 3);
+  EXPECT_EQ(clients_served(flow_, 9), "abcabcabc");
+}
+
 TEST_F(FlowTest, is_found_again_by_what_its_jobs_need) {
   Service other("other");
   Flow& flow = lane_.flow(service_, 0);
