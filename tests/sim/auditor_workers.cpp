@@ -225,7 +225,7 @@ void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_
   call_over(*job, ModelUpstream::Said::success);
   if (job->ended()) return;
   if (job->refused >= job->parts.next()) return must_end(*job, {"upstream_rejected"});
-  upstreams_[job->service].succeeded();
+  upstreams_[job->service].succeeded(job->caller);
   job->answer = body;
   must_end(*job, {"result"});
 }
@@ -269,7 +269,8 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   if (failed) {
     if (broken) return must_end(*job, {"upstream_failed"});
     if (job->attempts >= job->attempts_max) return must_end(*job, {"upstream_failed"});
-    if (!upstreams_[job->service].take_retry(job->caller)) return must_end(*job, {"upstream_failed"});
+    if (!upstreams_[job->service].take_retry(job->caller, options_of(job->client).tenant))
+      return must_end(*job, {"upstream_failed"});
     job->answer.clear();
     Duration bound = options_.backoff_base;
     for (int i = 1; i < job->attempts; ++i)

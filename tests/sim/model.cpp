@@ -291,18 +291,34 @@ bool ModelUpstream::fails_without_any_client() const {
   });
 }
 
-/// Ten, and a tenth of what succeeds; three more for all who had fewer than three of them.
-bool ModelUpstream::take_retry(const std::string& client) {
-  const bool had_few = std::count(retries.begin(), retries.end(), client) < 3;
+/// What the client has saved up; else of ten, and a tenth of what succeeds; three more for all who had fewer
+/// than three of them. Of these a tenant's clients are one.
+bool ModelUpstream::take_retry(const std::string& client, const std::string& tenant) {
+  if (const auto its = saved.find(client); its != saved.end() && its->second >= 10) {
+    its->second -= 10;
+    return true;
+  }
+  const std::string& whose = tenant.empty() ? client : tenant;
+  const bool had_few = std::count(retries.begin(), retries.end(), whose) < 3;
   if (retry_parts < (had_few ? -20 : 10)) return false;
   retry_parts -= 10;
-  retries.push_back(client);
+  retries.push_back(whose);
   return true;
 }
 
-void ModelUpstream::succeeded() {
+/// Nobody saves while nothing is missing.
+void ModelUpstream::succeeded(const std::string& client) {
+  constexpr std::size_t kSaversMax = 256;
   if (retry_parts >= 100) return;
+  if (saved.size() < kSaversMax || saved.count(client) != 0) {
+    int& its = saved[client];
+    if (its < 30) {
+      ++its;
+      return;
+    }
+  }
   if (++retry_parts % 10 == 0) retries.pop_front();
+  if (retry_parts >= 100) saved.clear();
 }
 
 void ModelUpstream::waits(const std::string& client) {

@@ -114,8 +114,9 @@ struct ModelUpstream {
 
   int retry_parts = 100;            ///< ten are a retry
   std::deque<std::string> retries;  ///< taken and not refilled, by client
-  bool take_retry(const std::string& client);
-  void succeeded();
+  std::map<std::string, int> saved;  ///< by client: of what it has earned since any was taken; likewise
+  bool take_retry(const std::string& client, const std::string& tenant);
+  void succeeded(const std::string& client);
 
   bool closed = true;
   TimePoint closed_at{}, open_until{}, top_lane_from{};

@@ -579,7 +579,7 @@ void WorkerDesk::on(const OutcomeReported& event, TimePoint now) {
                               std::to_string(job->answer()->refused()) +
                               ") and never came, and its worker called the answer done; see the worker's log",
                           now);
-  service.retries.succeeded();
+  service.retries.succeeded(job->queue->client().caller());
   lane.count_leaving(now);
   std::unique_ptr<Ending> ending;
   if (event.fields->usage) {
@@ -789,7 +789,7 @@ void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint n
   Service& service = job.flow().service();
   // A webhook waits for minutes and hours between its attempts, so that many are no storm; and none is to be
   // given up because others were tried again.
-  if (!service.tells_ends && !service.retries.take(job.queue->client().party().mark)) {
+  if (!service.tells_ends && !service.retries.take(job.queue->client().caller())) {
     ++state_.stats.jobs_failed_retry_budget;
     return fail(job, ErrorCode::upstream_failed, event, now,
                 "the retry budget of service \"" + service.name + "\" is used up (" +

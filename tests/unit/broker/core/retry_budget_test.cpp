@@ -34,17 +34,68 @@ TEST(RetryBudget, retries_are_at_most_ten_and_a_tenth_of_the_successes) {
 
 TEST(RetryBudget, one_client_cannot_use_up_everybodys) {
   RetryBudget budget;
-  while (budget.take(1)) {
+  while (budget.take({.client = 1})) {
   }
   EXPECT_EQ(budget.left(), 0);
-  EXPECT_TRUE(budget.take(2)) << "the first one has taken ten";
-  EXPECT_FALSE(budget.take(1));
-  EXPECT_TRUE(budget.take(3));
-  EXPECT_TRUE(budget.take(3));
-  EXPECT_FALSE(budget.take(3)) << "beyond ten there are three in all";
+  EXPECT_TRUE(budget.take({.client = 2})) << "the first one has taken ten";
+  EXPECT_FALSE(budget.take({.client = 1}));
+  EXPECT_TRUE(budget.take({.client = 3}));
+  EXPECT_TRUE(budget.take({.client = 3}));
+  EXPECT_FALSE(budget.take({.client = 3})) << "beyond ten there are three in all";
   for (int i = 0; i < 130; ++i)
     budget.succeeded();
   EXPECT_TRUE(budget.full());
+}
+
+TEST(RetryBudget, a_tenants_clients_are_one_where_others_have_less) {
+  RetryBudget budget;
+  std::uint64_t name = 100;
+  while (budget.take({.client = name, .tenant = 1}))
+    ++name;
+  EXPECT_TRUE(budget.take({.client = 2})) << "its clients have taken no more than ten";
+}
+
+TEST(RetryBudget, a_client_has_what_it_has_earned_whoever_fails_beside_it) {
+  RetryBudget budget;
+  const Caller fails{.client = 1}, sound{.client = 2}, of_its_tenant{.client = 3, .tenant = 9};
+  while (budget.take(fails)) {
+  }
+  while (budget.take({.client = 4})) {
+  }
+  // A call in twenty fails; whoever fails beside it takes what it can get.
+  for (int i = 0; i < 2'000; ++i) {
+    if (i % 20 == 19) {
+      EXPECT_TRUE(budget.take(i % 40 == 19 ? sound : of_its_tenant)) << i;
+    }
+    budget.succeeded(sound);
+    budget.succeeded(of_its_tenant);
+    while (budget.take(fails)) {
+    }
+  }
+}
+
+TEST(RetryBudget, what_is_saved_up_was_earned_and_is_bounded) {
+  RetryBudget budget;
+  const Caller one{.client = 1};
+  for (int i = 0; i < 1'000; ++i)
+    budget.succeeded(one);
+  int taken = 0;
+  while (budget.take(one))
+    ++taken;
+  EXPECT_EQ(taken, 10) << "nobody saves while nothing is missing";
+  for (int i = 0; i < 40; ++i)
+    budget.succeeded(one);
+  for (taken = 0; budget.take(one);)
+    ++taken;
+  EXPECT_EQ(taken, 4);
+  // A tenant that names many clients keeps nobody else from it.
+  for (std::uint64_t name = 100; name < 1'000; ++name)
+    budget.succeeded({.client = name, .tenant = 9});
+  for (int i = 0; i < 10; ++i)
+    budget.succeeded({.client = 2});
+  while (budget.take({.client = 3})) {
+  }
+  EXPECT_TRUE(budget.take({.client = 2}));
 }
 
 TEST(RetryBudget, is_used_up_by_ten_and_refilled_by_ten_successes_each) {
