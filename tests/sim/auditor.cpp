@@ -417,7 +417,8 @@ void Auditor::settle_guesses(std::vector<ModelJob*>& went) {
                                     [](const ModelJob* job) { return !job->dead && job->id.empty(); });
     if (other == kept_.end()) return;
     (*other)->made_way = true;
-    guessed_.push_back({.client = (*other)->client, .over_at = (*other)->ended_at + (*other)->retain});
+    guessed_.push_back(
+        {.client = party_of((*other)->client), .over_at = (*other)->ended_at + (*other)->retain});
     went.push_back(*other);
     kept_.erase(other);
   }
@@ -431,9 +432,10 @@ std::size_t Auditor::share_of_results() const {
   return part < kLeast ? 0 : part;
 }
 
-/// The same where clients share what is kept. Who holds his share or more makes way before those who hold
-/// less, and everybody's own oldest go first. What went is seen by the ids; where nobody knows an id, it may
-/// be either, and its client may hold one more. Of connections that may be forgotten the share is not known.
+/// The same where clients, those of a tenant as one, share what is kept. Who holds his share or more makes
+/// way before those who hold less, and everybody's own oldest go first. What went is seen by the ids; where
+/// nobody knows an id, it may be either, and its client may hold one more. Of connections that may be
+/// forgotten the share is not known.
 void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t surplus,
                                 std::vector<ModelJob*>& went) {
   std::map<std::string, std::size_t> before, stay;
@@ -444,9 +446,10 @@ void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t s
     ++before[guess.client];
   // What is over in this step may have been there when others went.
   for (const ModelJob* job : went)
-    if (!job->dead) ++before[job->client];
+    if (!job->dead) ++before[party_of(job->client)];
   for (ModelJob* job : all) {
-    ++before[job->client];
+    const std::string party = party_of(job->client);
+    ++before[party];
     if (job->id.empty()) {
       unseen.push_back(job);
     } else if (choice_about(*job) == nullptr) {
@@ -454,9 +457,9 @@ void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t s
     } else {
       // What ended in this step may have come after others went.
       const bool since = std::find(ended_.begin(), ended_.end(), job) != ended_.end();
-      if (!since && !names_nobody(job->client)) ++stay[job->client];
+      if (!since && !names_nobody(job->client)) ++stay[party];
       const TimePoint ended = acts_at(job->ended_at);
-      const auto [known, first] = oldest.emplace(job->client, ended);
+      const auto [known, first] = oldest.emplace(party, ended);
       if (!first) known->second = std::min(known->second, ended);
       oldest_of_all = std::min(oldest_of_all.value_or(ended), ended);
     }
@@ -467,10 +470,11 @@ void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t s
   for (const ModelJob* job : gone) {
     if (names_nobody(job->client)) continue;
     const TimePoint ended = acts_at(job->ended_at);
-    const auto own = oldest.find(job->client);
+    const std::string party = party_of(job->client);
+    const auto own = oldest.find(party);
     if (own != oldest.end() && own->second < ended)
       violated(job->name() + " is forgotten before an older one of its client");
-    if (before[job->client] >= share) continue;
+    if (before[party] >= share) continue;
     if (others_first)
       violated(job->name() + " is forgotten; its client holds less than its share, and another one more");
     if (oldest_of_all && *oldest_of_all < ended)
@@ -479,7 +483,7 @@ void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t s
   for (ModelJob* job : unseen) {
     if (gone.size() == surplus) break;
     gone.push_back(job);
-    guessed_.push_back({.client = job->client, .over_at = job->ended_at + job->retain});
+    guessed_.push_back({.client = party_of(job->client), .over_at = job->ended_at + job->retain});
   }
   if (gone.size() != surplus)
     violated(std::to_string(gone.size()) + " results made way, and not " + std::to_string(surplus));

@@ -97,7 +97,7 @@ class Auditor final : public Watcher {
   const core::ClientOptions& options_of(const std::string& client) const;
   std::size_t lane_index(std::string_view name) const;
   void may_be_refused(ModelRequest& asked, const ModelJob& job);
-  bool leaves_to_others(const ModelJob& job) const;
+  bool leaves_to_others(const ModelJob& job, const std::string& whose) const;
   void add_waiter(ModelJob& job, std::uint64_t ref);
   void accept_pending();
   void take(ModelJob& job);
@@ -283,10 +283,17 @@ class Auditor final : public Watcher {
   bool still_waits(const ModelStream& stream) const;
   bool begin_to_wait(ModelStream& stream);
   bool surely_takes_turns(const ModelStream& stream) const;
+  void add_tenant(const ModelStream& stream);
+  std::vector<ModelStream*> turns_of(const ModelJob& job);
+  void for_others_of(const ModelStream& stream, const std::function<void(ModelStream&)>& tell);
+  std::vector<ModelJob*> waiting_of(const ModelStream& stream) const;
   void look_at_others(ModelStream& stream);
   void check_turn(const ModelJob& job);
+  void check_turn(const ModelJob& job, ModelStream& served);
   void charge(ModelJob& job);
+  void charge(ModelStream& stream, std::int64_t cost);
   void correct(ModelJob& job, std::int64_t more);
+  void correct(ModelStream& stream, std::int64_t more);
 
   // ---- guards (auditor_guards.cpp)
   std::size_t level_of(const ModelJob& job) const;
@@ -343,6 +350,7 @@ class Auditor final : public Watcher {
   std::vector<ModelBudget> budgets_;
   std::list<ModelJob> jobs_;
   std::list<ModelStream> streams_;
+  std::list<ModelStream> tenants_;  // what the clients of each got together of what they share; without jobs
   std::map<std::string, ModelWorker> workers_;
   std::map<std::string, ModelUpstream> upstreams_;  // by service
   /// What is known of a model that fails while others are answered.
@@ -379,7 +387,9 @@ class Auditor final : public Watcher {
     std::size_t waiting = 0, running = 0;
     std::uint64_t times_at_limit = 0;
   };
-  std::map<std::string, Counts> clients_;
+  std::map<std::string, Counts> clients_;  // of a tenant: when it was at its limit
+  std::string party_of(const std::string& client) const;
+  Counts counts_of(const std::string& party) const;
   std::set<std::pair<std::string, std::string>> paused_;  // by operators: what, and its name
   struct Owed {
     std::int64_t low = 0, high = 0;  ///< what it surely is, and what it may be

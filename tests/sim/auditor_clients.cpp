@@ -208,10 +208,15 @@ void Auditor::may_be_refused(ModelRequest& asked, const ModelJob& job) {
     asked.must_refuse = true;
   };
   if (draining_) return must("draining");
-  if (!of_client.lane_max.empty() && job.lane < lane_index(of_client.lane_max)) return must("forbidden");
-  if (of_client.depth_max > 0 && clients_[job.client].waiting >= of_client.depth_max)
-    return must("client_full");
-  if (of_client.depth_max == 0 && leaves_to_others(job)) {
+  const std::string party = party_of(job.client);
+  const core::ClientOptions& of_party = options_of(party);
+  for (const core::ClientOptions* options : {&of_client, &of_party})
+    if (!options->lane_max.empty() && job.lane < lane_index(options->lane_max)) return must("forbidden");
+  for (const std::string& whose : {job.client, party})
+    if (const std::size_t most = options_of(whose).depth_max; most > 0 && counts_of(whose).waiting >= most)
+      return must("client_full");
+  if ((of_party.depth_max == 0 && leaves_to_others(job, party)) ||
+      (party != job.client && of_client.depth_max == 0 && leaves_to_others(job, job.client))) {
     if (!names_nobody(job.client)) return must("client_full");
     asked.refusals.emplace_back("client_full");
   }
@@ -243,16 +248,22 @@ void Auditor::may_be_refused(ModelRequest& asked, const ModelJob& job) {
     asked.refusals.emplace_back("bytes_full");
 }
 
-/// Whether no more than the last part of its lane is left, and its client has as much waiting there itself.
-/// Bounds of bytes are too small here for a part of them.
-bool Auditor::leaves_to_others(const ModelJob& job) const {
+/// Whether no more than the last part of its lane is left, and its tenant has as much waiting there itself,
+/// or its client, where it has no tenant. Of what a tenant may fill its clients leave the last part to each
+/// other. Bounds of bytes are too small here for a part of them.
+bool Auditor::leaves_to_others(const ModelJob& job, const std::string& whose) const {
   constexpr std::size_t kLeast = 16;
   const std::size_t depth_max = options_.lanes[job.lane].depth_max;
-  const std::size_t part = depth_max * static_cast<std::size_t>(options_.client_share) / 1000;
-  if (part < kLeast || waiting_[job.lane] + part < depth_max) return false;
+  const auto part_of = [&](std::size_t bound) {
+    return bound * static_cast<std::size_t>(options_.client_share) / 1000;
+  };
+  const bool inside = whose != party_of(job.client);
+  const std::size_t may_fill = depth_max - (inside ? part_of(depth_max) : 0), part = part_of(may_fill);
+  if (part < kLeast || waiting_[job.lane] + part < may_fill) return false;
   std::size_t its = 0;
   for (const ModelStream& stream : streams_)
-    if (stream.lane == job.lane && stream.client == job.client) its += stream.waiting.size();
+    if (stream.lane == job.lane && (stream.client == whose || party_of(stream.client) == whose))
+      its += stream.waiting.size();
   return its >= part;
 }
 
@@ -361,8 +372,37 @@ ModelStream& Auditor::stream_of(const ModelJob& job) {
     if (stream.lane == job.lane && stream.budgets == job.budgets && stream.service == job.service &&
         stream.client == job.client && stream.model == model)
       return stream;
-  return streams_.emplace_back(
-      ModelStream{job.lane, job.service, job.budgets, job.client, model, {}, {}, !model.empty()});
+  ModelStream& added = streams_.emplace_back(ModelStream{job.lane,
+                                                         job.service,
+                                                         job.budgets,
+                                                         job.client,
+                                                         model,
+                                                         {},
+                                                         {},
+                                                         !model.empty(),
+                                                         options_of(job.client).tenant});
+  add_tenant(added);
+  return added;
+}
+
+/// The client's tenant, as the broker names it; the client itself, where it has none.
+std::string Auditor::party_of(const std::string& client) const {
+  const std::string& tenant = options_of(client).tenant;
+  return tenant.empty() ? client : "@" + tenant + "/";
+}
+
+/// What all its clients have; of a client, what it has.
+Auditor::Counts Auditor::counts_of(const std::string& party) const {
+  const auto place = clients_.find(party);
+  Counts counts = place == clients_.end() ? Counts{} : place->second;
+  if (!party.starts_with('@')) return counts;
+  for (const auto& [client, of] : clients_) {
+    if (client == party || party_of(client) != party) continue;
+    counts.waiting += of.waiting;
+    counts.running += of.running;
+    counts.times_at_limit += of.times_at_limit;
+  }
+  return counts;
 }
 
 void Auditor::add_waiter(ModelJob& job, std::uint64_t ref) {

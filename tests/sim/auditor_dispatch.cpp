@@ -62,11 +62,13 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   stream_of(job).waiting.erase(&job);
   --waiting_[job.lane];
   --clients_[job.client].waiting;
-  const core::ClientOptions& of_client = options_of(job.client);
-  Counts& of = clients_[job.client];
-  if (++of.running > of_client.in_flight_max && of_client.in_flight_max > 0)
-    violated(job.name() + " is one more than the in_flight_max of client " + job.client);
-  if (of.running == of_client.in_flight_max) ++of.times_at_limit;
+  ++clients_[job.client].running;
+  for (const std::string& whose : {job.client, party_of(job.client)}) {
+    const std::size_t most = options_of(whose).in_flight_max, running = counts_of(whose).running;
+    if (most == 0) continue;
+    if (running > most) violated(job.name() + " is one more than the in_flight_max of client " + whose);
+    if (running == most) ++clients_[whose].times_at_limit;
+  }
   ++running_[job.lane];
   job.state = ModelJob::State::running;
   ++job.attempt;
@@ -194,14 +196,19 @@ bool Auditor::names_nobody(const std::string& client) const {
 
 bool Auditor::surely_at_limit(const std::string& client) const {
   if (is_paused("client", client)) return true;
-  const std::size_t most = options_of(client).in_flight_max;
-  const auto place = clients_.find(client);
-  return most > 0 && place != clients_.end() && place->second.running >= most;
+  for (const std::string& whose : {client, party_of(client)})
+    if (const std::size_t most = options_of(whose).in_flight_max;
+        most > 0 && counts_of(whose).running >= most)
+      return true;
+  return false;
 }
 
 std::uint64_t Auditor::times_at_limit(const std::string& client) const {
-  const auto place = clients_.find(client);
-  std::uint64_t times = place == clients_.end() ? 0 : place->second.times_at_limit;
+  std::uint64_t times = counts_of(client).times_at_limit;
+  if (const std::string party = party_of(client); party != client) {
+    const auto place = clients_.find(party);
+    times += place == clients_.end() ? 0 : place->second.times_at_limit;
+  }
   for (const auto& [service, upstream] : upstreams_)
     times += upstream.times_barred;
   return times;

@@ -20,6 +20,9 @@
 // would stand there too, as long as it were still behind: only what goes beyond that counts. How far behind
 // it can be follows from what both were served since, where the client that measures it waited all the time;
 // else it is not known. A client that surely waits is not behind, and all counts.
+//
+// The clients of a tenant are one client to all others, with the weight that is said of the tenant; and so
+// are they measured. Inside the tenant each is measured by the others of it alone.
 
 namespace lanemq::sim {
 namespace {
@@ -37,25 +40,65 @@ bool Auditor::forgets_clients() const {
   return options_.clients_idle_max < kNever;
 }
 
+/// The client's tenant takes turns, too.
+void Auditor::add_tenant(const ModelStream& stream) {
+  if (stream.circle.empty()) return;
+  ModelStream tenant = stream;
+  tenant.client = party_of(stream.client);
+  tenant.circle.clear();
+  if (std::none_of(tenants_.begin(), tenants_.end(), [&](const ModelStream& known) {
+        return known.shares_with(tenant) && known.client == tenant.client;
+      }))
+    tenants_.push_back(std::move(tenant));
+}
+
+/// The job's stream among those with whom its client takes turns, and its tenant's among those with whom that
+/// does.
+std::vector<ModelStream*> Auditor::turns_of(const ModelJob& job) {
+  std::vector<ModelStream*> turns = {&stream_of(job)};
+  for (ModelStream& tenant : tenants_)
+    if (!turns[0]->circle.empty() && tenant.shares_with(*turns[0]) && tenant.client == party_of(job.client))
+      turns.push_back(&tenant);
+  return turns;
+}
+
+/// Calls `tell` with all others with whom it takes turns.
+void Auditor::for_others_of(const ModelStream& stream, const std::function<void(ModelStream&)>& tell) {
+  for (auto* all : {&streams_, &tenants_})
+    for (ModelStream& other : *all)
+      if (&other != &stream && other.circle == stream.circle && other.shares_with(stream)) tell(other);
+}
+
+/// Its jobs that wait, the oldest first; of a tenant those of its clients that may have more jobs at workers.
+std::vector<ModelJob*> Auditor::waiting_of(const ModelStream& stream) const {
+  if (!stream.client.starts_with('@')) return {stream.waiting.begin(), stream.waiting.end()};
+  std::set<ModelJob*, ByAge> all;
+  for (const ModelStream& one : streams_)
+    if (one.shares_with(stream) && !at_limit(one.client) && party_of(one.client) == stream.client)
+      all.insert(one.waiting.begin(), one.waiting.end());
+  return {all.begin(), all.end()};
+}
+
 /// Whether the client has waited without a break since it was looked at last.
 bool Auditor::still_waits(const ModelStream& stream) const {
   const ModelTurns& turns = stream.turns;
   const ModelJob* const witness = turns.witness;
   return witness != nullptr && witness->attempt == turns.witness_attempt && witness->surely_queued(now_) &&
-         !at_limit(stream.client) && times_at_limit(stream.client) == turns.times_at_limit;
+         !at_limit(stream.client) && !at_limit(witness->client) &&
+         times_at_limit(stream.client) == turns.times_at_limit;
 }
 
 bool Auditor::surely_takes_turns(const ModelStream& stream) const {
-  return !at_limit(stream.client) &&
-         std::any_of(stream.waiting.begin(), stream.waiting.end(),
-                     [&](const ModelJob* job) { return job->surely_queued(now_); });
+  const std::vector<ModelJob*> waiting = waiting_of(stream);
+  return !at_limit(stream.client) && std::any_of(waiting.begin(), waiting.end(), [&](const ModelJob* job) {
+    return job->surely_queued(now_);
+  });
 }
 
 /// The others of its stream are measured from now on, from where the client stands.
 void Auditor::look_at_others(ModelStream& stream) {
   ModelTurns& turns = stream.turns;
-  for (const ModelStream& other : streams_) {
-    if (&other == &stream || !other.shares_with(stream)) continue;
+  for_others_of(stream, [&](const ModelStream& other) {
     const ModelTurns& theirs = other.turns;
     ModelTurns::Then& then = turns.others[&other];
     if (surely_takes_turns(other)) {
@@ -71,7 +114,7 @@ void Auditor::look_at_others(ModelStream& stream) {
     }
     then.served = theirs.served + theirs.given_back;
     then.changes = theirs.changes;
-  }
+  });
   turns.waited = false;
 }
 
@@ -82,26 +125,30 @@ bool Auditor::begin_to_wait(ModelStream& stream) {
   turns.ahead = turns.ahead_max = std::max<std::int64_t>(turns.ahead_max, 0);
   if (at_limit(stream.client)) return false;
   // The youngest is there for longest.
-  const auto youngest = std::find_if(stream.waiting.rbegin(), stream.waiting.rend(),
+  const std::vector<ModelJob*> waiting = waiting_of(stream);
+  const auto youngest = std::find_if(waiting.rbegin(), waiting.rend(),
                                      [&](const ModelJob* job) { return job->surely_queued(now_); });
-  if (youngest == stream.waiting.rend()) return false;
+  if (youngest == waiting.rend()) return false;
   turns.witness = *youngest;
   turns.witness_attempt = turns.witness->attempt;
   turns.times_at_limit = times_at_limit(stream.client);
   return true;
 }
 
-/// A job is about to be handed over: of those who wait, it was this client's turn.
+/// A job is about to be handed over: of those who wait, it was this client's turn, and its tenant's.
 void Auditor::check_turn(const ModelJob& job) {
   if (forgets_clients()) return;
-  ModelStream& served = stream_of(job);
+  for (ModelStream* served : turns_of(job))
+    check_turn(job, *served);
+}
+
+void Auditor::check_turn(const ModelJob& job, ModelStream& served) {
   served.turns.waited = still_waits(served);
-  const double weight = options_of(job.client).weight;
-  for (ModelStream& other : streams_) {
-    if (&other == &served || !other.shares_with(served)) continue;
+  const double weight = options_of(served.client).weight;
+  for_others_of(served, [&](ModelStream& other) {
     if (!still_waits(other) && begin_to_wait(other)) look_at_others(other);
     const ModelTurns& turns = other.turns;
-    if (turns.witness == nullptr || other.mixed || served.mixed) continue;
+    if (turns.witness == nullptr || other.mixed || served.mixed) return;
     const auto then = turns.others.find(&served);
     const std::int64_t before = then == turns.others.end() ? 0 : then->second.served;
     const std::uint64_t changes =
@@ -109,25 +156,30 @@ void Auditor::check_turn(const ModelJob& job) {
     const double got = static_cast<double>(served.turns.served - before) / weight;
     const double may = static_cast<double>(turns.ahead) / options_of(other.client).weight;
     if (got > may + kRounding * static_cast<double>(changes + 2))
-      violated(job.name() + " of client \"" + job.client + "\" was handed over before those of client \"" +
+      violated(job.name() + " of client \"" + served.client + "\" was handed over before those of client \"" +
                other.client + "\", which waits and was served " + std::to_string(got - may) +
                " less for its weight");
-  }
+  });
 }
 
 /// The job has been handed over.
 void Auditor::charge(ModelJob& job) {
-  ModelStream& stream = stream_of(job);
   job.charged = job.cost;
+  for (ModelStream* stream : turns_of(job))
+    charge(*stream, job.cost);
+}
+
+void Auditor::charge(ModelStream& stream, std::int64_t cost) {
   ModelTurns& turns = stream.turns;
   if (!forgets_clients()) look_at_others(stream);
-  for (ModelStream& other : streams_)
+  for_others_of(stream, [&](ModelStream& other) {
     if (const auto then = other.turns.others.find(&stream); then != other.turns.others.end())
       then->second.behind = 0;  // it stands where the others are
-  turns.served += job.cost;
+  });
+  turns.served += cost;
   ++turns.changes;
   turns.given_back = 0;
-  turns.ahead = turns.ahead_max = job.cost;
+  turns.ahead = turns.ahead_max = cost;
   if (!forgets_clients()) begin_to_wait(stream);
 }
 
@@ -135,17 +187,21 @@ void Auditor::charge(ModelJob& job) {
 void Auditor::correct(ModelJob& job, std::int64_t more) {
   if (more == 0) return;
   job.charged += more;
-  ModelStream& stream = stream_of(job);
+  for (ModelStream* stream : turns_of(job))
+    correct(*stream, more);
+}
+
+void Auditor::correct(ModelStream& stream, std::int64_t more) {
   ModelTurns& turns = stream.turns;
-  const double weight = options_of(job.client).weight;
-  for (ModelStream& other : streams_) {
+  const double weight = options_of(stream.client).weight;
+  for_others_of(stream, [&](ModelStream& other) {
     const auto then = other.turns.others.find(&stream);
-    if (more < 0 || then == other.turns.others.end() || then->second.behind == 0) continue;
+    if (more < 0 || then == other.turns.others.end() || then->second.behind == 0) return;
     // What is less than it was behind delays it no further.
     const double less = std::min(static_cast<double>(more), std::ceil(then->second.behind * weight));
     then->second.behind = std::max(then->second.behind - less / weight, 0.0);
     then->second.served += static_cast<std::int64_t>(less);
-  }
+  });
   turns.served += more;
   ++turns.changes;
   if (more < 0) turns.given_back -= more;

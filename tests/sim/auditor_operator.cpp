@@ -179,6 +179,8 @@ void Auditor::heard_moved(const Answer& answer) {
   ModelStream& left = stream_of(job);
   left.waiting.erase(&job);
   if (left.turns.witness == &job) left.turns.witness = nullptr;
+  for (ModelStream& tenant : tenants_)
+    if (tenant.turns.witness == &job) tenant.turns.witness = nullptr;
   --waiting_[job.lane];
   --moved_in_[job.lane];
   job.lane = lane;
@@ -287,12 +289,14 @@ void Auditor::configure(ModelBudget& budget, const core::BudgetOptions& options)
   };
   limits_fell_ = limits_fell_ || falls(options.rates, budget.rates) || !budget.keys.empty();
   std::set<const ModelStream*> counted;
-  for (const ModelStream& stream : streams_)
-    if (counts_tokens(stream.budgets)) counted.insert(&stream);
+  for (const auto* all : {&streams_, &tenants_})
+    for (const ModelStream& stream : *all)
+      if (counts_tokens(stream.budgets)) counted.insert(&stream);
   budget.configure(options, now_);
   budget.read_keys(options.keys, now_);
-  for (ModelStream& stream : streams_)
-    stream.mixed = stream.mixed || counts_tokens(stream.budgets) != counted.contains(&stream);
+  for (auto* all : {&streams_, &tenants_})
+    for (ModelStream& stream : *all)
+      stream.mixed = stream.mixed || counts_tokens(stream.budgets) != counted.contains(&stream);
 }
 
 void Auditor::adopt(const core::Options& options) {

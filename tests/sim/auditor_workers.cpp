@@ -204,6 +204,9 @@ void Auditor::go_apart(const std::string& name) {
     const ModelJob*& witness = stream.turns.witness;
     if (witness != nullptr && witness->model == name) witness = nullptr;
   }
+  for (ModelStream& stream : tenants_)
+    if (stream.turns.witness != nullptr && stream.turns.witness->model == name)
+      stream.turns.witness = nullptr;
   for (ModelJob* job : moves)
     stream_of(*job).waiting.insert(job);
 }

@@ -112,8 +112,8 @@ struct ModelBudget {
 struct ModelUpstream {
   enum class Said { success, failure, unreachable, refusal, nothing };
 
-  int retry_parts = 100;            ///< ten are a retry
-  std::deque<std::string> retries;  ///< taken and not refilled, by client
+  int retry_parts = 100;             ///< ten are a retry
+  std::deque<std::string> retries;   ///< taken and not refilled, by client
   std::map<std::string, int> saved;  ///< by client: of what it has earned since any was taken; likewise
   bool take_retry(const std::string& client, const std::string& tenant);
   void succeeded(const std::string& client);
@@ -317,6 +317,8 @@ struct ModelStream {
   std::set<ModelJob*, ByAge> waiting;
   ModelTurns turns;
   bool mixed = false;  ///< some of what it was served was counted in tokens, and some was not
+  std::string
+      circle;  ///< with whom it takes turns: clients of that tenant; empty: tenants, and clients of none
 
   ModelJob* head(TimePoint now) const;
   /// Whichever of its jobs may be the client's next: the first that is surely queued, and those before it

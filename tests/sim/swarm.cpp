@@ -411,6 +411,35 @@ void draw_words(Random& random, Swarm& swarm) {
           random.one_of<Duration>({milliseconds(20), milliseconds(300), seconds(2), seconds(10)});
 }
 
+/// A client's own entry stands in front of the one for all. Whose breaker opens for whom is judged elsewhere.
+void draw_tenants(Random& random, Swarm& swarm) {
+  if (!random.percent(12)) return;
+  auto& entries = swarm.options.clients;
+  const auto entry = [&](const std::string& name) -> core::ClientOptions& {
+    const auto named = [&](const std::string& wanted) {
+      return std::find_if(entries.begin(), entries.end(),
+                          [&](const core::ClientOptions& one) { return one.name == wanted; });
+    };
+    if (const auto known = named(name); known != entries.end()) return *known;
+    core::ClientOptions added = named("*") != entries.end() ? *named("*") : core::ClientOptions{};
+    added.name = name;
+    return entries.emplace_back(added);
+  };
+  swarm.names.insert(swarm.names.end(), {"k4", "k5"});
+  for (const char* const name : {"k1", "k2", "k3", "k4", "k5"})
+    entry(name).tenant = random.one_of<const char*>({"t1", "t1", "t2", ""});
+  for (const char* const space : {"@t1/", "@t2/"}) {
+    if (random.percent(30)) continue;
+    core::ClientOptions& tenant = entry(space);
+    tenant.weight = static_cast<std::uint32_t>(random.between(1, core::ClientOptions::kWeightMax));
+    tenant.in_flight_max = random.percent(40) ? static_cast<std::size_t>(random.between(1, 15)) : 0;
+    tenant.depth_max = random.percent(20) ? static_cast<std::size_t>(random.between(1, 80)) : 0;
+  }
+  swarm.options.breaker = false;
+  swarm.failing_model.clear();
+  swarm.failing_for = {};
+}
+
 /// Pools of keys, of one account or of several, for some of the budgets.
 void draw_keys(Random& random, core::Options& options) {
   for (core::BudgetOptions& budget : options.budgets) {

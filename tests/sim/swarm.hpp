@@ -118,6 +118,8 @@ Swarm draw_swarm(Random& random);
 void draw_rarities(Random& random, Swarm& swarm, bool follows);
 /// Workers that say how far their jobs are, in few seeds; drawn behind all else.
 void draw_words(Random& random, Swarm& swarm);
+/// Makes some clients a tenant's, in few seeds; drawn behind all else.
+void draw_tenants(Random& random, Swarm& swarm);
 /// Gives budgets pools of keys.
 void draw_keys(Random& random, core::Options& options);
 /// Other limits and keys than these, which the configuration may say just as well; budgets stay those that

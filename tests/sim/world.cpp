@@ -89,6 +89,7 @@ Crashes draw_rest(std::uint64_t seed, World::Kind kind, Random& random, Swarm& s
   if (crashing && rare.percent(40)) draw_batches(swarm, crashes, rare.percent(60));
   swarm.gateways = rare.percent(8);
   if (crashing && !swarm.batches && rare.percent(4)) draw_late_returns(rare, swarm, crashes);
+  if (!swarm.returns_late) draw_tenants(rare, swarm);
   return crashes;
 }
 
