@@ -258,6 +258,20 @@ class PeerKeys(harness.Case):
         alice.submit(id="x" * (129 - len("@acme/")))
         self.assert_error(alice.get(), "bad_request", "more than 122 bytes")
 
+    def test_a_tenant_takes_turns_as_one_however_many_clients_its_gateway_names(self):
+        gate, bob, carl = (self.client(name) for name in ("gate", "bob", "carl"))
+        for peer, ids in ((gate, range(12)), (bob, range(3)), (carl, range(3))):
+            for number in ids:
+                peer.submit(id=f"job-{number}", reply="accepted", **({"client": f"name-{number}"} if peer is gate else {}))
+                peer.get("accepted")
+        worker, order = self.worker(capacity=1), []
+        for _ in range(12):
+            job = worker.get("job")
+            order.append(job.fields["id"].split("/")[0])
+            worker.hand_in(job)
+        self.assertEqual({whose: order[:9].count(whose) for whose in ("@acme", "@other")}, {"@acme": 3, "@other": 3})
+        self.assertEqual(order[9:], ["@acme"] * 3)
+
     # ---- what a key allows
 
     def test_services_lanes_and_bounds_of_a_key(self):
