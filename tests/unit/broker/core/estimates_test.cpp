@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/budgets/estimates.hpp"
 
+#include <fstream>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "broker/core/budgets/body_estimate.hpp"
 
@@ -78,6 +84,220 @@ TEST(BodyEstimate, media_is_counted_and_not_weighed) {
                          base64 + R"("}}])"));
   EXPECT_EQ(source.media, 1);
   EXPECT_LT(source.text_tokens, 20);
+}
+
+TEST(BodyEstimate, token_numbers_are_tokens) {
+  const bool holds = rc::check([](const std::vector<std::uint16_t>& numbers, bool spaces) {
+    std::string list;
+    for (const std::uint16_t number : numbers)
+      list += (list.empty() ? "" : spaces ? ", " : ",") + std::to_string(number * 3);
+    const auto count = static_cast<std::int64_t>(numbers.size());
+    RC_ASSERT(text_tokens(R"({"model":"e","prompt":[)" + list + "]}") == count + kReplyPrime);
+    RC_ASSERT(text_tokens(R"({"input":[[)" + list + "],[" + list + R"(]],"temperature":0.5})") ==
+              2 * count + kReplyPrime);
+  });
+  EXPECT_TRUE(holds);
+}
+
+TEST(BodyEstimate, a_long_text_without_spaces_is_text) {
+  std::string text;
+  while (text.size() < 32'000)
+    text += "the_quick_brown_fox_jumps_";
+  const auto bytes = static_cast<std::int64_t>(text.size());
+  for (const std::string& body :
+       {chat('"' + text + '"'), chat(R"([{"type":"text","text":")" + text + "\"}]"),
+        R"({"model":"e","input":[")" + text + "\"]}", R"({"prompt":")" + text + "\"}", text}) {
+    const BodyEstimate estimate = estimate_body(body);
+    EXPECT_EQ(estimate.media, 0) << body.substr(0, 80);
+    EXPECT_GE(estimate.text_tokens, bytes / 3) << body.substr(0, 80);
+    EXPECT_LE(estimate.text_tokens, bytes / 2) << body.substr(0, 80);
+  }
+}
+
+TEST(BodyEstimate, media_stand_under_the_keys_that_carry_them) {
+  const std::string base64(100'000, 'A');
+  const auto media = [](const std::string& content) {
+    return estimate_body(R"({"messages":[{"role":"user","content":[)" + content + "]}]}").media;
+  };
+  for (const std::string& content :
+       {R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" + base64 + "\"}}",
+        R"({"type":"input_image","image_url":"data:image/png;base64,)" + base64 + "\"}",
+        R"({"type":"image","source":{"type":"base64","media_type":"image/png","data":")" + base64 + "\"}}",
+        R"({"type":"input_audio","input_audio":{"data":")" + base64 + R"(","format":"wav"}})",
+        R"({"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,)" + base64 +
+            "\"}}",
+        std::string(R"({"type":"image_url","image_url":{"url":"https://example.com/a.png"}})"),
+        std::string(R"({"type":"input_image","image_url":"https://example.com/a.png"})"),
+        std::string(R"({"type":"image","source":{"type":"url","url":"https://example.com/a.png"}})"),
+        std::string(R"({"type":"file","file":{"file_id":"file-123"}})"),
+        std::string(R"({"type":"document","source":{"type":"file","file_id":"file_123"}})"),
+        std::string(R"({"type":"input_file","file_url":"https://example.com/a.pdf"})")})
+    EXPECT_EQ(media(content), 1) << content.substr(0, 80);
+  EXPECT_EQ(estimate_body(R"({"previous_response_id":"resp_1","input":"and then?"})").media, 1)
+      << "what was said before, whatever it is";
+  EXPECT_EQ(media(R"({"type":"text","text":"data: a line of an event"})"), 0);
+  EXPECT_EQ(media(R"({"type":"text","text":"see https://example.com/a.png"})"), 0);
+  EXPECT_EQ(media(R"({"type":"document","source":{"type":"text","data":"the words of a document"}})"), 0);
+  EXPECT_EQ(media(R"({"type":"link","url":"https://example.com"})"), 0);
+}
+
+TEST(BodyEstimate, what_a_tool_was_called_with_counts_whole) {
+  std::string rows;
+  for (int i = 0; i < 100; ++i)
+    rows += R"({"temperature":2718281,"place":"Rome"},)";
+  rows.pop_back();
+  const std::int64_t called = text_tokens(chat(R"([{"type":"tool_use","input":{"rows":[)" + rows + "]}}]"));
+  const std::int64_t as_text = text_tokens("%" + rows);
+  EXPECT_GE(called, as_text / 2) << "keys and numbers count, punctuation does not";
+  EXPECT_LE(called, as_text * 5 / 4);
+}
+
+/// A body that is slow to read by the byte, or has much of something: how it begins, and what it repeats.
+struct Heavy {
+  std::string front, one;
+
+  std::string body(std::size_t bytes) const {
+    std::string rest = one;
+    rest.reserve(2 * bytes);
+    while (rest.size() < bytes)
+      rest.append(rest, 0, bytes - rest.size());
+    return front + rest;
+  }
+  std::string name() const { return front.substr(0, 40) + one.substr(0, 20); }
+};
+
+std::vector<Heavy> heavy_bodies() {
+  std::string base64;
+  for (std::uint32_t i = 0, x = 1; i < 4096; ++i, x = x * 1664525 + 1013904223)
+    base64 += "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[x >> 26];
+  return {{"", kProse},
+          {"", " "},
+          {"", "["},
+          {"", "[}"},
+          {"[", R"({"a":1},)"},
+          {"[", R"({"a":"b"},)"},
+          {"{", R"("max_tokens":1,)"},
+          {"{", R"("role"      )"},
+          {R"({"a":")", "\\\\"},
+          {R"({"a":")", "\\\""},
+          {R"({"data":")", "\\\\"},
+          {R"({"data":")", "\\\""},
+          {R"({"data":")", kProse},
+          {R"({"data":")", base64},
+          {R"({"messages":[)", R"({"image_url":"data:,"},)"},
+          {R"({"content":")", kProse},
+          {R"({"content":")", base64},
+          {R"({"content":")", "\xE4\xBD\xA0\xE5\xA5\xBD"},
+          {R"({"input":[)", "12345,"},
+          {R"({"input":[)", R"("",)"},
+          {R"({"input":)", "1"},
+          {R"({"tools":[)", R"({"ab":{"c":-1}},)"},
+          {R"({"content":")" + std::string(2'000'000, ' ') + '"', R"(,"max_a":1)"}};
+}
+
+TEST(BodyEstimate, any_body_is_bounded_work) {
+  for (const Heavy& heavy : heavy_bodies()) {
+    const std::int64_t work = estimate_body(heavy.body(16'000'000)).work;
+    EXPECT_LE(work, kBodyWorkMax) << heavy.name();
+    EXPECT_GE(work, kBodyWorkMax / 2) << heavy.name();
+  }
+  EXPECT_LT(estimate_body(chat('"' + kProse + '"')).work, 1000) << "of a short one it is what it has";
+}
+
+/// Counts what is looked at by the system's count of the pages that were: the estimate's own count may err.
+TEST(BodyEstimate, of_a_large_body_few_pages_are_touched) {
+  for (const Heavy& heavy : heavy_bodies()) {
+    const std::string body = heavy.body(16'000'000);
+    const int file = memfd_create("body", 0);
+    ASSERT_EQ(::write(file, body.data(), body.size()), static_cast<ssize_t>(body.size()));
+    void* const mapped = mmap(nullptr, body.size(), PROT_READ, MAP_SHARED, file, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+
+    estimate_body({static_cast<const char*>(mapped), body.size()});
+
+    std::ostringstream address;
+    address << std::hex << reinterpret_cast<std::uintptr_t>(mapped) << '-';
+    std::ifstream maps("/proc/self/smaps");
+    std::string line;
+    while (std::getline(maps, line) && !line.starts_with(address.str())) {
+    }
+    while (std::getline(maps, line) && !line.starts_with("Rss:")) {
+    }
+    const std::size_t touched = std::stoull(line.substr(4)) << 10;
+    munmap(mapped, body.size());
+    close(file);
+    // The system maps some pages around each that is asked for.
+    const std::size_t pieces = std::size_t{40} * (64 << 10);
+    const bool is_skipped = heavy.front.starts_with(R"({"data")");
+    EXPECT_GT(touched, 0u) << heavy.name();
+    EXPECT_LE(touched, (is_skipped ? 10'000'000 : 1'250'000) + pieces) << heavy.name();
+  }
+}
+
+TEST(BodyEstimate, the_rest_of_a_large_body_is_like_pieces_of_it) {
+  std::string prose;
+  while (prose.size() < 1'000'000)
+    prose += kProse;
+  const std::int64_t of_a_megabyte = text_tokens(chat('"' + prose + '"'));
+  std::string large;
+  while (large.size() < 9'500'000)
+    large += prose;
+  EXPECT_NEAR(
+      static_cast<double>(text_tokens(chat('"' + large + '"'))) / static_cast<double>(10 * of_a_megabyte), 1,
+      0.02);
+
+  std::string numbers;
+  constexpr int kNumbers = 2'000'000;
+  for (int i = 0; i < kNumbers; ++i)
+    numbers += std::to_string(10'000 + i % 90'000) + ',';
+  EXPECT_NEAR(static_cast<double>(text_tokens(R"({"input":[)" + numbers + "1]}")), kNumbers, kNumbers / 50);
+}
+
+TEST(BodyEstimate, many_large_pictures_are_pictures) {
+  std::string base64, content;
+  for (std::uint32_t i = 0, x = 1; i < 1'000'000; ++i, x = x * 1664525 + 1013904223)
+    base64 += "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[x >> 26];
+  for (int i = 0; i < 30; ++i)
+    content += R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" + base64 + "\"}},";
+  const BodyEstimate estimate = estimate_body(chat("[" + content + "{}]"));
+  EXPECT_GE(estimate.media, 28);
+  EXPECT_LE(estimate.media, 34);
+  EXPECT_LT(estimate.text_tokens, 40'000);
+}
+
+TEST(BodyEstimate, a_text_behind_large_media_is_not_overlooked) {
+  std::string prose, base64(20'000'000, 'A');
+  while (prose.size() < 20'000'000)
+    prose += kProse;
+  const std::int64_t alone = text_tokens(chat('"' + prose + '"'));
+  EXPECT_GE(text_tokens(R"({"data":")" + base64 + R"(","content":")" + prose + "\"}"), alone * 9 / 10);
+}
+
+TEST(BodyEstimate, the_bound_of_the_answer_is_found_behind_a_large_text) {
+  const std::string text = '"' + std::string(4'000'000, ' ') + '"';
+  EXPECT_EQ(estimate_body(chat(text, R"(,"temperature":0.5,"max_tokens": 100)")).max_output, 100);
+  EXPECT_EQ(estimate_body(chat(text, R"(,"n":3 , "max_completion_tokens" : 100)")).max_output, 300);
+  EXPECT_EQ(estimate_body(chat(R"(")" + std::string(4'000'000, ' ') + R"(\"max_tokens\":5")")).max_output,
+            std::nullopt)
+      << "a text";
+}
+
+TEST(BodyEstimate, no_text_is_overlooked) {
+  const std::vector<std::string> keys{"content",   "text",      "input", "data", "url",
+                                      "prompt",    "system",    "q",     "file", "source",
+                                      "image_url", "arguments", "images"};
+  const bool holds = rc::check([&](const std::vector<std::size_t>& way, bool joined) {
+    std::string text;
+    while (text.size() < 4000)
+      text += joined ? "the_quick_brown_fox_" : "the quick brown fox ";
+    std::string body = '"' + text + '"';
+    for (const std::size_t step : way)
+      body = step % 3 == 0 ? "[1," + body + "]"
+                           : R"({"a":"b",")" + keys[step % keys.size()] + "\":" + body + "}";
+    const BodyEstimate estimate = estimate_body("[" + body + "]");
+    RC_ASSERT(estimate.media > 0 || estimate.text_tokens > 600);
+  });
+  EXPECT_TRUE(holds);
 }
 
 TEST(BodyEstimate, the_bound_of_the_answer_is_read_where_it_belongs) {
