@@ -12,6 +12,9 @@ namespace {
 
 constexpr double kLearning = 0.1;
 constexpr double kRatioMin = 0.5, kRatioMax = 3;
+/// Bound of the ratio of sums: what a file has that is named by its id is known only from the answer. Many
+/// short requests, to which the upstream adds something of its own, move it little.
+constexpr double kSumsRatioMax = 64;
 /// With fewer samples the more general series is used.
 constexpr std::uint32_t kSamplesMin = 5;
 /// With fewer samples an estimate of the input has a margin.
@@ -27,12 +30,18 @@ std::size_t class_of(std::int64_t tokens) {
 
 }  // namespace
 
-void Estimates::Series::learn_input(double actual, double raw) {
-  const double seen = std::clamp(actual / raw, kRatioMin, kRatioMax);
-  // The first samples weigh more: a mean, until the moving ratio takes over.
+void Estimates::Series::learn_input(double used, double guessed) {
+  // The first samples weigh more: a mean, until the moving one takes over.
   const double weight = std::max(kLearning, 1.0 / (samples + 1));
-  ratio += weight * (seen - ratio);
+  ratio += weight * (std::clamp(used / guessed, kRatioMin, kRatioMax) - ratio);
+  actual += weight * (std::min(used, guessed * kSumsRatioMax) - actual);
+  raw += weight * (guessed - raw);
   if (samples < kSamplesSure) ++samples;
+}
+
+/// Where jobs are of several kinds, the sum of the estimates is right by the ratio of sums.
+double Estimates::Series::correction() const {
+  return raw > 0 ? std::max(ratio, actual / raw) : ratio;
 }
 
 void Estimates::Series::learn_output(std::int64_t tokens) {
@@ -98,7 +107,7 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, co
   const Series* const of_model = find(model, {});
   const Series* const input =
       of_client != nullptr && of_client->samples >= kSamplesMin ? of_client : of_model;
-  const double ratio = (input != nullptr ? input->ratio : 1) *
+  const double ratio = (input != nullptr ? input->correction() : 1) *
                        (input == nullptr || input->samples < kSamplesSure ? kSpareUnsure : 1);
   estimate.amounts.input_tokens =
       static_cast<std::int64_t>(static_cast<double>(guess.input_tokens) * (guess.learned_from ? ratio : 1));

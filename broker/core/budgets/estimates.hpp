@@ -32,8 +32,8 @@ inline std::uint32_t tokens_of_bytes(std::size_t bytes) {
 }
 
 /// Guesses what jobs cost in tokens, and learns from what their upstreams say: for each model, and for each
-/// client of it, how far the guess of the input is off (a moving ratio), and how long answers are (a decaying
-/// histogram, of which the 90th percentile is taken).
+/// client of it, how far the guess of the input is off (the larger of a moving ratio, and of the ratio of
+/// moving sums), and how long answers are (a decaying histogram, of which the 90th percentile is taken).
 class Estimates {
  public:
   /// Bound of models, and clients of models, that are kept. Beyond it the client goes about which nothing was
@@ -68,11 +68,13 @@ class Estimates {
     const std::string* name = nullptr;
 
     double ratio = 1;
+    double actual = 0, raw = 0;  ///< moving means
     std::uint32_t samples = 0;
     std::uint32_t outputs = 0;  ///< the sum of the classes
     std::array<std::uint16_t, kClasses> classes{};
 
-    void learn_input(double actual, double raw);
+    void learn_input(double used, double guessed);
+    double correction() const;
     void learn_output(std::int64_t tokens);
     std::int64_t output_p90() const;
   };

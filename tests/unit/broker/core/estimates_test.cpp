@@ -353,6 +353,46 @@ TEST(Estimates, what_the_client_states_counts_as_it_stands) {
   EXPECT_EQ(input.amounts.output_tokens, 512);
 }
 
+TEST(Estimates, what_is_named_by_its_id_is_learned) {
+  Estimates estimates(1600, 512);
+  const std::string body = chat(R"([{"type":"file","file":{"file_id":"file-1"}}])");
+  for (int i = 0; i < 30; ++i) {
+    const Estimate estimate = estimates.estimate("m", "", body, std::nullopt);
+    estimates.learn("m", "", estimate.raw_input, usage(40'000, 10));
+  }
+  EXPECT_NEAR(static_cast<double>(estimates.estimate("m", "", body, std::nullopt).amounts.input_tokens),
+              40'000, 2000);
+}
+
+TEST(Estimates, the_sum_is_right_where_kinds_are_off_in_different_ways) {
+  Estimates estimates(1600, 512);
+  const std::string large = chat('"' + std::string(20'000, '%') + '"'), small = chat('"' + kProse + '"');
+  const std::int64_t raw_large = estimate_body(large).text_tokens,
+                     raw_small = estimate_body(small).text_tokens;
+  double expected = 0, used = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const bool is_large = i % 3 == 0;
+    const std::int64_t raw = is_large ? raw_large : raw_small, actual = is_large ? raw * 2 : raw / 2;
+    const Estimate estimate = estimates.estimate("m", "", is_large ? large : small, std::nullopt);
+    estimates.learn("m", "", estimate.raw_input, usage(actual, 10));
+    if (i < 50) continue;
+    expected += static_cast<double>(estimate.amounts.input_tokens);
+    used += static_cast<double>(actual);
+  }
+  EXPECT_GE(expected / used, 0.98);
+  EXPECT_LE(expected / used, 1.25);
+}
+
+TEST(Estimates, what_the_upstream_adds_to_short_requests_does_not_multiply_long_ones) {
+  Estimates estimates(1600, 512);
+  const std::string large = chat('"' + std::string(20'000, '%') + '"');
+  const std::int64_t raw = estimate_body(large).text_tokens;
+  for (int i = 0; i < 1000; ++i)
+    estimates.learn("m", "", i % 2 == 0 ? 10 : static_cast<std::uint32_t>(raw),
+                    usage(i % 2 == 0 ? 400 : raw, 10));
+  EXPECT_LE(estimates.estimate("m", "", large, std::nullopt).amounts.input_tokens, raw * 3);
+}
+
 TEST(Estimates, the_input_of_a_model_is_learned_within_twenty_answers) {
   Estimates estimates(1600, 512);
   const std::string body = chat('"' + kProse + kProse + kProse + '"');
