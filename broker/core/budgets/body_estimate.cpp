@@ -55,8 +55,8 @@ constexpr std::size_t kSpacesMax = 4096, kNumberBytesMax = 32;
 constexpr std::size_t kPieces = 32, kBlocks = 16, kBlockBytes = 256, kLastBytes = std::size_t{64} << 10;
 constexpr std::size_t kPieceBytes = kBlocks * kBlockBytes;
 constexpr std::int64_t kPieceWork = 2 * kPieceBytes;
-/// The size of media of which none was seen.
-constexpr std::int64_t kMediaBytes = 1 << 20;
+/// The size of media of which none was seen, and the least of others: what is only named has no size.
+constexpr std::int64_t kMediaBytes = 1 << 20, kMediaBytesMin = 128 << 10;
 static_assert(kScanWork + static_cast<std::int64_t>(kPieces) * kPieceWork + 2 * kLastBytes / 4 <
               kBodyWorkMax);
 
@@ -407,7 +407,7 @@ class Scanner {
     const std::int64_t mean = estimate_.media > 0 ? media_bytes_ / estimate_.media : kMediaBytes;
     // Of a string that was cut the beginning is counted.
     if (media_bytes > 0)
-      estimate_.media += media_bytes / std::max<std::int64_t>(mean, 1024) + (estimate_.media == 0 ? 1 : 0);
+      estimate_.media += media_bytes / std::max(mean, kMediaBytesMin) + (estimate_.media == 0 ? 1 : 0);
     const std::string_view tail = rest.substr(rest.size() - std::min(rest.size(), kLastBytes));
     find_options(tail, "\"max_");
     find_options(tail, "\"n\"");

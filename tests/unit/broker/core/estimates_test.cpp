@@ -265,6 +265,20 @@ TEST(BodyEstimate, many_large_pictures_are_pictures) {
   EXPECT_LT(estimate.text_tokens, 40'000);
 }
 
+TEST(BodyEstimate, pictures_behind_named_ones_and_a_large_text_are_pictures) {
+  std::string base64, content;
+  for (std::uint32_t i = 0, x = 1; i < 300'000; ++i, x = x * 1664525 + 1013904223)
+    base64 += "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[x >> 26];
+  for (int i = 0; i < 20; ++i)
+    content += R"({"type":"image_url","image_url":{"url":"https://example.com/a.png"}},)";
+  content += R"({"type":"text","text":")" + std::string(2'000'000, ' ') + "\"},";
+  for (int i = 0; i < 20; ++i)
+    content += R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" + base64 + "\"}},";
+  const std::int64_t media = estimate_body(chat("[" + content + "{}]")).media;
+  EXPECT_GE(media, 35);
+  EXPECT_LE(media, 80);
+}
+
 TEST(BodyEstimate, a_text_behind_large_media_is_not_overlooked) {
   std::string prose, base64(20'000'000, 'A');
   while (prose.size() < 20'000'000)
