@@ -386,8 +386,11 @@ constexpr Row kServiceRows[] = {
     {{"lanemq_service_queued", Kind::gauge, "Jobs of the service that wait, of all lanes."}, "queued"},
     {{"lanemq_service_running", Kind::gauge, "Jobs of the service that workers hold."}, "running"},
     {{"lanemq_service_workers", Kind::gauge, "Workers that offer the service."}, "workers"},
-    {{"lanemq_service_without_worker", Kind::gauge, "1 while jobs wait and no worker offers the service."},
+    {{"lanemq_service_without_worker", Kind::gauge,
+      "1 while jobs wait that no worker takes: none offers the service, none takes their lane, or all that "
+      "do drain."},
      "without_worker"},
+    {{"lanemq_service_unserved", Kind::gauge, "Jobs that wait and that no worker takes."}, "unserved"},
     {{"lanemq_service_upstream_fails", Kind::gauge, "1 while the service's circuit breaker is not closed."},
      "fails"},
     {{"lanemq_workers_wanted", Kind::gauge,
@@ -547,7 +550,9 @@ std::vector<Thing> services_of(const std::vector<Json>& rows) {
   std::vector<Thing> things;
   for (const Json* row : order) {
     Thing& thing = things.emplace_back(Thing{{{"service", text(at(*row, "name"))}}, *row});
-    thing.figures["without_worker"] = number(at(*row, "queued")) > 0 && number(at(*row, "workers")) == 0;
+    const double unserved = number(at(*row, "unserved"));  // left out where it is 0
+    thing.figures["unserved"] = unserved;
+    thing.figures["without_worker"] = unserved > 0;
     thing.figures["fails"] = !at(*row, "breaker").is_null();
   }
   return things;

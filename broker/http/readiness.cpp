@@ -3,6 +3,8 @@
 
 #include <lanemq/text.hpp>
 
+#include "common/explanation/explanation.hpp"
+
 namespace lanemq::admin {
 namespace {
 
@@ -17,8 +19,11 @@ void add_remarks(const Json& stats, std::string& text) {
     text += "bank: away (jobs of budgets that shards share wait)\n";
   if (const auto unserved = stats.find("unserved"); unserved != stats.end())
     for (const auto& [service, state] : unserved->items())
-      text += "no worker serves " + printable(service) + " (queued: " + state.value("queued", Json()).dump() +
-              ")\n";
+      text += "no worker serves " +
+              name_of(Unserved{.service = service,
+                               .lane = state.value("lane", std::string()),
+                               .draining = state.value("draining", false)}) +
+              " (queued: " + state.value("queued", Json()).dump() + ")\n";
   if (const auto upstreams = stats.find("upstreams"); upstreams != stats.end())
     for (const auto& [service, state] : upstreams->items())
       if (const std::string breaker = state.value("breaker", std::string("closed")); breaker != "closed")

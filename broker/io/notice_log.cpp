@@ -31,6 +31,25 @@ void log_refused_webhook(const core::Notice& notice) {
               {"do", "nobody is told of that end; give the jobs of webhook_service room"}});
 }
 
+void log_unserved(const core::Notice& notice) {
+  const auto for_ms = static_cast<long long>(notice.for_ms);
+  if (notice.lane.empty())
+    return log::event(log::Level::warning, "service.without_worker",
+                      {{"service", notice.service},
+                       {"jobs", notice.jobs},
+                       {"for_ms", for_ms},
+                       {"do", "start a worker with --service; lanemq jobs --service shows who asks for it"}});
+  const bool drain = !notice.how.empty();
+  log::event(log::Level::warning, "service.without_worker",
+             {{"service", notice.service},
+              {"jobs", notice.jobs},
+              {"lane", notice.lane},
+              {"workers", drain ? "drain" : "take other lanes"},
+              {"for_ms", for_ms},
+              {"do", drain ? "resume one, or start another; lanemq workers shows who drains"
+                           : "start a worker that takes the lane; lanemq workers shows who takes which"}});
+}
+
 }  // namespace
 
 void log_notices(const std::vector<core::Notice>& notices) {
@@ -78,11 +97,7 @@ void log_notices(const std::vector<core::Notice>& notices) {
                     {"do", "no upstream means that; see what the service's workers call"}});
         break;
       case core::Notice::Kind::service_without_worker:
-        log::event(log::Level::warning, "service.without_worker",
-                   {{"service", notice.service},
-                    {"jobs", notice.jobs},
-                    {"for_ms", static_cast<long long>(notice.for_ms)},
-                    {"do", "start a worker with --service; lanemq jobs --service shows who asks for it"}});
+        log_unserved(notice);
         break;
       case core::Notice::Kind::job_stalled:
         log_stalled(notice);

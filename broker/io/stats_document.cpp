@@ -220,14 +220,20 @@ void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::Time
   }
 }
 
-/// The first services that have jobs and no worker.
-void write_unserved(DocumentWriter& out, const core::Workers& workers) {
+/// The first services that have jobs which no worker may be given.
+void write_unserved(DocumentWriter& out, const core::Broker& broker) {
   constexpr std::size_t kShownMax = 8;
-  const core::Workers::UnservedList& all = workers.unserved();
+  const core::Workers::UnservedList& all = broker.workers().unserved();
   std::size_t left = std::min(kShownMax, all.size());
   out.map(left);
-  for (const core::Service* service = all.front(); left-- > 0; service = all.next(*service))
-    out.text(service->name).map(1).text("queued").integer(signed_of(service->queued));
+  for (const core::Service* service = all.front(); left-- > 0; service = all.next(*service)) {
+    const core::LaneIndex lane = service->first_unserved();
+    const bool drains = broker.workers().drains(*service, lane);
+    out.text(service->name).map(1 + (service->workers > 0 ? 1 : 0) + (drains ? 1 : 0));
+    out.text("queued").integer(signed_of(service->queued_unserved()));
+    if (service->workers > 0) out.text("lane").text(broker.lanes()[lane]->options().name);
+    if (drains) out.text("draining").boolean(true);
+  }
 }
 
 /// Operators' pauses, as many as a header has room for.
@@ -325,7 +331,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   out.text("upstreams");
   write_upstreams(out, broker, now);
   out.text("unserved");
-  write_unserved(out, broker.workers());
+  write_unserved(out, broker);
   out.text("paused");
   write_pauses(out, broker.pauses());
   out.text("results").map(5).text("kept").integer(signed_of(broker.kept_results() + broker.dead_jobs()));

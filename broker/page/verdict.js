@@ -25,14 +25,25 @@ function* of_store({ store }) {
   yield { level, what, help, series: 'broker.store_trouble', view: 'system' };
 }
 
+function name_of_unserved(name, { lane, draining }) {
+  return `“${name}”${lane === undefined ? '' : ` in lane “${lane}”`}${draining ? ' (all that do drain)' : ''}`;
+}
+
+function help_of_unserved(name, { lane, draining }) {
+  const start = `lanemq-worker --service ${quoted(name)}=HANDLER`;
+  if (draining) return `lanemq resume worker NAME ends an operator's drain; or start one: ${start}.`;
+  if (lane !== undefined) return `Start one that takes the lane: ${start}, without --lanes; or give those that are there this lane, too.`;
+  return `Start one: ${start}; or look for a slip in the service's name.`;
+}
+
 function* of_services({ unserved }) {
   const names = Object.keys(unserved);
   if (!names.length) return;
   const queued = names.reduce((sum, name) => sum + unserved[name].queued, 0);
-  const which = names.slice(0, 3).map((name) => `“${name}”`).join(', ') + (names.length > 3 ? ' and others' : '');
+  const which = names.slice(0, 3).map((name) => name_of_unserved(name, unserved[name])).join(', ') + (names.length > 3 ? ' and others' : '');
   yield {
     level: 'bad', what: `No worker serves ${which}: ${many(queued, 'job')} ${queued === 1 ? 'waits' : 'wait'}`,
-    help: `Start one: lanemq-worker --service ${quoted(names[0])}=HANDLER; or look for a slip in the service's name.`,
+    help: help_of_unserved(names[0], unserved[names[0]]),
     series: 'broker.unserved', view: 'workers',
   };
 }

@@ -212,8 +212,14 @@ std::optional<std::string> stats_table(std::string_view text, bool colour, bool 
   table += "\nworkers: " + count(member(workers, "connected")) + " connected, " +
            count(member(workers, "running")) + " of " + count(member(workers, "capacity")) +
            " places running\n";
-  for (const auto& [service, state] : member(document, "unserved").items())
-    table += "no worker serves " + printable(service) + " (queued: " + count(member(state, "queued")) + ")\n";
+  for (const auto& [service, state] : member(document, "unserved").items()) {
+    const Json& lane = member(state, "lane");
+    table += "no worker serves " +
+             name_of(Unserved{.service = service,
+                              .lane = lane.is_string() ? lane.get<std::string>() : std::string(),
+                              .draining = member(state, "draining") == true}) +
+             " (queued: " + count(member(state, "queued")) + ")\n";
+  }
   std::string paused;
   for (const Json& one : member(document, "paused"))
     if (one.is_string()) paused += (paused.empty() ? "" : ", ") + printable(one.get<std::string>());

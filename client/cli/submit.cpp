@@ -117,7 +117,7 @@ void say_if_nobody_serves(Client& client, const Common& common, const std::strin
   std::future<Reply<JobStatus>> asked = client.status(id);
   if (!ready_within(asked, std::min<std::chrono::milliseconds>(kMoment, common.connect_timeout))) return;
   const Reply<JobStatus> status = asked.get();
-  if (!status || !status->blocked_by.starts_with("no worker ")) return;
+  if (!status || !unserved_of(status->blocked_by)) return;
   const Explanation explanation = explain_status(*status);
   say(explanation.what + " " + explanation.help + " (lanemq explain " + printable(id) + ")");
 }

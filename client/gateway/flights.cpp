@@ -10,6 +10,7 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/http_words.hpp"
+#include "common/explanation/explanation.hpp"
 #include "common/http/server/secret.hpp"
 #include "common/ids/hex.hpp"
 #include "common/ids/ulid.hpp"
@@ -21,8 +22,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How the broker says what a job waits for that nobody serves.
-constexpr std::string_view kNoWorker = "no worker ";
 /// Looks at which no worker is there, one behind the other, until a request is refused for it: a worker that
 /// is started again is missing at one of them.
 constexpr int kUnservedLooks = 2;
@@ -146,7 +145,7 @@ void Flight::submit_step() {
   facts_.id = step_ == 0 ? base_id_ : base_id_ + "-" + std::to_string(step_);
   facts_.attempts = 0;
   facts_.queued.reset();
-  facts_.unserved = false;
+  facts_.unserved.clear();
   unserved_looks_ = 0;
   if (plan_.route) facts_.served_by = step.model;
   JobRequest job{.service = step.service,
@@ -205,7 +204,8 @@ void Flight::on_status(std::size_t step, const JobStatus& status) {
   if (over() || cancelled_ || step != step_ || last_seq_ >= 0 || status.state == "unknown") return;
   facts_.attempts = status.attempts;
   facts_.queued = status.queued;
-  facts_.unserved = status.blocked_by.starts_with(kNoWorker);
+  const std::optional<Unserved> unserved = unserved_of(status.blocked_by);
+  facts_.unserved = unserved ? name_of(*unserved, "\"") : std::string();
 }
 
 void Flight::watch_service() {
@@ -224,7 +224,7 @@ void Flight::watch_service() {
 void Flight::on_service(std::size_t step, const Reply<JobStatus>& status) {
   if (over() || cancelled_ || step != step_ || last_seq_ >= 0) return;
   if (status) on_status(step, *status);
-  const bool is_unserved = status && status->blocked_by.starts_with(kNoWorker);
+  const bool is_unserved = status && unserved_of(status->blocked_by);
   unserved_looks_ = is_unserved ? unserved_looks_ + 1 : 0;
   unserved_looks_ < kUnservedLooks ? watch_service() : refuse_unserved();
 }
@@ -237,7 +237,7 @@ void Flight::refuse_unserved() {
   gateway.refusal_log.note_unserved(service, gateway.loop.now());
   cancel_job();
   go_on({.code = "no_worker",
-         .message = "no worker serves \"" + service + "\", and none came within " +
+         .message = "no worker serves " + facts_.unserved + ", and none came within " +
                     std::to_string(gateway.settings.no_worker_wait.count()) +
                     " ms (no_worker_wait); start one, or try again later",
          .id = facts_.id,

@@ -58,7 +58,7 @@ struct JobFacts {
   std::int64_t attempts = 0;
   std::optional<std::chrono::milliseconds> queued{}, ran{};
   bool replayed = false;
-  bool unserved = false;  ///< no worker served it when it was looked at last
+  std::string unserved{};  ///< what no worker served when it was looked at last; empty: one did
 };
 
 /// A caller's side of a flight. Called on the loop's thread.

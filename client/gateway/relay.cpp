@@ -107,7 +107,7 @@ void Relay::commit_after(milliseconds time) {
 /// Whether the stream may soon be refused as nobody serves it, which its status is then to say.
 bool Relay::may_be_refused() const {
   const milliseconds wait = std::min(gateway_.settings.no_worker_wait, kHeldBackMax);
-  return flight_->facts().unserved && wait > milliseconds(0) &&
+  return !flight_->facts().unserved.empty() && wait > milliseconds(0) &&
          gateway_.loop.now() - arrived_ < wait + kHeldBackBeyond;
 }
 

@@ -7,6 +7,8 @@
 
 #include <lanemq/text.hpp>
 
+#include "common/explanation/explanation.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
@@ -19,7 +21,10 @@ std::string unserved_lines(const std::string& stats) {
   std::string lines;
   if (!document.is_object() || !document.contains("unserved")) return lines;
   for (const auto& [service, state] : document["unserved"].items())
-    lines += "no worker serves " + printable(service) +
+    lines += "no worker serves " +
+             name_of(Unserved{.service = service,
+                              .lane = state.value("lane", std::string()),
+                              .draining = state.value("draining", false)}) +
              " (queued: " + state.value("queued", nlohmann::json()).dump() + ")\n";
   return lines;
 }

@@ -335,7 +335,7 @@ class Drain(harness.Case):
         operator.ask("admin", {"do": "drain", "name": "w1"}, expect="admin")
         worker.get("drain")
         client.submit(id="a")
-        self.assertEqual(client.status("a")["blocked_by"], "worker echo")
+        self.assertEqual(client.status("a")["blocked_by"], "no worker echo lane=normal draining")
         operator.ask("admin", {"do": "resume", "what": "worker", "name": "w1"}, expect="admin")
         worker.get("welcome")
         worker.echo(worker.get("job"))
@@ -372,6 +372,25 @@ class Commands(harness.Case):
         worker.get("job")
         self.assertEqual(self.room.stats()["unserved"], {})
         self.assertNotIn("no worker serves", self.does("stats"))
+
+    def test_a_lane_that_no_worker_takes_is_said_wherever_an_operator_looks(self):
+        client = self.room.client()
+        worker = self.room.worker(services=("echo",), capacity=8, lanes=["critical"], name="w1")
+        client.submit(id="a")
+        client.settled()
+        self.assertEqual(client.status("a")["blocked_by"], "no worker echo lane=normal")
+        self.assertEqual(self.room.stats()["unserved"], {"echo": {"queued": 1, "lane": "normal"}})
+        self.assertIn("\nno worker serves echo in lane normal (queued: 1)\n", self.does("stats"))
+        harness.wait_until(lambda: 'service.without_worker service=echo jobs=1 lane=normal workers="take other lanes"'
+                           in self.room.broker.stderr(), "a line in the log")
+        client.submit(id="b", lane="critical")
+        worker.get("job")
+        self.does("drain", "w1")
+        client.submit(id="c", lane="critical")
+        client.settled()
+        self.assertEqual(client.status("c")["blocked_by"], "no worker echo lane=critical draining")
+        self.assertEqual(self.room.stats()["unserved"], {"echo": {"queued": 2, "lane": "critical", "draining": True}})
+        self.assertIn("\nno worker serves echo in lane critical (all that do drain) (queued: 2)\n", self.does("stats"))
 
     def test_lists_are_tables_or_json(self):
         client, worker = self.room.client(), self.room.worker(name="w1", capacity=2)

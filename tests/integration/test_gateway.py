@@ -296,7 +296,10 @@ class NoWorker(GatewayCase):
                     self.assertEqual((answer.headers["retry-after"], answer.headers["x-should-retry"]), ("10", "true"))
                     self.assertEqual((answer.headers["x-lanemq-error"], answer.headers["x-lanemq-attempts"]), ("queue", "0"))
         self.assertEqual(self.ask("POST", CHAT, chat("gpt-nobody")).json()["error"]["code"], "no_worker")
-        self.assertEqual(self.metric("lanemq_gateway_no_worker_total"), 5)
+        reserved = self.room.worker(("nobody",), lanes=["critical"])
+        self.assertIn('no worker serves "nobody" in lane "normal"', self.ask("POST", CHAT, chat("gpt-nobody")).json()["error"]["message"])
+        reserved.send("bye", {})
+        self.assertEqual(self.metric("lanemq_gateway_no_worker_total"), 6)
         self.assertRegex(self.gateway.stderr(), "service.no_worker service=nobody .*lanemq-worker --service nobody=")
         self.room.stats_when(lambda stats: stats["lanes"]["normal"]["queued"] == 0, "no job that waits")
         # What had been left of them would be handed over before this one.

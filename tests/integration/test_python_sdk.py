@@ -269,19 +269,23 @@ class Methods(SdkCase):
         held = Held()
         self.serve({"held": held}, capacity=1)
         client = self.connect()
-        for name, service in (("nobody's", "nobody"), ("runs", "held")):
+        self.serve({"urgent": Held()}, lanes=["high"], name="urgent")
+        for name, service in (("nobody's", "nobody"), ("runs", "held"), ("no lane", "urgent")):
             client.leave(service, id=name)
         harness.wait_until(lambda: held.came, "the call")
         client.leave("held", id="waits", lane="low")
         client.leave("held", id="later", delay=3600)
         client.leave("held", id="doomed")
         client.cancel("doomed")
-        for name in ("nobody's", "runs", "waits", "doomed", "unknown"):
+        self.room.operator().ask("admin", {"do": "drain", "name": "urgent"})
+        client.leave("urgent", id="drains", lane="high")
+        for name in ("nobody's", "no lane", "drains", "runs", "waits", "doomed", "unknown"):
             with self.subTest(name):
                 said = subprocess.run([harness.program("lanemq"), "--broker", self.room.broker.clients, "explain", name],
                                       stdout=subprocess.PIPE, text=True, timeout=harness.PATIENCE).stdout
                 self.assertEqual(str(client.explain(name)).strip(), said.strip())
         self.assertIn("delay", client.explain("later").what)
+        self.assertIn('no worker serves "urgent" in lane "high" (all that do drain)', client.explain("drains").what)
         held.go.set()
 
     def test_ping(self):

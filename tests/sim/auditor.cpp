@@ -508,12 +508,16 @@ void Auditor::check_counters() const {
   for (const auto& lane : broker_.lanes())
     queued += lane->queued;
   for (const auto& [name, service] : broker_.workers().services()) {
-    jobs += service->queued;
-    if (service->queued > 0 && service->workers == 0) ++unserved;
+    jobs += service->queued();
+    for (std::size_t lane = 0; lane < broker_.lanes().size(); ++lane)
+      if (service->queued_in[lane] > 0 && !is_served(name, lane)) {
+        ++unserved;
+        break;
+      }
   }
   if (jobs != queued || unserved != broker_.workers().unserved().size())
     violated("services count " + std::to_string(jobs) + " queued jobs and lanes " + std::to_string(queued) +
-             "; " + std::to_string(unserved) + " services have no worker, and " +
+             "; " + std::to_string(unserved) + " services have jobs that no worker takes, and " +
              std::to_string(broker_.workers().unserved().size()) + " are listed");
   if (broker_.workers().size() != workers_.size())
     violated("the broker counts " + std::to_string(broker_.workers().size()) + " workers, not " +

@@ -318,6 +318,7 @@ class Auditor final : public Watcher {
   void check_order(const ModelJob& job, const ModelWorker& worker);
   void check_place(const ModelJob& job, const ModelWorker& worker) const;
   bool has_place(const ModelWorker& worker, const std::string& service, std::size_t lane) const;
+  bool is_served(const std::string& service, std::size_t lane) const;
   std::size_t free_general(const std::string& service) const;
   std::size_t held_for_higher(const std::string& service, std::size_t lane) const;
   bool at_limit(const std::string& client) const;

@@ -173,6 +173,19 @@ bool Auditor::has_place(const ModelWorker& worker, const std::string& service, s
   return worker.reserved() || free_general(service) > held_for_higher(service, lane);
 }
 
+/// Whether a worker that does not drain may be given such jobs once it has a place.
+bool Auditor::is_served(const std::string& service, std::size_t lane) const {
+  std::size_t places = 0, slots = 0;
+  for (const auto& [address, worker] : workers_) {
+    if (worker.draining || !worker.serves(service, lane)) continue;
+    if (worker.reserved()) return true;
+    places += worker.capacity;
+  }
+  for (std::size_t above = 0; above < lane; ++above)
+    slots += options_.lanes[above].reserved_slots;
+  return places > slots;
+}
+
 /// It may have no more jobs at workers, or an operator has paused it; or it may have to leave it to others to
 /// try an upstream.
 bool Auditor::at_limit(const std::string& client) const {

@@ -57,7 +57,10 @@ struct Notice {
   /// Jobs that the worker holds, held, or may hold (worker_ready); or that are queued for the service.
   std::size_t jobs = 0;
   std::string service{};  ///< whose upstream it is, or whose jobs wait
-  std::string model{};    ///< upstream_opened, upstream_closed: it is about that one alone; empty: about all
+  /// service_without_worker: the first lane that no worker takes, where workers offer the service; `how` is
+  /// "draining" where some take it and drain.
+  std::string lane{};
+  std::string model{};  ///< upstream_opened, upstream_closed: it is about that one alone; empty: about all
   std::int64_t retry_ms = 0;  ///< upstream_opened, key_spent: when it is tried again
   std::string key{};          ///< key_spent, key_back: its name
   std::string code{};  ///< key_spent: how the upstream refused it; webhook_refused: of `how`, which says why

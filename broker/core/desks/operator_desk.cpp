@@ -265,8 +265,7 @@ void OperatorDesk::drain_workers(const AdminAsked& event, bool drain) {
     if (worker->draining == drain) continue;
     changed = true;
     if (fields.dry_run) continue;
-    worker->draining = drain;
-    state_.workers.update(*worker);
+    state_.workers.set_draining(*worker, drain);
     if (drain)
       state_.tell(*worker, wire::Drain{});
     else

@@ -179,10 +179,11 @@ void OperatorLists::list_services(const AdminAsked& event, TimePoint now) {
   const auto next = fill_page(page, event.fields->from, state_.workers.services(), [&](const auto& entry) {
     const Service& service = *entry.second;
     DocumentMap row;
-    row.text("name", service.name).integer("queued", signed_of(service.queued));
+    row.text("name", service.name).integer("queued", signed_of(service.queued()));
     row.integer("running", signed_of(service.running));
     row.integer("workers", signed_of(service.workers)).integer("places", signed_of(service.places));
     row.integer("free_places", signed_of(service.free_places));
+    if (service.unserved != 0) row.integer("unserved", signed_of(service.queued_unserved()));
     row.integer("workers_wanted", signed_of(workers_wanted(service, state_.budgets, now)));
     if (!service.breaker.closed()) row.text("breaker", name_of(service.breaker.state()));
     DocumentMap failed;

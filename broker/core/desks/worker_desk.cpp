@@ -361,8 +361,7 @@ void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
   if (worker == nullptr) return;
   flush_acks(*worker);
   note(Notice::Kind::worker_left, *worker, worker->running);
-  worker->draining = true;
-  state_.workers.update(*worker);
+  state_.workers.set_draining(*worker, true);
   while (Away* const away = worker->leases.front()) {
     Job* const job = &away->job;
     // An offered job may have been called, and the upstream counts that: only what was not sent is given
@@ -384,8 +383,7 @@ void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
 void WorkerDesk::lose(Worker& worker, TimePoint now) {
   ++state_.stats.workers_lost;
   note(Notice::Kind::worker_lost, worker, worker.running);
-  worker.draining = true;
-  state_.workers.update(worker);
+  state_.workers.set_draining(worker, true);
   while (Away* const away = worker.leases.front()) {
     Job* const job = &away->job;
     const bool ended = job->ended();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/life/unserved.hpp"
 
+#include <utility>
+
 #include "broker/core/scheduler/state.hpp"
 
 namespace lanemq::core {
@@ -14,11 +16,17 @@ void Unserved::look(TimePoint now) {
   std::size_t left = kWatchedMax;
   for (Service* service = all.front(); service != nullptr && left-- > 0; service = all.next(*service)) {
     if (service->unserved_looks == 0) service->unserved_since = now;
-    if (service->unserved_looks++ % kLooksApart == 1)
-      state_.outbox.notices.push_back({.kind = Notice::Kind::service_without_worker,
-                                       .jobs = service->queued,
-                                       .service = service->name,
-                                       .for_ms = to_ms(now - service->unserved_since)});
+    if (service->unserved_looks++ % kLooksApart != 1) continue;
+    const LaneIndex lane = service->first_unserved();
+    Notice notice{.kind = Notice::Kind::service_without_worker,
+                  .jobs = service->queued_unserved(),
+                  .service = service->name,
+                  .for_ms = to_ms(now - service->unserved_since)};
+    if (service->workers > 0) {
+      notice.lane = state_.lanes[lane]->options().name;
+      notice.how = state_.workers.drains(*service, lane) ? "draining" : "";
+    }
+    state_.outbox.notices.push_back(std::move(notice));
   }
 }
 

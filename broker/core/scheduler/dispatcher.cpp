@@ -508,6 +508,14 @@ std::string Dispatcher::paused_by(const Job& job) const {
   return {};
 }
 
+/// Names what a job of that lane lacks which no worker may be given.
+std::string Dispatcher::no_worker(const Service& service, LaneIndex lane) const {
+  const std::string none = "no worker " + service.name;
+  if (service.workers == 0) return none;
+  return none + " lane=" + state_.lanes[lane]->options().name +
+         (state_.workers.drains(service, lane) ? " draining" : "");
+}
+
 Dispatcher::Wait Dispatcher::wait_of(const Job& job, TimePoint now) {
   if (job.adoptable) return {"worker that ran it before the restart", {}};
   if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.at_away().due};
@@ -528,8 +536,8 @@ Dispatcher::Wait Dispatcher::wait_of(const Job& job, TimePoint now) {
     return {"upstream " + service.name + whose(service.breaker, job.queue->client()),
             until == kNever ? std::nullopt : std::optional(until)};
   }
-  if (state_.workers.find_place(service, job.lane) == nullptr)
-    return {(service.workers == 0 ? "no worker " : "worker ") + service.name, {}};
+  if (!service.serves(job.lane)) return {no_worker(service, job.lane), {}};
+  if (state_.workers.find_place(service, job.lane) == nullptr) return {"worker " + service.name, {}};
   for (const Client* party = &job.queue->client(); party != nullptr; party = party->tenant)
     if (party->at_limit()) return {"client " + party->name + " in_flight_max", {}};
   if (state_.store_stalled && job.durable) return {"store", {}};

@@ -98,6 +98,7 @@ class Dispatcher {
   bool waits_alone(const Job& job) const;
   bool may_be_passed(const Job& job, TimePoint by, TimePoint now);
   std::string paused_by(const Job& job) const;
+  std::string no_worker(const Service& service, LaneIndex lane) const;
 
   State& state_;
   Terms& terms_;

@@ -121,7 +121,7 @@ void State::enqueue(Job& job) {
     return;
   }
   ++lane.queued;
-  workers.queued(job.flow().service());
+  workers.queued(job.flow().service(), job.lane);
   if (job.attempt == 0 && job.queue->comes_last(job))
     job.flow().push(job);
   else
@@ -148,7 +148,7 @@ void State::leave_queue(Job& job) {
     return;
   }
   --lane.queued;
-  workers.unqueued(job.flow().service());
+  workers.unqueued(job.flow().service(), job.lane);
   job.flow().remove(job);
 }
 

@@ -2,6 +2,7 @@
 #include "broker/core/scheduler/workers.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "broker/core/base/check.hpp"
 
@@ -13,6 +14,17 @@ IntrusiveList<Place, &Place::hook>& list_of(const Place& place) {
 }
 
 }  // namespace
+
+std::size_t Service::queued() const {
+  return std::accumulate(queued_in.begin(), queued_in.end(), std::size_t{0});
+}
+
+std::size_t Service::queued_unserved() const {
+  std::size_t jobs = 0;
+  for (std::size_t lane = 0; lane < queued_in.size(); ++lane)
+    if ((unserved >> lane & 1) != 0) jobs += queued_in[lane];
+  return jobs;
+}
 
 Workers::Workers(const std::vector<LaneOptions>& lanes, std::string webhook_service)
     : webhook_service_(std::move(webhook_service)) {
@@ -124,10 +136,11 @@ void Workers::update(Worker& worker) {
 void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes,
                     std::uint32_t capacity) {
   if (worker.listed) unlist(worker);
+  count_offer(worker, -1);
   for (const auto& place : worker.places) {
     Service& service = *place->service;
     service.places -= worker.capacity;
-    if (--service.workers == 0 && service.queued > 0) list_unserved(service);
+    --service.workers;
     release(service);
   }
   worker.places.clear();
@@ -135,14 +148,58 @@ void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneM
   worker.capacity = capacity;
   for (Service* service : services) {
     service->places += capacity;
-    if (service->workers++ == 0 && service->queued > 0) unserved_.remove(*service);
+    ++service->workers;
     use(*service);
     auto place = std::make_unique<Place>();
     place->worker = &worker;
     place->service = service;
     worker.places.push_back(std::move(place));
   }
+  worker.leaves = worker.draining;
+  count_offer(worker, 1);
   update(worker);
+}
+
+void Workers::set_draining(Worker& worker, bool draining) {
+  worker.draining = draining;
+  if (worker.leaves != draining) {
+    count_offer(worker, -1);
+    worker.leaves = draining;
+    count_offer(worker, 1);
+  }
+  update(worker);
+}
+
+/// Counts what the worker offers in its services, or takes it out of them.
+void Workers::count_offer(const Worker& worker, int workers) {
+  for (const auto& place : worker.places) {
+    Service& service = *place->service;
+    Takers& takers = worker.leaves ? service.leavers : service.takers;
+    if (!worker.reserved()) takers.places += static_cast<std::size_t>(workers) * worker.capacity;
+    for (std::size_t lane = 0; lane < reserved_above_.size(); ++lane)
+      if ((worker.lanes >> lane & 1) != 0) takers.of_lane[lane] += static_cast<std::uint32_t>(workers);
+    look_for_served(service);
+  }
+}
+
+void Workers::look_for_served(Service& service) {
+  service.served = 0;
+  for (std::size_t lane = 0; lane < reserved_above_.size(); ++lane)
+    if (takes(service.takers, static_cast<LaneIndex>(lane)))
+      service.served = static_cast<LaneMask>(service.served | 1U << lane);
+  look_for_unserved(service);
+}
+
+void Workers::look_for_unserved(Service& service) {
+  const bool was_listed = service.unserved != 0;
+  service.unserved = 0;
+  for (std::size_t lane = 0; lane < reserved_above_.size(); ++lane)
+    if (service.queued_in[lane] > 0 && !service.serves(static_cast<LaneIndex>(lane)))
+      service.unserved = static_cast<LaneMask>(service.unserved | 1U << lane);
+  if (was_listed == (service.unserved != 0)) return;
+  if (was_listed) return unserved_.remove(service);
+  service.unserved_looks = 0;
+  unserved_.push_back(service);
 }
 
 void Workers::set_strays(Worker& worker, std::vector<wire::Lease> strays) {

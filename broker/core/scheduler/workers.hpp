@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -41,6 +42,12 @@ struct Place {
   ListHook<Place> hook;
 };
 
+/// The workers of a service, by the lanes that they take.
+struct Takers {
+  std::size_t places = 0;                          ///< of workers for all lanes
+  std::array<std::uint32_t, kLanesMax> of_lane{};  ///< workers for some lanes
+};
+
 /// A service: what jobs ask for and workers offer, by name.
 class Service {
  public:
@@ -62,8 +69,19 @@ class Service {
   std::size_t running = 0;                                 ///< jobs that hold a place of a worker
   std::size_t workers = 0;                                 ///< workers that offer it
   std::size_t places = 0;                                  ///< of all these workers, taken or free
-  std::size_t queued = 0;                                  ///< jobs of all lanes; kept by Workers
-  ListHook<Service> unserved_hook;                         ///< listed while it has queued jobs and no worker
+  std::array<std::uint32_t, kLanesMax> queued_in{};        ///< jobs that are queued, by lane; kept by Workers
+  /// Jobs that are queued, of all lanes.
+  std::size_t queued() const;
+  Takers takers;        ///< that do not drain; kept by Workers
+  Takers leavers;       ///< that drain; kept by Workers
+  LaneMask served = 0;  ///< lanes whose jobs a worker may be given, sooner or later; kept by Workers
+  bool serves(LaneIndex lane) const { return (served >> lane & 1) != 0; }
+  LaneMask unserved = 0;  ///< other lanes that have queued jobs; kept by Workers
+  /// The highest of these. Requires: there is one.
+  LaneIndex first_unserved() const { return static_cast<LaneIndex>(std::countr_zero(unserved)); }
+  /// Queued jobs that no worker may be given.
+  std::size_t queued_unserved() const;
+  ListHook<Service> unserved_hook;   ///< listed while a lane is unserved
   std::uint32_t unserved_looks = 0;  ///< how often Unserved has found it listed since; kept by it
   TimePoint unserved_since{};        ///< when Unserved found it listed first; kept by it
   bool paused = false;               ///< by an operator
@@ -158,7 +176,7 @@ struct Worker {
   /// Jobs of its last inventory that are not its own. They are cancelled, and each takes a place until its
   /// outcome comes or an inventory lacks it: else the worker would have to hand new jobs back.
   std::vector<wire::Lease> strays;
-  bool draining = false;          ///< it leaves, or an operator drains it
+  bool draining = false;          ///< it leaves, or an operator drains it; see Workers::set_draining()
   bool awaits_inventory = false;  ///< gets no job before its heartbeat
   bool resumes = false;           ///< it comes back with its session after its connection is lost
   bool asks_cluster = false;      ///< it wants to know where other brokers are
@@ -166,6 +184,7 @@ struct Worker {
   TimePoint lost_at = kNever;     ///< cut: when it is lost; kNever: as any silent worker
   TimePoint returned_at{};        ///< when it last came back with its session
   bool listed = false;            ///< its places are in their services' lists and counts
+  bool leaves = false;            ///< it is among its services' leavers; else among the takers
 
   bool reserved() const { return lanes != 0; }
   /// Whether it offers the job's service, for the job's lane.
@@ -220,21 +239,26 @@ class Workers {
   const std::map<std::string, std::unique_ptr<Service>, std::less<>>& services() const { return services_; }
 
   /// A job of the service is queued, or no longer.
-  void queued(Service& service) {
-    if (service.queued++ == 0 && service.workers == 0) list_unserved(service);
+  void queued(Service& service, LaneIndex lane) {
+    if (service.queued_in[lane]++ == 0 && !service.serves(lane)) look_for_unserved(service);
   }
-  void unqueued(Service& service) {
-    LANEMQ_CHECK(service.queued > 0);
-    if (--service.queued == 0 && service.workers == 0) unserved_.remove(service);
+  void unqueued(Service& service, LaneIndex lane) {
+    LANEMQ_CHECK(service.queued_in[lane] > 0);
+    if (--service.queued_in[lane] == 0 && !service.serves(lane)) look_for_unserved(service);
   }
   using UnservedList = IntrusiveList<Service, &Service::unserved_hook>;
-  /// The services that have queued jobs and no worker, those that came to it first before others.
+  /// The services that have queued jobs of lanes which no worker takes: it has none, none for the lane, or
+  /// none but those that drain. Those that came to it first go before others.
   const UnservedList& unserved() const { return unserved_; }
+  /// Whether workers take jobs of that lane which may be given none any more.
+  bool drains(const Service& service, LaneIndex lane) const { return takes(service.leavers, lane); }
 
   /// Replaces a worker's services, lanes and capacity.
   void offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes, std::uint32_t capacity);
   /// Lists or unlists a worker's places; to be called when what decides that has changed.
   void update(Worker& worker);
+  /// The worker may be given no job any more, or may again.
+  void set_draining(Worker& worker, bool draining);
 
   /// Replaces the worker's strays.
   void set_strays(Worker& worker, std::vector<wire::Lease> strays);
@@ -252,10 +276,13 @@ class Workers {
   void list(Worker& worker);
   void unlist(Worker& worker);
   void change_free(Worker& worker, std::ptrdiff_t places);
-  void list_unserved(Service& service) {
-    service.unserved_looks = 0;
-    unserved_.push_back(service);
+  /// Whether one of them may be given jobs of that lane, sooner or later.
+  bool takes(const Takers& takers, LaneIndex lane) const {
+    return takers.places > reserved_above_[lane] || takers.of_lane[lane] > 0;
   }
+  void count_offer(const Worker& worker, int workers);
+  void look_for_served(Service& service);
+  void look_for_unserved(Service& service);
 
   std::string webhook_service_;
   std::vector<std::size_t> reserved_above_;  // by lane: the sum of the higher lanes' reserved_slots

@@ -158,12 +158,16 @@ Finding judge_services(const Json& stats) {
   const auto connected = number_of(part(stats, "workers"), "connected");
   Names unserved;
   for (const auto& [name, service] : part(stats, "unserved").items())
-    unserved.add(printable(name) + " (" + std::to_string(number_of(service, "queued").value_or(0)) + ")");
+    unserved.add(lanemq::name_of(Unserved{.service = name,
+                                          .lane = text_of(service, "lane"),
+                                          .draining = part(service, "draining") == true}) +
+                 " (" + std::to_string(number_of(service, "queued").value_or(0)) + ")");
   if (unserved.count() > 0) {
     found.severity = Severity::critical;
     found.says = "no worker serves " + unserved.text() + ", and jobs wait";
     found.next_step =
-        "start a worker with --service, or look for a slip of the pen: lanemq jobs --service NAME";
+        "start a worker with --service that takes the lane, or look for a slip of the pen: lanemq jobs "
+        "--service NAME";
   } else if (connected == 0) {
     found.severity = Severity::warning;
     found.says = "no worker is connected";

@@ -90,11 +90,7 @@ function errorOf({ error: { code, message } }) {
 function waits(status, blocker) {
   const [kind, rest] = cut(blocker, " ");
   if (blocker.startsWith("no worker ")) {
-    const service = blocker.slice("no worker ".length);
-    return [
-      `waits because no worker serves ${quoted(service)}.`,
-      `Start one: lanemq-worker --service ${plain(service)}=HANDLER; or check the job's service for a slip of the pen.`,
-    ];
+    return waitsForWorker(blocker.slice("no worker ".length));
   }
   if (blocker === "retry") {
     return [
@@ -105,6 +101,28 @@ function waits(status, blocker) {
   if (!blocker) return ["waits, and the broker does not say for what.", ""];
   const say = rest ? KINDS[kind] : undefined;
   return say ? say(status, /** @type {string} */ (rest)) : [`waits for ${quoted(blocker)}${until(status, "; that may be over in ", "")}.`, ""];
+}
+
+/** @param {string} blocker @returns {Said} */
+function waitsForWorker(blocker) {
+  if (!blocker.includes(" lane=")) {
+    return [
+      `waits because no worker serves ${quoted(blocker)}.`,
+      `Start one: lanemq-worker --service ${plain(blocker)}=HANDLER; or check the job's service for a slip of the pen.`,
+    ];
+  }
+  const at = blocker.lastIndexOf(" lane=");
+  const service = blocker.slice(0, at);
+  const draining = blocker.endsWith(" draining");
+  const lane = blocker.slice(at + " lane=".length, draining ? -" draining".length : undefined);
+  const start = `lanemq-worker --service ${plain(service)}=HANDLER`;
+  return [
+    `waits because no worker serves ${quoted(service)} in lane ${quoted(lane)}${draining ? " (all that do drain)" : ""}.`,
+    draining
+      ? `lanemq resume worker NAME ends an operator's drain (lanemq workers shows who drains); or start one: ${start}.`
+      : `Start one that takes the lane: ${start}, without --lanes; lanemq workers shows who takes which. ` +
+        "The reserved_slots of higher lanes are places for these alone.",
+  ];
 }
 
 /** What a job waits for, by the first word of `blocked_by`. @type {Record<string, (status: Status, rest: string) => Said>} */

@@ -72,9 +72,7 @@ def _waits(status: Status, blocker: str) -> tuple[str, str]:
         return (f"waits for a free place at a worker that serves {_quoted(rest)}.",
                 "Start a worker for that service, or give one more --capacity; lanemq stats shows the places.")
     if blocker.startswith("no worker "):
-        service = blocker.removeprefix("no worker ")
-        return (f"waits because no worker serves {_quoted(service)}.",
-                f"Start one: lanemq-worker --service {_plain(service)}=HANDLER; or check the job's service for a slip of the pen.")
+        return _waits_for_worker(blocker.removeprefix("no worker "))
     if kind == "upstream" and rest:
         return _waits_for_upstream(status, rest)
     if kind == "client" and rest:
@@ -101,6 +99,21 @@ def _waits(status: Status, blocker: str) -> tuple[str, str]:
     if not blocker:
         return "waits, and the broker does not say for what.", ""
     return f"waits for {_quoted(blocker)}{_until(status, '; that may be over in ', '')}.", ""
+
+
+def _waits_for_worker(blocker: str) -> tuple[str, str]:
+    service, takes_others, lane = blocker.rpartition(" lane=")
+    if not takes_others:
+        return (f"waits because no worker serves {_quoted(blocker)}.",
+                f"Start one: lanemq-worker --service {_plain(blocker)}=HANDLER; or check the job's service for a slip of the pen.")
+    draining = lane.endswith(" draining")
+    what = (f"waits because no worker serves {_quoted(service)} in lane {_quoted(lane.removesuffix(' draining'))}"
+            f"{' (all that do drain)' if draining else ''}.")
+    start = f"lanemq-worker --service {_plain(service)}=HANDLER"
+    if draining:
+        return what, f"lanemq resume worker NAME ends an operator's drain (lanemq workers shows who drains); or start one: {start}."
+    return what, (f"Start one that takes the lane: {start}, without --lanes; lanemq workers shows who takes which. "
+                  "The reserved_slots of higher lanes are places for these alone.")
 
 
 def _waits_for_upstream(status: Status, blocker: str) -> tuple[str, str]:

@@ -250,13 +250,14 @@ test("explain says what `lanemq explain` says", async (t) => {
   const handler = held();
   await here.serve({ held: handler }, { capacity: 1 });
   const client = here.connect();
-  for (const [id, service] of [["nobody's", "nobody"], ["runs", "held"]]) await client.leave(service, "", { id });
+  await here.serve({ urgent: held() }, { lanes: ["high"] });
+  for (const [id, service] of [["nobody's", "nobody"], ["runs", "held"], ["no lane", "urgent"]]) await client.leave(service, "", { id });
   await until(() => handler.came.length > 0, "the call");
   await client.leave("held", "", { id: "waits", lane: "low" });
   await client.leave("held", "", { id: "later", delayMs: 3_600_000 });
   await client.leave("held", "", { id: "doomed" });
   await client.cancel("doomed");
-  for (const id of ["nobody's", "runs", "waits", "doomed", "unknown"]) {
+  for (const id of ["nobody's", "no lane", "runs", "waits", "doomed", "unknown"]) {
     const said = run("lanemq", ["--broker", here.broker.clients, "explain", id]).stdout;
     assert.equal(String(await client.explain(id)).trim(), said.trim(), id);
   }

@@ -524,6 +524,25 @@ TEST(Broker, says_once_a_minute_that_no_worker_serves_what_jobs_wait_for) {
   EXPECT_EQ(unserved_notices(bench, seconds(100)), 0u);
 }
 
+TEST(Broker, says_that_workers_are_there_and_none_takes_the_lane) {
+  Options options = small_options();
+  options.lanes[1].timeout = std::chrono::hours(1);
+  Bench bench(options);
+  wire::Ready ready;
+  ready.services = {"s"};
+  ready.capacity = 8;
+  ready.lanes = {"critical"};
+  bench.broker_.handle(WorkerReady{"w", &ready}, bench.now_);
+  bench.submit("a");
+  EXPECT_EQ(unserved_notices(bench, seconds(3)), 0u);
+  bench.pass(seconds(1));
+  ASSERT_EQ(bench.notices_.size(), 1u);
+  EXPECT_EQ(bench.notices_[0].service, "s");
+  EXPECT_EQ(bench.notices_[0].lane, options.lanes[1].name);
+  EXPECT_EQ(bench.notices_[0].how, "");
+  EXPECT_EQ(bench.notices_[0].jobs, 1u);
+}
+
 TEST(Broker, names_sixteen_services_without_a_worker_and_no_more) {
   Options options = small_options();
   options.lanes[1].timeout = std::chrono::hours(1);

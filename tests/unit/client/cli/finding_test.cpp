@@ -75,6 +75,11 @@ TEST(Finding, of_services_names_those_that_nobody_serves) {
   EXPECT_THAT(judged(Check::services,
                      R"({"workers":{"connected":1},"unserved":{"a\n":{"queued":3},"b":{"queued":1}}})"),
               is(Severity::critical, "no worker serves a\\x0a (3), b (1)", "--service"));
+  EXPECT_THAT(
+      judged(Check::services,
+             R"({"unserved":{"a":{"queued":3,"lane":"low"},"b":{"queued":1,"lane":"low","draining":true}}})"),
+      is(Severity::critical, "no worker serves a in lane low (3), b in lane low (all that do drain) (1)",
+         "takes the lane"));
 }
 
 TEST(Finding, of_keys_is_critical_where_a_budget_has_none_left) {
