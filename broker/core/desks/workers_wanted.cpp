@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "broker/core/scheduler/clients.hpp"
 #include "broker/core/scheduler/flow.hpp"
 #include "broker/core/scheduler/flow_group.hpp"
 
@@ -46,9 +47,48 @@ double room_of(Budget& budget, const Amounts& amounts, std::optional<Duration> r
   return std::min(jobs, of_accounts);
 }
 
+/// Whether the upstream is left alone for that model.
+bool fails(const Service& service, std::size_t model) {
+  return std::any_of(
+      service.failed_models.begin(), service.failed_models.end(),
+      [&](const Service::FailedModel& failed) { return failed.model == model && !failed.breaker.closed(); });
+}
+
+/// What clients, and tenants, leave of a service's jobs.
+class ClientsRoom {
+ public:
+  /// How many jobs of the flow they may have at workers, beside those that they have.
+  double of(const Flow& flow) { return std::min(of(flow.turns()), static_cast<double>(flow.depth())); }
+
+ private:
+  /// Those that are not looked at are taken for like the others.
+  double of(const Turns& turns) {
+    const std::size_t looked_at = std::min(turns.size(), looks_left_);
+    if (looked_at == 0) return std::numeric_limits<double>::infinity();
+    looks_left_ -= looked_at;
+    double jobs = 0;
+    turns.each_of(looked_at, [&](const ClientQueue& queue) { jobs += of(queue); });
+    return jobs * static_cast<double>(turns.size()) / static_cast<double>(looked_at);
+  }
+  double of(const ClientQueue& queue) {
+    const Client& client = queue.client();
+    const double jobs = queue.inside ? of(*queue.inside) : static_cast<double>(queue.queued());
+    if (client.options.in_flight_max == 0) return jobs;
+    const auto [left, fresh] =
+        left_.try_emplace(&client, static_cast<double>(client.options.in_flight_max - client.running));
+    const double its = std::min(jobs, left->second);
+    left->second -= its;
+    return its;
+  }
+
+  std::map<const Client*, double> left_;  // of those, and tenants, with an in_flight_max
+  std::size_t looks_left_ = kClientsWanting;
+};
+
 /// How many waiting jobs of the service could run, with a place for each.
 double able_to_run(const Service& service, Budgets& budgets, TimePoint now) {
   std::map<std::size_t, double> left;  // by the place of a budget
+  ClientsRoom clients;
   double able = 0;
   std::size_t looked_at = 0;
   for (const FlowGroup* group : service.groups) {
@@ -56,7 +96,8 @@ double able_to_run(const Service& service, Budgets& budgets, TimePoint now) {
     for (const auto& flow : group->flows()) {
       if (flow->empty()) continue;
       if (++looked_at > kFlowsWanting) return able;
-      auto jobs = static_cast<double>(flow->depth());
+      double jobs = clients.of(*flow);
+      if (fails(service, budgets.model_of(flow->budgets()))) jobs = std::min(jobs, 1.0);
       const Amounts amounts = flow->head()->expected().amounts();
       const std::vector<std::size_t>& places = budgets.of(flow->budgets());
       for (const std::size_t place : places) {
@@ -75,7 +116,8 @@ double able_to_run(const Service& service, Budgets& budgets, TimePoint now) {
 }  // namespace
 
 std::size_t workers_wanted(const Service& service, Budgets& budgets, TimePoint now) {
-  const double able = service.paused ? 0 : std::ceil(able_to_run(service, budgets, now));
+  double able = service.paused ? 0 : std::ceil(able_to_run(service, budgets, now));
+  if (!service.breaker.closed()) able = std::min(able, 1.0);  // the one that tries the upstream
   const double jobs = static_cast<double>(service.running) + able;
   if (service.workers == 0 || service.places == 0) return jobs > 0 ? 1 : 0;
   const double places_each = static_cast<double>(service.places) / static_cast<double>(service.workers);

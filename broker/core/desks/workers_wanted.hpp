@@ -12,8 +12,16 @@ namespace lanemq::core {
 /// Flows of a service that are looked at, the higher lanes first; the jobs of further ones want nothing.
 inline constexpr std::size_t kFlowsWanting = 256;
 
-/// How many workers the service's jobs could keep busy: those that run, and those that wait as far as their
-/// budgets can feed them, each with a place of its own. More workers would wait for the budgets as well.
+/// Clients of a service that are looked at; others are taken for like them.
+inline constexpr std::size_t kClientsWanting = 1024;
+
+/// How many workers the service's jobs could keep busy: those that run, and those that wait and may be handed
+/// over, as far as their budgets can feed them, each with a place of its own. More workers would wait as
+/// well.
+///
+/// Of a client those may be handed over that its in_flight_max leaves; none while an operator pauses it, or
+/// while it leaves it to others to try a failed upstream. Of a service or a model whose upstream fails it is
+/// the one job that tries it.
 ///
 /// A budget feeds as many jobs at once as its concurrency allows, and as its rates give in the time that one
 /// runs (before one has run: as may start now); nothing while its upstream or an operator pauses it. Jobs

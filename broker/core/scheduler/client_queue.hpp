@@ -32,6 +32,8 @@ class ClientQueue {
   Flow& flow() const { return flow_; }
   Client& client() const { return client_; }
   bool empty() const { return oldest() == nullptr; }
+  /// Its own queued jobs.
+  std::size_t queued() const { return fresh_.size() + returned_.size(); }
   /// The client's next job; null: none is queued.
   Job* oldest() const;
   /// The job that arrived after this one and was never handed over; null: none. Also null for a returned job.
@@ -85,6 +87,12 @@ class Turns {
   bool empty() const { return heap_.empty(); }
   /// Whose turn it is; null: nobody's.
   ClientQueue* next() const { return heap_.front(); }
+  std::size_t size() const { return heap_.size(); }
+  /// Calls `tell` with so many of the queues at most: the one whose turn it is, and then others.
+  template <class Tell>
+  void each_of(std::size_t most, Tell tell) const {
+    heap_.each_of(most, tell);
+  }
   /// Whether another client's queue takes turns.
   bool others_than(const Client& client) const {
     return heap_.size() > 1 || (heap_.size() == 1 && &heap_.front()->client() != &client);

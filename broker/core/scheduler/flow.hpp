@@ -70,6 +70,7 @@ class Flow {
   std::size_t depth() const { return depth_; }
   /// Whether others than the tenant, or than the client without one, may run a job here.
   bool others_than(const Client& party) const { return !paused_ && turns_.others_than(party); }
+  const Turns& turns() const { return turns_; }
   /// The next job; null: none may run.
   Job* head() const { return empty() ? nullptr : turns_.next()->oldest(); }
   /// The sum of the weights of tenants, and clients without one, that take turns; at least 1.
