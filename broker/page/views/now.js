@@ -49,7 +49,7 @@ export function now_view(room) {
 
   const charts = {
     queued: new Chart({ title: 'Waiting, by lane', show: count, empty: 'No history yet: it grows by a point a second.' }),
-    wait_p99_ms: new Chart({ title: 'Wait p99, by lane', show: duration }),
+    wait: new Chart({ title: 'Wait by lane: p99, or the oldest that waits', show: duration }),
     done: new Chart({ title: 'Done a second, by lane', show: rate }),
     trouble: new Chart({ title: 'Failed and refused a second', show: rate, empty: 'None failed, none was refused.' }),
   };
@@ -91,8 +91,10 @@ export function now_view(room) {
     const part = await room.history(view.span, 'lane.');
     const lanes = Object.keys(room.latest()?.stats.lanes ?? {});
     const lines = (field) => lanes.map((name) => ({ name, values: part.series[`lane.${name}.${field}`] ?? [] }));
-    const moving = (field) => lines(field).filter((line) => line.values.some((value) => value > 0));
-    for (const field of ['queued', 'wait_p99_ms', 'done']) charts[field].update(part.at_ms, moving(field));
+    const moves = (line) => line.values.some((value) => value > 0);
+    const moving = (field) => lines(field).filter(moves);
+    for (const field of ['queued', 'done']) charts[field].update(part.at_ms, moving(field));
+    charts.wait.update(part.at_ms, longer(lines('wait_p99_ms'), lines('oldest_ms')).filter(moves));
     charts.trouble.update(part.at_ms, ['failed', 'refused'].flatMap((field) => moving(field).map((line) => ({ ...line, name: `${line.name} ${field}` }))));
     if (view.span === '15m') recent = Object.fromEntries(lines('queued').map((line) => [line.name, thinned(line.values)]));
   };
@@ -108,6 +110,14 @@ function wait_of(lane, window, part) {
 
 function hot(value) {
   return value > 0 ? h('span', { class: 'hot' }, rate(value)) : rate(value);
+}
+
+/** The larger value of each point. A p99 is of jobs that were handed over: of a lane that stands still it says nothing. */
+function longer(lines, others) {
+  return lines.map((line, at) => ({ ...line, values: line.values.map((value, point) => {
+    const other = others[at].values[point] ?? null;
+    return value === null || other === null ? value ?? other : Math.max(value, other);
+  }) }));
 }
 
 /** The highest of each piece: a peak must not vanish. */
