@@ -109,11 +109,19 @@ void BrokerLink::find_next() {
 }
 
 /// ZeroMQ pauses where nobody listens, but not where a connection is made and ended at once, as HTTP servers
-/// do.
-void BrokerLink::go_slow() {
-  state_.slow = true;
+/// do. Why they are ended is said as soon as it is known, and where it comes to be known later, once more.
+/// True: there is a new socket.
+bool BrokerLink::meet_stranger() {
+  const ConnectionMonitor::Why why = monitor_.why();
+  const bool was_slow = std::exchange(state_.slow, true);
+  if (monitor_.knows_why() && said_.stranger != why) say_stranger(why);
+  if (!was_slow) open_socket();
+  return !was_slow;
+}
+
+void BrokerLink::say_stranger(ConnectionMonitor::Why why) {
+  said_.stranger = why;
   using Why = ConnectionMonitor::Why;
-  const Why why = monitor_.why();
   const bool is_stranger = why == Why::unknown;
   LogLine line(options_.log, is_stranger ? LogLevel::warning : LogLevel::error,
                is_stranger ? "broker.stranger" : "broker.key_refused");
@@ -127,11 +135,12 @@ void BrokerLink::go_slow() {
              why == Why::key_refused
                  ? "put its public key, with role worker, into the broker's keys_folder and reload"
              : !is_stranger
-                 ? "set broker_key and secret_key here as the broker's secret_key and keys_folder say"
+                 ? options_.keys.secret.empty()
+                       ? "set broker_key and secret_key here as the broker's secret_key and keys_folder say"
+                       : "leave broker_key and secret_key out here, or give the broker a secret_key"
              : options_.keys.secret.empty()
                  ? "name the broker's endpoint for workers with --broker"
                  : "name the broker's endpoint for workers with --broker, and its key with --broker-key");
-  open_socket();
 }
 
 /// There is a new connection. Messages that ZeroMQ still holds go first, and are answered with
@@ -151,6 +160,7 @@ void BrokerLink::welcomed(const Welcomed& welcomed) {
   said_.connecting_at.reset();
   state_.next_is_due = false;
   state_.slow = false;  // of the next one
+  said_.stranger.reset();
   known_.welcomed = true;
 }
 
@@ -210,8 +220,7 @@ bool BrokerLink::follow_connection() {
   if (!std::exchange(state_.stirred, false)) return false;
   const bool again = monitor_.reconnected();
   if (session_.has_left()) return false;
-  const bool strange = !again && monitor_.meets_strangers() && !state_.slow;
-  if (strange) go_slow();
+  const bool strange = !again && monitor_.meets_strangers() && meet_stranger();
   if (again || strange)
     introduce_again(std::chrono::steady_clock::now());
   else if (monitor_.finds_nobody())

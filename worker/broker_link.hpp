@@ -103,7 +103,8 @@ class BrokerLink {
   bool send(zmq::message_t& frame, zmq::send_flags flags);
   void take_addresses();
   void find_next();
-  void go_slow();
+  bool meet_stranger();
+  void say_stranger(ConnectionMonitor::Why why);
   void keep_to(const Shard& own);
   void introduce_again(TimePoint now);
 
@@ -119,6 +120,7 @@ class BrokerLink {
     std::optional<TimePoint> connecting_at{};  ///< since the last welcome
     std::string refusal{};
     TimePoint refusal_at{};
+    std::optional<ConnectionMonitor::Why> stranger{};  ///< since the last welcome
   };
   /// The message being read.
   struct Incoming {

@@ -11,7 +11,6 @@ void ConnectionMonitor::watch(zmq::context_t& context, zmq::socket_t& socket) {
                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
                           ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
   was_connected_ = shaken_ = pauses_ = nobody_ = false;
-  unshaken_ = 0;
 }
 
 bool ConnectionMonitor::reconnected() {
@@ -35,7 +34,9 @@ void ConnectionMonitor::note_end(const socket::Monitor::Event& event) {
     why_ = Why::key_refused;
     unshaken_ = kStrangersFrom;  // it will not take the key the next time
   } else if (event.number == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
-    if (event.value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) why_ = Why::other_security;
+    if (event.value != ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) return;
+    why_ = Why::other_security;
+    unshaken_ = kStrangersFrom;  // ZeroMQ makes no further connection on this socket
   } else if (event.number == ZMQ_EVENT_CONNECT_RETRIED) {
     if (!std::exchange(pauses_, false)) nobody_ = true;
   } else {

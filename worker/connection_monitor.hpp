@@ -26,19 +26,23 @@ class ConnectionMonitor {
   /// Whether connections were ended before both sides had introduced themselves, several in a row: who
   /// listens there does not speak ZeroMQ. Of what reconnected() has seen.
   bool meets_strangers() const { return unshaken_ >= kStrangersFrom; }
-  /// Why the connections ended so, as far as ZeroMQ knows.
+  /// Why the connections ended so, as far as ZeroMQ knows. Where one side encrypts and the other does not,
+  /// whoever notices first ends the connection, and often the other one then knows no reason: a later
+  /// connection may tell.
   enum class Why : unsigned char {
     unknown,
     key_refused,     ///< the broker does not take the key
     other_security,  ///< one side encrypts and the other does not
   };
   Why why() const { return why_; }
+  /// Whether why() has the reason, or so many connections ended without any that there is none to come.
+  bool knows_why() const { return why_ != Why::unknown || unshaken_ >= kNoReasonFrom; }
   /// Becomes readable when reconnected() has news, once reconnected() has returned false. Requires: a socket
   /// is watched.
   int descriptor() const { return monitor_.descriptor(); }
 
  private:
-  static constexpr int kStrangersFrom = 3;
+  static constexpr int kStrangersFrom = 3, kNoReasonFrom = 8;
 
   void note_end(const socket::Monitor::Event& event);
 

@@ -61,6 +61,13 @@ int ConnectionTable::gives_way(const Silent& silent, Sent sent) {
   return std::get<int>(*least);
 }
 
+std::optional<AddressOwner> ConnectionTable::silent_owner(int descriptor) const {
+  const auto index = static_cast<std::size_t>(descriptor);
+  if (descriptor < 0 || index >= connections_.size()) return std::nullopt;
+  const Connection& connection = connections_[index];
+  return connection.open && connection.silent ? std::optional(connection.owner) : std::nullopt;
+}
+
 void ConnectionTable::ended(int descriptor) {
   Connection* const connection = find(descriptor);
   if (connection == nullptr) return;

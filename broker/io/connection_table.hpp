@@ -62,6 +62,8 @@ class ConnectionTable {
   /// The next descriptor to look at, after `descriptor`; none: that was the last one.
   std::optional<int> next(int descriptor) const;
 
+  /// Who has opened a connection that has said nothing; none: it has said something, or is not known.
+  std::optional<AddressOwner> silent_owner(int descriptor) const;
   std::size_t size() const { return size_; }
   std::size_t silent() const { return silent_.size(); }
   /// Bytes that are no whole messages, of all connections, as far as received() has told.

@@ -28,8 +28,10 @@ sockaddr_storage peer_of(int descriptor) {
   return address;
 }
 
+/// What an IPv4 address begins with as an IPv6 one.
+constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
 AddressOwner owner_of(const sockaddr_storage& address) {
-  static constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   constexpr std::size_t kNetworkBytes = 8;
   AddressOwner owner{};
   if (address.ss_family == AF_INET) {
@@ -53,6 +55,19 @@ std::string text_of(const sockaddr_storage& address) {
   return text[0] != '\0' ? text.data() : "local";
 }
 
+/// The address, or of IPv6 the network, that owner_of() was told.
+std::string text_of(const AddressOwner& owner) {
+  if (owner == AddressOwner{}) return "local or gone";
+  sockaddr_storage address{};
+  const bool is_mapped = std::equal(kMapped.begin(), kMapped.end(), owner.begin());
+  address.ss_family = is_mapped ? AF_INET : AF_INET6;
+  if (is_mapped)
+    std::memcpy(&reinterpret_cast<sockaddr_in&>(address).sin_addr, owner.data() + kMapped.size(), 4);
+  else
+    std::memcpy(&reinterpret_cast<sockaddr_in6&>(address).sin6_addr, owner.data(), owner.size());
+  return text_of(address) + (is_mapped ? "" : "/64");
+}
+
 /// Bytes that have come on a TCP connection, read or not; none: it is none, or has ended.
 std::optional<std::uint64_t> sent_by(int descriptor) {
   tcp_info info{};
@@ -72,10 +87,12 @@ std::optional<std::uint64_t> received_by(int descriptor) {
 
 }  // namespace
 
-Connections::Connections(zmq::context_t& context, zmq::socket_t& socket, std::string door,
+Connections::Connections(zmq::context_t& context, zmq::socket_t& socket, std::string door, bool asks_for_keys,
                          const ConnectionBounds& bounds)
-    : monitor_(context, socket, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED),
+    : monitor_(context, socket,
+               ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL),
       door_(std::move(door)),
+      asks_for_keys_(asks_for_keys),
       table_(bounds) {}
 
 void Connections::watch(int descriptor, std::string_view address) {
@@ -92,6 +109,9 @@ void Connections::read() {
   while (const auto event = monitor_.next()) {
     if (event->number == ZMQ_EVENT_ACCEPTED) accepted(event->value);
     if (event->number == ZMQ_EVENT_DISCONNECTED) ended(event->value);
+    if (event->number == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL &&
+        event->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+      ++keyless_;
   }
 }
 
@@ -109,7 +129,24 @@ void Connections::accepted(int descriptor) {
   ::shutdown(closed->descriptor, SHUT_RDWR);
 }
 
+/// libzmq says that a peer's security is not the socket's, and then that a connection has ended, which is the
+/// peer's. Where several of its threads say so at once the address may be that of another one that has ended
+/// without a word.
+void Connections::note_keyless(int descriptor) {
+  const std::optional<AddressOwner> owner = table_.silent_owner(descriptor);
+  if (!owner) return;
+  --keyless_;
+  ++counts_.keyless;
+  if (keyless_lines_.may_write(Clock::now()))
+    log::event(log::Level::warning, "peer.key_refused",
+               {{"door", door_},
+                {"address", text_of(*owner)},
+                {"reason", asks_for_keys_ ? "shows no key" : "shows a key, and the broker has none"},
+                {"left_out", keyless_lines_.take_left_out()}});
+}
+
 void Connections::ended(int descriptor) {
+  if (keyless_ > 0) note_keyless(descriptor);
   table_.ended(descriptor);
   const auto place = watched_.find(descriptor);
   if (place == watched_.end()) return;

@@ -21,6 +21,7 @@ struct ConnectionCounts {
   std::uint64_t gave_way = 0;  ///< had said nothing, and others came
   std::uint64_t refused = 0;   ///< came when there were as many as there may be
   std::uint64_t cut = 0;       ///< sent without end what was no message
+  std::uint64_t keyless = 0;   ///< showed no key where one is asked for, or one where none is
 };
 
 /// The connections of a bound ROUTER: keeps them within their bounds, and tells which watched peers have
@@ -37,9 +38,9 @@ class Connections {
   /// How often look() wants to be called while there are connections.
   static constexpr std::chrono::milliseconds kLookEvery{100};
 
-  /// Watches `socket`, which outlives this, from now on; `door` names it in the log. Throws zmq::error_t
-  /// where the system has no room for it.
-  Connections(zmq::context_t& context, zmq::socket_t& socket, std::string door,
+  /// Watches `socket`, which outlives this, from now on; `door` names it in the log. `asks_for_keys`: whether
+  /// the socket does. Throws zmq::error_t where the system has no room for it.
+  Connections(zmq::context_t& context, zmq::socket_t& socket, std::string door, bool asks_for_keys,
               const ConnectionBounds& bounds);
 
   /// Watches the peer at `address`, whose message was just read and came by `descriptor`.
@@ -69,17 +70,20 @@ class Connections {
 
   void accepted(int descriptor);
   void ended(int descriptor);
+  void note_keyless(int descriptor);
   void cut(int descriptor);
 
   socket::Monitor monitor_;
   std::string door_;
+  const bool asks_for_keys_;
+  std::size_t keyless_ = 0;  // connections of which libzmq has said so, and not yet which they are
   ConnectionTable table_;
   ConnectionCounts counts_;
   absl::flat_hash_map<int, std::vector<std::string>> watched_;  // by descriptor
   std::vector<std::string> gone_;
   Clock::time_point looked_at_{};
   int looked_up_to_ = -1;
-  log::LineLimit lines_{kLinesPerSecond};
+  log::LineLimit lines_{kLinesPerSecond}, keyless_lines_{kLinesPerSecond};
 };
 
 }  // namespace lanemq::io

@@ -232,7 +232,7 @@ void Server::look_at_connections() {
   stats_.connections_gave_way = clients.counts().gave_way + workers.counts().gave_way;
   stats_.connections_refused = clients.counts().refused + workers.counts().refused;
   stats_.connections_cut = clients.counts().cut + workers.counts().cut;
-  if (sockets_.asks_for_keys) stats_.keys_refused = sockets_.door_check.refused();
+  stats_.keys_refused = sockets_.door_check.refused() + clients.counts().keyless + workers.counts().keyless;
   stats_.receiving_bytes = clients.table().receiving_bytes() + workers.table().receiving_bytes();
 }
 

@@ -108,9 +108,9 @@ Sockets::Sockets(const ServerOptions& options, const core::Options& core)
       clients(context, client_router(options, core)),
       workers(context, worker_router(options, core)),
       admin(make_admin(context, options)),
-      client_connections(context, clients.handle(), std::string(name_of(Door::clients)),
+      client_connections(context, clients.handle(), std::string(name_of(Door::clients)), asks_for_keys,
                          bounds_of(options, core)),
-      worker_connections(context, workers.handle(), std::string(name_of(Door::workers)),
+      worker_connections(context, workers.handle(), std::string(name_of(Door::workers)), asks_for_keys,
                          bounds_of(options, core)) {
   if (!guards_stopped_inputs())
     log::event(log::Level::warning, "libzmq.unguarded",

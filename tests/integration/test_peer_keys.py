@@ -574,6 +574,20 @@ class Programs(harness.Case):
         self.assertTrue(worker.line().startswith("ready "))
         self.assertLess(worker.stderr().count("broker.key_refused"), 3)
 
+    def test_a_worker_without_a_key_says_so_at_each_start_and_so_does_the_broker(self):
+        for start in range(5):
+            with self.subTest(start=start):
+                worker = self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers,
+                                                         "--service", "echo=echo"))
+                harness.wait_until(lambda: "the broker asks for keys, and this worker has none" in worker.stderr(), "its complaint")
+                if start < 4:
+                    worker.kill()
+        said = harness.wait_until(lambda: [line for line in self.room.broker.stderr().splitlines() if "shows no key" in line],
+                                  "the broker's line")
+        self.assertRegex(said[0], r'peer.key_refused door=workers address=(127\.0\.0\.1|"local or gone") reason="shows no key"')
+        asker = self.room.client(options=self.keys.options("gate"))
+        self.assertGreater(asker.ask("stats").fields["counters"]["keys_refused"], 0)
+
     def test_the_gateways_own_key_is_not_its_callers(self):
         worker = self.room.worker(("openai",), options=self.keys.options("work"))
         for name, status in (("stranger", 503), ("gate", 200)):
@@ -661,6 +675,24 @@ class Start(unittest.TestCase):
             os.chmod(path, before)
         keys.add("ever", "client", not_after="9999-12-31")
         self.assertEqual(self.check(*keys.arguments()), (0, ""))
+
+
+class NoKeys(harness.Case):
+    """A broker without keys."""
+
+    def test_a_worker_with_a_key_says_so_at_each_start_and_so_does_the_broker(self):
+        keys = Keys()
+        self.addCleanup(keys.room.cleanup)
+        keys.write("work.key", zmq.curve_keypair()[1].decode())
+        for start in range(5):
+            with self.subTest(start=start):
+                worker = self.room.start(harness.Process(
+                    harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--broker-key", keys.broker.decode(),
+                    "--secret-key", f"file:{keys.room.name}/work.key", "--service", "echo=echo"))
+                harness.wait_until(lambda: "the broker asks for no keys, and this worker shows one" in worker.stderr(), "its complaint")
+                if start < 4:
+                    worker.kill()
+        harness.wait_until(lambda: 'reason="shows a key, and the broker has none"' in self.room.broker.stderr(), "the broker's line")
 
 
 if __name__ == "__main__":
