@@ -17,6 +17,9 @@ namespace {
 /// Operators' messages in one turn: a list may look at thousands of jobs.
 constexpr std::size_t kAdminMessagesPerTurn = 4;
 
+/// When to come again after a refusal of which the broker does not know when it ends.
+constexpr std::int64_t kRetryAfterMs = 1000;
+
 /// Whether the socket takes such a request: operators' requests come by their own socket, jobs by the
 /// clients'. Requests that read the broker's state or end a job come by both.
 bool belongs(const wire::ClientRequest& request, core::Peer peer) {
@@ -79,6 +82,24 @@ void note(const wire::ClientRequest& request, HeldMessages::About& about) {
     for (const std::string_view id : status->ids)
       name(id);
   }
+}
+
+/// The id that a request names; empty: none.
+std::string_view id_of(const wire::ClientRequest& request) {
+  return std::visit(
+      [](const auto& asked) -> std::string_view {
+        if constexpr (requires { asked.id; })
+          return asked.id;
+        else
+          return {};
+      },
+      request);
+}
+
+/// An id as an answer may name it. One that looks like another tenant's is nobody's, and would be cut on its
+/// way out.
+std::string_view told(std::string_view id) {
+  return core::own_name(id).size() == id.size() ? id : std::string_view();
 }
 
 DecodeError not_understood(std::string why) {
@@ -197,12 +218,13 @@ std::string Intake::client_batch_refused(core::Peer peer, std::size_t maps, std:
 void Intake::take_request(core::Peer peer, wire::ClientRequest& request, const Blob& body,
                           core::TimePoint now) {
   if (!belongs(request, peer)) return answer_forbidden(peer, request);
+  const std::string_view id = id_of(request);  // before it is renamed
   if (peer == core::Peer::client)
-    if (const auto why = sockets_.authorizer.admit(request)) return answer_refused(request, *why);
+    if (const auto why = sockets_.authorizer.admit(request)) return answer_refused(request, id, *why);
   if (peer == core::Peer::client && !requests_.is_batch() && hold_request(request, body, now)) return;
   if (auto* const submit = std::get_if<wire::Submit>(&request); submit != nullptr && !desks_.plugins.empty())
     if (const auto why = desks_.plugins.judge(*submit, body.bytes(), sockets_.authorizer.sender()))
-      return answer_refused(request, *why);
+      return answer_refused(request, id, *why);
   const core::Origin from{.address = incoming_.address(),
                           .envelope = incoming_.envelope(),
                           .one_answer = incoming_.from_req(),
@@ -470,8 +492,7 @@ void Intake::watch_worker(const wire::Ready& ready) {
 void Intake::answer_bad_request(core::Peer peer, const DecodeError& error) {
   ++stats_.frames_refused;
   wire::ErrorReply reply;
-  // One that looks like another tenant's is nobody's, and would be cut on its way out.
-  if (!error.id.empty() && core::own_name(error.id).size() == error.id.size()) reply.id = error.id;
+  reply.id = told(error.id);
   reply.code = name_of(error.code);
   reply.message = error.message;
   reply.ref = {error.ref};
@@ -487,15 +508,19 @@ void Intake::answer_forbidden(core::Peer peer, const wire::ClientRequest& reques
                       : "operators say admin, stats, status, cancel, watch, seen and ping; send jobs to the "
                         "endpoint that "
                         "the broker's option clients_endpoint names";
+  reply.id = told(id_of(request));
   std::visit([&](const auto& asked) { reply.ref = asked.ref; }, request);
   broker_.outbox().add(peer, incoming_.address(), incoming_.envelope(), reply);
 }
 
-/// Answers a request that the sender's key does not allow.
-void Intake::answer_refused(const wire::ClientRequest& request, const Authorizer::Refusal& why) {
+/// Answers a request that the sender's key does not allow, or a plugin. `id`: as the sender has said it.
+void Intake::answer_refused(const wire::ClientRequest& request, std::string_view id,
+                            const Authorizer::Refusal& why) {
   wire::ErrorReply reply;
+  reply.id = told(id);
   reply.code = name_of(why.code);
   reply.message = why.message;
+  if (error_info(why.code).says_when_to_retry) reply.retry_after_ms = kRetryAfterMs;
   std::visit([&](const auto& asked) { reply.ref = asked.ref; }, request);
   broker_.outbox().add(core::Peer::client, incoming_.address(), incoming_.envelope(), reply);
 }

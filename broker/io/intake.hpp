@@ -88,7 +88,8 @@ class Intake {
   void answer_forbidden(core::Peer peer, const wire::ClientRequest& request);
   static bool changes_unnoticed(const AdminInfo& info, const wire::AdminQuery& query);
   void take_admin_query(const core::Origin& from, const wire::AdminQuery& query, core::TimePoint now);
-  void answer_refused(const wire::ClientRequest& request, const Authorizer::Refusal& why);
+  void answer_refused(const wire::ClientRequest& request, std::string_view id,
+                      const Authorizer::Refusal& why);
   void answer_unauthorized(std::string_view why);
   void refuse_key(std::string_view why);
   void answer_ping(const core::Origin& from, const wire::Ping& ping, core::TimePoint now);

@@ -256,7 +256,18 @@ class PeerKeys(harness.Case):
         alice.submit(id="x" * (128 - len("@acme/")), reply="accepted")
         alice.get("accepted")
         alice.submit(id="x" * (129 - len("@acme/")))
-        self.assert_error(alice.get(), "bad_request", "more than 122 bytes")
+        refused = alice.get("error")
+        self.assert_error(refused, "bad_request", "more than 122 bytes")
+        self.assertEqual(refused.fields["id"], "x" * (129 - len("@acme/")))
+
+    def test_a_refusal_names_the_id_as_its_sender_knows_it(self):
+        alice = self.client("alice")
+        for fields in ({"client": "other"}, {"group": "g" * 128}):
+            with self.subTest(fields=fields):
+                alice.submit(id="mine", **fields)
+                self.assertEqual(alice.get("error").fields["id"], "mine")
+        alice.submit(id="@acme/mine")
+        self.assertNotIn("id", alice.get("error").fields)
 
     def test_a_tenant_takes_turns_as_one_however_many_clients_its_gateway_names(self):
         gate, bob, carl = (self.client(name) for name in ("gate", "bob", "carl"))

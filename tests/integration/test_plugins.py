@@ -128,6 +128,7 @@ class BrokerPlugins(harness.Case):
 [[plugin]]
 name = "guard"
 file = "{os.path.join(PLUGINS, 'guard')}.so"
+when_off = "refuse"
 [plugin.settings]
 client = "nightly"
 lane = "batch"
@@ -168,12 +169,14 @@ file = "{os.path.join(PLUGINS, 'judge')}.so"
         refused = self.client.get()
         self.assertEqual((refused.op, refused.fields["code"], refused.fields["ref"]), ("error", "forbidden", 7))
         self.assertIn("too long for this broker", refused.fields["message"])
+        self.client.submit(body=b"y" * 1001, id="by-id")
+        self.assertEqual(self.client.get("error").fields["id"], "by-id")
         self.client.submit(body=b"unknown_lane")
         self.assert_error(self.client.get(), "bad_request", "nowhere")
         self.client.submit(body=b"fine")
         worker.echo(worker.get("job"))
         self.assertEqual(self.client.get("result").body, b"fine")
-        self.assertEqual(self.plugins()["guard"]["refused"], 1)
+        self.assertEqual(self.plugins()["guard"]["refused"], 2)
 
     def test_one_that_is_slow_is_off_after_a_few_calls_and_on_when_an_operator_says_so(self):
         sent = 0
@@ -194,6 +197,16 @@ file = "{os.path.join(PLUGINS, 'judge')}.so"
         self.client.submit(body=b"lane_full")
         self.assert_error(self.client.get(), "lane_full")
         self.assertIn("admin.plugin name=judge value=on", self.room.broker.stderr())
+
+    def test_one_that_is_off_and_is_to_refuse_then_says_which_job_and_when_to_come_again(self):
+        self.plugins(name="guard", value="off")
+        self.client.submit(body=b"fine", id="by-id")
+        refused = self.client.get("error")
+        self.assertEqual((refused.fields["code"], refused.fields["id"]), ("paused", "by-id"))
+        self.assertGreater(refused.fields["retry_after_ms"], 0)
+        self.plugins(name="guard", value="on")
+        self.client.submit(body=b"fine", id="by-id", reply="accepted")
+        self.client.get("accepted")
 
     def test_the_verb_refuses_what_it_does_not_know(self):
         self.assertEqual(list(self.plugins()), ["guard", "judge"])

@@ -31,7 +31,7 @@ namespace lanemq {
   X(worker_lost, 502, true, "its workers died under it")                                                \
   X(stalled, 504, true, "its workers had said how far they were, and then nothing more")                \
   X(draining, 503, true, "the broker is stopping and takes no work")                                    \
-  X(paused, 503, true, "an operator paused this work")                                                  \
+  X(paused, 503, true, "a plugin that judges submits is switched off")                                  \
   X(store_full, 503, true, "the disk is full")                                                          \
   X(not_owner, 503, true, "another broker may own the store: nothing was taken, ask that one")          \
   X(unavailable, 503, true, "the store cannot keep its promise: nothing was taken, come again")         \
