@@ -153,6 +153,7 @@ std::size_t Intake::read_admin(core::TimePoint now) {
 std::size_t Intake::take_client_message(core::Peer peer, core::TimePoint now) {
   store_watch_.tell_behind(now);
   const auto refuse = [&](const DecodeError& error) {
+    note_unreadable(peer == core::Peer::admin ? kOperatorsDomain : name_of(Door::clients), error);
     answer_bad_request(peer, error);
     return std::size_t{1};
   };
@@ -377,6 +378,7 @@ void Intake::take_admin_query(const core::Origin& from, const wire::AdminQuery& 
 /// Returns how many messages it was: each item of a batch counts.
 std::size_t Intake::take_worker_message(core::TimePoint now) {
   const auto refuse = [&](const DecodeError& error) {
+    note_unreadable(name_of(Door::workers), error);
     refuse_worker(error, now);
     return std::size_t{1};
   };
@@ -487,6 +489,19 @@ void Intake::watch_worker(const wire::Ready& ready) {
   sockets_.worker_connections.watch(incoming_.descriptor(), address);
   const auto is_known = [this](const std::string& one) { return broker_.workers().find(one) != nullptr; };
   sockets_.worker_processes.watch(ready.process, address, is_known);
+}
+
+/// Writes down a message of which not even that was read which would tell its sender what the answer is to.
+void Intake::note_unreadable(std::string_view door, const DecodeError& error) {
+  if (!error.ref.empty() || !error.id.empty() || error.job ||
+      !unreadable_lines_.may_write(std::chrono::steady_clock::now()))
+    return;
+  log::event(log::Level::warning, "peer.unreadable_message",
+             {{"door", door},
+              {"address", incoming_.peer_address()},
+              {"reason", error.message},
+              {"left_out", unreadable_lines_.take_left_out()},
+              {"do", "see what runs there; a REQ hears nothing of it, a DEALER gets the reason"}});
 }
 
 void Intake::answer_bad_request(core::Peer peer, const DecodeError& error) {

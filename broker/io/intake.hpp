@@ -22,6 +22,7 @@
 #include "broker/io/stats_document.hpp"
 #include "broker/io/store.hpp"
 #include "broker/io/store_watch.hpp"
+#include "common/log/line_limit.hpp"
 
 namespace lanemq::io {
 
@@ -84,6 +85,7 @@ class Intake {
   void watch_worker(const wire::Ready& ready);
   std::string client_batch_refused(core::Peer peer, std::size_t maps, std::int64_t first_says) const;
   std::string worker_batch_refused(std::size_t maps) const;
+  void note_unreadable(std::string_view door, const DecodeError& error);
   void answer_bad_request(core::Peer peer, const DecodeError& error);
   void answer_forbidden(core::Peer peer, const wire::ClientRequest& request);
   static bool changes_unnoticed(const AdminInfo& info, const wire::AdminQuery& query);
@@ -106,6 +108,7 @@ class Intake {
   Decoder decoder_;
   OperatorLog operator_log_;
   Incoming incoming_;  ///< the message being handled
+  log::LineLimit unreadable_lines_{1};
   HeldMessages held_;
   Items<wire::ClientRequest> requests_;
   Items<wire::WorkerReport> reports_;

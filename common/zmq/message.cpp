@@ -85,6 +85,7 @@ void Message::take_behind_header() {
 void Message::end() {
   if (has_header_) return;
   if (fault_ == nullptr) fault_ = kNoHeader;
+  from_ = property("Peer-Address");
   header_.rebuild();
 }
 

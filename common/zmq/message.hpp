@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <zmq.hpp>
@@ -60,6 +61,9 @@ class Message {
     const char* const value = zmq_msg_gets(header_.handle(), name);
     return value != nullptr ? std::string_view(value) : std::string_view();
   }
+
+  /// Where its peer connects from, without a port; empty: the transport does not tell.
+  std::string_view peer_address() const { return has_header_ ? property("Peer-Address") : from_; }
 
   /// The body to keep: the body frame, or `inside`, the body that the decoder found in the header. Up to
   /// `borrow_max` bytes are borrowed; a larger body takes its frame along, or shares the header's bytes: the
@@ -118,6 +122,7 @@ class Message {
   bool has_header_ = false, has_body_ = false;
   std::size_t envelope_frames_ = 0;
   const char* fault_ = nullptr;
+  std::string from_;  // of one without a header: that frame is not kept
 };
 
 inline constexpr char kTooManyFrames[] = "too many frames: at most 5 before the header and one behind it";

@@ -319,6 +319,16 @@ class Answers(harness.Case):
         self.assertEqual(self.client.get("result").body, b"still here")
         self.assertEqual(self.room.stats()["counters"]["frames_refused"], len(broken) + 3)
 
+    def test_a_message_that_cannot_be_read_leaves_a_line_with_its_address(self):
+        silent = self.room.client(zmq.REQ)
+        silent.send_frames(b'{"service": "echo"}')
+        self.assertRegex(harness.wait_until(lambda: [line for line in self.room.broker.stderr().splitlines()
+                                                     if "peer.unreadable_message" in line], "a line in the log")[0],
+                         'door=clients address=127.0.0.1 reason=.*no frame is an LMQ1 header')
+        self.client.send_frames(packb(["LMQ1", "submit", {"service": "echo", "ref": 7, "lane": 5}]))
+        self.assert_error(self.client.get(), "bad_request", "lane")
+        self.assertEqual(self.room.broker.stderr().count("peer.unreadable_message"), 1)
+
     def test_ids_of_the_broker_are_ulids(self):
         ids = [self.client.ask("submit", {"service": "none", "reply": "accepted"}).fields["id"] for _ in range(50)]
 
