@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/notice_log.hpp"
 
+#include "broker/core/broker.hpp"
 #include "common/log/log.hpp"
 
 namespace lanemq::io {
@@ -111,6 +112,32 @@ void log_notices(const std::vector<core::Notice>& notices) {
         break;
     }
   }
+}
+
+std::vector<DepthLog::Depth> DepthLog::due(const core::Broker& broker, core::TimePoint now) {
+  if (!next_) next_ = now + kEvery;
+  if (now < *next_) return {};
+  next_ = now + kEvery;
+  std::vector<Depth> depths;
+  const std::vector<core::Duration> oldest = broker.oldest(now);
+  for (const auto& lane : broker.lanes())
+    if (lane->queued > 0)
+      depths.push_back({.lane = lane->options().name,
+                        .queued = lane->queued,
+                        .delayed = lane->delayed,
+                        .running = lane->running,
+                        .oldest = oldest[lane->index()]});
+  return depths;
+}
+
+void DepthLog::look(const core::Broker& broker, core::TimePoint now) {
+  for (const Depth& depth : due(broker, now))
+    log::event(log::Level::info, "lane.waiting",
+               {{"lane", depth.lane},
+                {"queued", depth.queued},
+                {"delayed", depth.delayed},
+                {"running", depth.running},
+                {"oldest_ms", static_cast<long long>(core::to_ms(depth.oldest))}});
 }
 
 }  // namespace lanemq::io

@@ -7,7 +7,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "broker/io/notice_log.hpp"
 #include "broker/io/restore.hpp"
 #include "common/log/log.hpp"
 
@@ -161,6 +160,7 @@ bool Server::turn() {
   intake_.hear_held(now_);
   take_bank(now_);
   service_watch_.look(now_);
+  depths_.look(broker_, now_);
   const core::TimePoint began = now_;
   std::size_t read = intake_.read_workers(now_);
   const bool heard_all = read < Intake::kMessagesPerTurn;

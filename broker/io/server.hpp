@@ -18,6 +18,7 @@
 #include "broker/io/config_desk.hpp"
 #include "broker/io/intake.hpp"
 #include "broker/io/key_desk.hpp"
+#include "broker/io/notice_log.hpp"
 #include "broker/io/options.hpp"
 #include "broker/io/ownership_desk.hpp"
 #include "broker/io/post.hpp"
@@ -111,6 +112,7 @@ class Server {
   BackupDesk backups_;
   KeyDesk keys_;
   ServiceWatch service_watch_;
+  DepthLog depths_;
   ReloadDesk reloads_;
   PluginDesk plugins_;
   ConfigDesk config_desk_;
