@@ -97,7 +97,10 @@ void Broker::handle(const Event& event, TimePoint now) {
                  [&](const DrainAsked&) { parts_->life.drain(now); },
                  [&](const BodyRead& what) { parts_->life.take_body(what, now); },
                  [&](const ResultRead& what) { parts_->answers.result_read(what); },
-                 [&](const StoreFull& what) { state_.store_full = what.full; },
+                 [&](const StoreFull& what) {
+                   if (what.full && !state_.store_full) state_.store_full_at = now;
+                   state_.store_full = what.full;
+                 },
                  [&](const StoreBehind& what) { state_.store_behind = what.behind; },
                  [&](const StoreStalled& what) { on(what, now); },
                  [&](const StoreAway& what) { state_.store_away = what.away; },

@@ -97,6 +97,7 @@ class Auditor final : public Watcher {
   const core::ClientOptions& options_of(const std::string& client) const;
   std::size_t lane_index(std::string_view name) const;
   void may_be_refused(ModelRequest& asked, const ModelJob& job);
+  void may_find_no_room(ModelRequest& asked, const ModelJob& job);
   bool leaves_to_others(const ModelJob& job, const std::string& whose) const;
   void add_waiter(ModelJob& job, std::uint64_t ref);
   void accept_pending();

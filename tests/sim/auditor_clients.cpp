@@ -164,6 +164,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     asked.refusals.emplace_back("limited");
     asked.must_refuse = true;
   }
+  may_find_no_room(asked, job);
 }
 
 /// Whether no worker could be told of the job, whose texts have to fit into a header beside what else it is
@@ -230,14 +231,23 @@ void Auditor::may_be_refused(ModelRequest& asked, const ModelJob& job) {
     if (lane.least > limits.bytes_max) return must("lane_full");
     if (lane.most > limits.bytes_max) asked.refusals.emplace_back("lane_full");
   }
+}
+
+/// Room is looked for when nothing else refuses the job.
+void Auditor::may_find_no_room(ModelRequest& asked, const ModelJob& job) {
+  if (asked.must_refuse) return;
   // Results make way for new work, dead jobs do not; and not where that would not be enough.
   if (options_.memory_max < kBytesNeverReached) {
     Bytes all = bytes_of_jobs();
     all += bytes_kept(Kept::dead);
     all += bytes_of_groups();
     if (!job.group.empty()) all.most += kGroupMost;
-    all += bytes;
-    if (all.least > options_.memory_max && asked.refusals.empty()) return must("bytes_full");
+    all += bytes_of(job);
+    if (all.least > options_.memory_max && asked.refusals.empty()) {
+      asked.must_refuse = true;
+      asked.refusals.emplace_back("bytes_full");
+      return;
+    }
     if (all.most > options_.memory_max) asked.refusals.emplace_back("bytes_full");
   }
   const auto results =

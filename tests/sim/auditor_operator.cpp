@@ -400,6 +400,7 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
     asked.refusals.emplace_back("limited");
     asked.must_refuse = true;
   }
+  may_find_no_room(asked, dead);
   if (dead.place != nullptr) {
     asked.refusals = {"conflict"};
     asked.must_refuse = true;

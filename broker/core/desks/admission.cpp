@@ -191,26 +191,10 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
   // What the broker owes to an end is in the end's commit, or a crash between the two would lose it. It is
   // bounded by the jobs that end.
   const bool owed = to.owed && state_.options.store_durable && fields.durable.value_or(false);
-  if (state_.store_away && !owed) return Answers::another_owns();
-  if (state_.draining && !owed)
-    return Refusal{state_.options.store_shared ? ErrorCode::not_owner : ErrorCode::draining,
-                   "the broker is stopping; submit again in a moment", std::chrono::seconds(1)};
   to.durable = state_.options.store_durable && fields.durable.value_or(to.lane->options().durable);
-  if (to.durable && !owed && state_.store_full) {
-    results_.make_room_in_store(now);
-    return Refusal{
-        ErrorCode::store_full,
-        "the disk of the store is full (store_reserve is kept back for what runs); free some space, "
-        "submit again later, or with durable false",
-        std::chrono::seconds(1), "store_reserve"};
-  }
-  if (to.durable && !owed && state_.store_behind) return Answers::disk_behind();
-  if (to.durable && !owed && state_.store_unsafe)
-    return Refusal{
-        ErrorCode::unavailable,
-        "nothing replicates the store (store_replication), so that it could not keep a durable job; "
-        "submit again later, or with durable false",
-        std::chrono::seconds(1), "store_replication"};
+  const bool needs_disk = to.durable && !owed;
+  if (!owed)
+    if (auto why = shut(needs_disk)) return why;
   const bool tells = !fields.service.empty() && fields.service == state_.options.webhook_service;
   if (auto why = tells ? webhooks_full(*to.client, *to.lane) : not_allowed(*to.client, *to.lane)) return why;
   std::size_t bytes = bytes_of(event);
@@ -220,10 +204,8 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
     if (auto why = over_share(*to.client, *to.lane, bytes)) return why;
   if (!fields.group.empty())
     if (auto why = groups_.why_not(fields, to.redriven)) return why;
-  const std::size_t group_bytes = fields.group.empty() ? 0 : groups_.bytes_of_new(fields);
   if (!tells)
     if (auto why = lane_full(*to.lane, bytes)) return why;
-  if (auto why = no_room(*to.lane, {.job = bytes, .beside = group_bytes}, now)) return why;
   const BudgetSet budgets = to.budgets = state_.budgets.match(
       fields.service, fields.model, to.client->name, to.lane->options().name, to.client->options.tenant);
   to.estimate = terms_.estimate(budgets, fields.model, fields.client, event.body.bytes(), fields.cost);
@@ -231,13 +213,48 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
   if (to.spilled && !state_.budgets.counts_tokens(budgets))
     to.estimate.raw_input = tokens_of_bytes(event.body.size());
   if (auto why = shut_out(fields, to, now)) return why;
-  // This check is the last one: a refused submit creates no service.
-  if (state_.workers.find_service(fields.service) == nullptr && !room_for_services(1))
+  to.service = state_.workers.find_service(fields.service);
+  if (to.service == nullptr && !could_add_services(1))
     return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
                        std::to_string(state_.options.services_max) +
                        ") have jobs, results or workers; check its name");
-  to.service = &state_.workers.service(fields.service);
+  const std::size_t group_bytes = fields.group.empty() ? 0 : groups_.bytes_of_new(fields);
+  const std::size_t needed = bytes + group_bytes + Job::kRecordBytes;
+  if (!results_.could_make_room(needed, true)) return no_room(*to.lane);
+  // All bounds have been looked at. Now room is made, for a job that nothing else refuses.
+  if (needs_disk && state_.store_full) {
+    results_.make_room_in_store(now);
+    return disk_full();
+  }
+  if (!results_.make_room(needed, true, now)) return no_room(*to.lane);
+  if (to.service == nullptr) {
+    make_room_for_services(1);
+    to.service = &state_.workers.service(fields.service);
+  }
   return std::nullopt;
+}
+
+/// Refuses what no broker takes in this state. `needs_disk`: the job is to be on disk before it is accepted.
+std::optional<Refusal> Admission::shut(bool needs_disk) const {
+  if (state_.store_away) return Answers::another_owns();
+  if (state_.draining)
+    return Refusal{state_.options.store_shared ? ErrorCode::not_owner : ErrorCode::draining,
+                   "the broker is stopping; submit again in a moment", std::chrono::seconds(1)};
+  if (needs_disk && state_.store_behind) return Answers::disk_behind();
+  if (needs_disk && state_.store_unsafe)
+    return Refusal{
+        ErrorCode::unavailable,
+        "nothing replicates the store (store_replication), so that it could not keep a durable job; "
+        "submit again later, or with durable false",
+        std::chrono::seconds(1), "store_replication"};
+  return std::nullopt;
+}
+
+Refusal Admission::disk_full() {
+  return {ErrorCode::store_full,
+          "the disk of the store is full (store_reserve is kept back for what runs); free some space, "
+          "submit again later, or with durable false",
+          std::chrono::seconds(1), "store_reserve"};
 }
 
 /// Refuses a job whose upstream is paused beyond the job's deadline, or whose client does not want to wait
@@ -370,10 +387,7 @@ std::optional<Refusal> Admission::lane_full(const Lane& lane, std::size_t bytes)
   return std::nullopt;
 }
 
-std::optional<Refusal> Admission::no_room(const Lane& lane, const Needed& bytes, TimePoint now) {
-  const std::size_t needed = bytes.job + bytes.beside + Job::kRecordBytes;
-  // New work displaces kept results.
-  if (results_.make_room(needed, true, now)) return std::nullopt;
+Refusal Admission::no_room(const Lane& lane) const {
   if (state_.jobs.full())
     return full(lane, ErrorCode::bytes_full, "jobs_max",
                 "the broker holds " + std::to_string(state_.jobs.size()) + " jobs");
@@ -393,10 +407,14 @@ Refusal Admission::full(const Lane& lane, ErrorCode code, std::string limiter,
           std::move(limiter)};
 }
 
-bool Admission::room_for_services(std::size_t count) {
+bool Admission::could_add_services(std::size_t count) const {
+  const std::size_t used = state_.workers.services().size() - state_.workers.unused();
+  return used + count <= state_.options.services_max;
+}
+
+void Admission::make_room_for_services(std::size_t count) {
   const std::size_t known = state_.workers.services().size();
-  if (known + count <= state_.options.services_max) return true;
-  if (known - state_.workers.unused() + count > state_.options.services_max) return false;
+  if (known + count <= state_.options.services_max) return;
   std::vector<Service*> leaving;
   const std::size_t enough =
       std::max(known + count - state_.options.services_max, state_.options.services_max / 8);
@@ -409,7 +427,6 @@ bool Admission::room_for_services(std::size_t count) {
     state_.timers.clear(service->timer);
     state_.workers.forget(*service);
   }
-  return true;
 }
 
 }  // namespace lanemq::core

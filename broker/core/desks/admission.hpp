@@ -21,7 +21,8 @@ class Terms;
 class Upstreams;
 
 /// Decides whether a submit is taken: is it valid, may its client use the lane, is there room, can its
-/// budgets ever pay. A refusal changes nothing, but kept results may have been evicted.
+/// budgets ever pay. All bounds are looked at before room is made, so that a refusal changes nothing: only
+/// for a job that a full disk alone keeps out do results make way in the store.
 class Admission {
  public:
   Admission(State& state, Terms& terms, Upstreams& upstreams, Results& results, Groups& groups)
@@ -43,17 +44,13 @@ class Admission {
   std::optional<Refusal> too_large_for(BudgetSet budgets, const Estimate& estimate) const;
   /// Refuses one more job of so many bytes where the lane is full.
   std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
-  /// Whether there is room for so many new services. Makes room by forgetting the services longest without
-  /// jobs, results and workers: an eighth of the table at once, since each time all recently idle ones are
-  /// looked through.
-  bool room_for_services(std::size_t count);
+  /// Whether there is, or could be made, room for so many new services.
+  bool could_add_services(std::size_t count) const;
+  /// Makes that room: forgets the services longest without jobs, results and workers, an eighth of the table
+  /// at once, since each time all recently idle ones are looked through. Requires: could_add_services().
+  void make_room_for_services(std::size_t count);
 
  private:
-  /// Bytes of the job besides its record, and of what comes with it.
-  struct Needed {
-    std::size_t job, beside;
-  };
-
   std::optional<Refusal> wrong_notify(const wire::Submit& fields) const;
   static std::optional<Refusal> unreadable_as_offer(const Submitted& event);
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
@@ -61,7 +58,9 @@ class Admission {
   std::optional<Refusal> over_share(const Client& client, const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> over_share_of(const Client& party, const Lane& lane, std::size_t bytes,
                                        bool inside) const;
-  std::optional<Refusal> no_room(const Lane& lane, const Needed& bytes, TimePoint now);
+  std::optional<Refusal> shut(bool needs_disk) const;
+  static Refusal disk_full();
+  Refusal no_room(const Lane& lane) const;
   std::optional<Refusal> shut_out(const wire::Submit& fields, const Admitted& to, TimePoint now);
   Refusal full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const;
 

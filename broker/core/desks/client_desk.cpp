@@ -46,6 +46,12 @@ std::vector<std::string_view> ignored_of(const Record& known, const wire::Submit
   return ignored;
 }
 
+/// Whether a reader from that chunk on is refused, since older chunks than the first one are kept no more.
+bool begins_before_what_is_kept(const Job& job, std::int64_t from_seq) {
+  const AnswerStream* const stream = job.answer();
+  return stream != nullptr && stream->placed() && from_seq < stream->first();
+}
+
 /// In whole milliseconds, and never too early.
 std::int64_t wait_ms(Duration wait) {
   return std::chrono::ceil<std::chrono::milliseconds>(wait).count();
@@ -154,23 +160,25 @@ bool ClientDesk::same_content(const Record& known, const Submitted& event, const
 /// A submit of a known job: it starts no second run, and its sender gets the job's answer, too.
 void ClientDesk::join(Record& known, const Submitted& event, ReplyMode mode, TimePoint now) {
   const wire::Raw ref = event.fields->ref;
-  if (mode != ReplyMode::accepted && known.result() == nullptr)
+  Job* const job = known.result() == nullptr ? known.job() : nullptr;
+  const bool reads = event.fields->stream;
+  const bool late = reads && job != nullptr && begins_before_what_is_kept(*job, 0);
+  if (mode != ReplyMode::accepted && job != nullptr && !late)
     if (const auto why = answers_.no_room_to_wait(event.from, ref, now))
       return answers_.refuse(event.from, ref, known.id(), *why);
   const Outbox::Waiting waiting(state_.outbox, is_durable(known));
   if (mode != ReplyMode::result)
     answers_.say_duplicate(known, *state_.lane_named(event.fields->lane), ignored_of(known, *event.fields),
                            event.from, ref);
-  Job* const job = known.result() == nullptr ? known.job() : nullptr;
   if (job != nullptr && job->extra && !job->extra->owners.empty())
     answers_.add_owner(*job, state_.connections.at(event.from.address));
   if (mode == ReplyMode::accepted) return;
-  const bool reads = event.fields->stream;
   if (const KeptResult* result = known.result())
     return answers_.tell_end(*result, reads ? std::optional<std::int64_t>(0) : std::nullopt, event.from, ref);
   if (!reads || job->answer() == nullptr) return answers_.add_waiter(*job, event.from, ref, std::nullopt);
-  if (const AnswerStream& stream = *job->answer(); stream.placed() && stream.first() > 0)
-    return answers_.refuse(event.from, ref, known.id(), answers_.chunk_gone(known.id(), 0, stream.first()));
+  if (late)
+    return answers_.refuse(event.from, ref, known.id(),
+                           answers_.chunk_gone(known.id(), 0, job->answer()->first()));
   streams_.add_reader(
       *job,
       {.from = event.from, .ref = ref, .waits = job->durable && mode == ReplyMode::both, .joined = true},
@@ -241,15 +249,16 @@ void ClientDesk::on(const FetchAsked& event, TimePoint now) {
   Job& waited_for = *record->job();
   const bool owned = waited_for.extra && !waited_for.extra->owners.empty();
   if (owned) answers_.note_life(state_.connections.at(event.from.address));
-  if (fields.wait_ms > 0)
+  const bool late = fields.from_seq && begins_before_what_is_kept(waited_for, *fields.from_seq);
+  if (fields.wait_ms > 0 && !late)
     if (const auto why = answers_.no_room_to_wait(event.from, fields.ref, now))
       return answers_.refuse(event.from, fields.ref, fields.id, *why);
   // A client that waits for a job also keeps it from being an orphan.
   if (owned) answers_.add_owner(waited_for, state_.connections.at(event.from.address));
-  if (const AnswerStream* const stream = record->job()->answer(); stream != nullptr && fields.from_seq) {
-    if (stream->placed() && *fields.from_seq < stream->first())
-      return answers_.refuse(event.from, fields.ref, fields.id,
-                             answers_.chunk_gone(fields.id, *fields.from_seq, stream->first()));
+  if (late)
+    return answers_.refuse(event.from, fields.ref, fields.id,
+                           answers_.chunk_gone(fields.id, *fields.from_seq, waited_for.answer()->first()));
+  if (waited_for.answer() != nullptr && fields.from_seq) {
     StreamReader& reader = streams_.add_reader(*record->job(),
                                                {.from = event.from,
                                                 .ref = fields.ref,

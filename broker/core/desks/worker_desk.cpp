@@ -274,7 +274,8 @@ std::vector<Service*> WorkerDesk::services_named(const std::vector<std::string_v
   }
   for (Service* const service : services)
     state_.workers.use(*service);
-  const bool room = admission_.room_for_services(fresh.size());
+  const bool room = admission_.could_add_services(fresh.size());
+  if (room) admission_.make_room_for_services(fresh.size());
   for (Service* const service : services)
     state_.workers.release(*service);
   if (!room) return {};

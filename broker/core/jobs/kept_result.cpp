@@ -301,6 +301,13 @@ KeptResult* KeptResults::next_to_go() const {
   return next != nullptr ? next : oldest_of_all();
 }
 
+bool KeptResults::any_holds_a_place() const {
+  for (const List* const list : {&passed_over_, &usual_, &apart_})
+    for (const KeptResult* result = list->front(); result != nullptr; result = list->next(*result))
+      if (result->job == nullptr) return true;
+  return false;
+}
+
 /// Moves the oldest result of the arena to memory of its own, so that a younger one can be freed. Its content
 /// and its place in the order stay.
 KeptResult& KeptResults::move_out(KeptResult& result) {

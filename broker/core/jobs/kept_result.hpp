@@ -194,6 +194,9 @@ class KeptResults {
   /// The result that makes way next: the oldest of a client above its share, else the oldest of all. Null:
   /// there is none.
   KeptResult* next_to_go() const;
+  /// Whether a result that is not dead has its job's place for itself: its going would free one. Looks
+  /// through those whose jobs still hold places at workers.
+  bool any_holds_a_place() const;
   /// Moves the results that stay out of the memory before `result`, which is freed in order; calls `tell`
   /// with each at its new address. Each moves once at most. `bytes_left` is lowered by what they count; false
   /// where it is used up before all have moved.
@@ -214,7 +217,6 @@ class KeptResults {
 
   /// The oldest result of the usual time; null: none.
   KeptResult* oldest() const { return passed_over_.empty() ? usual_.front() : passed_over_.front(); }
-  KeptResult* oldest_apart() const { return apart_.front(); }
   /// The result whose job ended first, of the usual time or apart.
   KeptResult* oldest_of_all() const;
   /// The time by which results apart are ordered among the others, whose times are timers': the job's end, to

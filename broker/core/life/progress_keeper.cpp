@@ -32,9 +32,7 @@ void ProgressKeeper::set_note(Progress& progress, std::string_view note, TimePoi
   state_.bytes -= progress.bytes();
   progress.note = note;
   state_.bytes += progress.bytes();
-  if (results_.memory_bytes() <= state_.options.memory_max) return;
-  results_.evict(now);
-  if (results_.memory_bytes() <= state_.options.memory_max) return;
+  if (results_.make_room(0, false, now)) return;
   state_.bytes -= progress.bytes();
   progress.note = {};
 }

@@ -29,6 +29,9 @@ constexpr std::size_t kSpilledBytesMin = 512;
 /// How often results make way on a full disk: some ms of work each time.
 constexpr Duration kMakeRoomPause = std::chrono::seconds(1);
 constexpr std::size_t kMadeRoomMax = 4096;
+/// What ended so long before the disk was full is in the store: a commit that takes longer counts as a
+/// standstill. Younger results may be those that the disk has no room for, and stay.
+constexpr Duration kStoredAfter = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -130,8 +133,7 @@ void Results::remember_attempt(Job& job, std::string_view cause, std::string_vie
                                             .code = std::string(code),
                                             .message = std::string(message)});
   state_.bytes += static_cast<std::size_t>(grown);
-  evict(now);
-  if (memory_bytes() <= state_.options.memory_max) return;
+  if (make_room(0, false, now)) return;
   state_.bytes -= history.bytes();
   history = {};
 }
@@ -230,24 +232,37 @@ void Results::evict_dead_for_memory() {
   }
 }
 
+bool Results::lacks_room(std::size_t needed, bool job) const {
+  return (job && state_.jobs.full()) || memory_bytes() + needed > state_.options.memory_max;
+}
+
+/// Dead jobs make way only for dead jobs.
+bool Results::could_make_room(std::size_t needed, bool job) const {
+  if (!lacks_room(needed, job)) return true;
+  if (job && state_.jobs.full() && !kept_.any_holds_a_place()) return false;
+  return memory_bytes() - kept_.bytes() + needed <= state_.options.memory_max;
+}
+
 bool Results::make_room(std::size_t needed, bool job, TimePoint now) {
-  const std::size_t most = state_.options.memory_max;
-  const auto lacks_place = [&] { return job && state_.jobs.full(); };
-  // Only if that makes enough room: dead jobs make way only for dead jobs.
-  if (state_.bytes + state_.waiters_bytes + state_.groups_bytes + kept_.dead_bytes() + needed <= most)
-    while (lacks_place() || memory_bytes() + needed > most) {
-      if (!lacks_place() && kept_.unload_oldest()) continue;
-      if (!evict_one(now)) break;
-    }
-  return !lacks_place() && memory_bytes() + needed <= most;
+  if (!could_make_room(needed, job)) return false;
+  while (lacks_room(needed, job)) {
+    const bool lacks_place = job && state_.jobs.full();
+    if (!lacks_place && kept_.unload_oldest()) continue;
+    if (!evict_one(now)) return false;
+  }
+  return true;
 }
 
 void Results::make_room_in_store(TimePoint now) {
-  if (state_.store_behind || now < make_room_at_) return;
+  // While the disk commits nothing, what goes makes no room there.
+  if (state_.store_behind || state_.store_stalled || now < make_room_at_) return;
   make_room_at_ = now + kMakeRoomPause;
   const std::size_t enough = kept_.stored_bytes() - kept_.stored_bytes() / 8;
-  for (std::size_t i = 0; i < kMadeRoomMax && kept_.stored_bytes() > enough; ++i)
+  for (std::size_t i = 0; i < kMadeRoomMax && kept_.stored_bytes() > enough; ++i) {
+    const KeptResult* const oldest = kept_.next_to_go();
+    if (oldest == nullptr || kept_.ended_at(*oldest) + kStoredAfter > state_.store_full_at) break;
     if (!evict_one(now)) break;
+  }
 }
 
 Duration Results::ids_good_for(TimePoint now) const {

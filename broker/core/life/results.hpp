@@ -59,11 +59,16 @@ class Results {
   void evict(TimePoint now);
   /// The oldest dead jobs make way until memory_max holds.
   void evict_dead_for_memory();
-  /// Results make way until `needed` more bytes fit memory_max and, with `job`, one more job has a place.
-  /// True if there is room.
+  /// Whether `needed` more bytes would fit memory_max and, with `job`, one more job would have a place, where
+  /// results make way. Changes nothing.
+  bool could_make_room(std::size_t needed, bool job) const;
+  /// Results make way until there is that room. True if there is. No result goes where could_make_room() says
+  /// no; where it says yes there may still be none in this turn, since results that stay must move first.
+  ///
+  /// To be asked last, when nothing else refuses what needs the room.
   bool make_room(std::size_t needed, bool job, TimePoint now);
-  /// The store's disk is full and refuses new work: once a second an eighth of the results in it makes way,
-  /// until there is room.
+  /// The store's disk is full, and new work is refused for nothing else: once a second an eighth of the
+  /// results in it makes way, until there is room. What may still wait to be stored stays.
   void make_room_in_store(TimePoint now);
 
   /// How long after its job ended an id is known at present: retain, or less while a bound forgets results
@@ -79,6 +84,7 @@ class Results {
   enum class Forgotten : std::uint8_t { in_its_time, before_its_time };
 
   static ResultShare share_of(const Options& options);
+  bool lacks_room(std::size_t needed, bool job) const;
   bool dies(const Job& job, JobState state) const;
   void bury(Job& job, KeptResult& result, TimePoint now);
   void forget(KeptResult& result, Forgotten why);

@@ -113,6 +113,7 @@ struct State {
   bool draining = false;
   bool store_full = false, store_behind = false, store_stalled = false;
   bool store_away = false, store_unsafe = false;
+  TimePoint store_full_at{};     ///< when its disk became full last
   TimePoint store_went_on_at{};  ///< when it last stood still no more
   Stats stats;
   Outbox outbox;

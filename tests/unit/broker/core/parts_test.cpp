@@ -214,6 +214,46 @@ TEST(Results, room_is_made_only_where_that_is_enough) {
   EXPECT_EQ(bench.results.kept().size(), 0u);
 }
 
+TEST(Results, room_for_a_job_is_made_only_where_a_result_holds_a_place) {
+  Options options = three_lanes();
+  options.jobs_max = 2;
+  Bench bench(options);
+  bench.add(1, "waits");
+  Job& cancelled = bench.add(1, "cancelled");
+  bench.end(cancelled, JobState::cancelled, kStart);  // its worker has not heard so, and its place is taken
+  EXPECT_FALSE(bench.results.make_room(0, true, kStart));
+  EXPECT_EQ(bench.results.kept().size(), 1u) << "it would have gone for nothing";
+  bench.state.jobs.erase(cancelled);
+  EXPECT_TRUE(bench.results.make_room(0, true, kStart));
+  EXPECT_EQ(bench.results.kept().size(), 0u);
+}
+
+TEST(Results, on_a_full_disk_what_may_wait_to_be_stored_stays) {
+  Bench bench;
+  const auto end = [&](const char* id, TimePoint when) {
+    Job& job = bench.add(1, id);
+    job.durable = true;
+    bench.end(job, JobState::succeeded, when);
+  };
+  const auto known = [&](const char* id) { return bench.state.jobs.find(id) != nullptr; };
+  const TimePoint full_at = kStart + seconds(10);
+  end("old", kStart);
+  end("stored, perhaps", full_at - milliseconds(500));
+  bench.state.store_full_at = full_at;
+  end("waits", full_at + milliseconds(500));
+
+  bench.state.store_stalled = true;
+  bench.results.make_room_in_store(full_at + seconds(2));
+  EXPECT_TRUE(known("old")) << "it would have gone for nothing";
+  bench.state.store_stalled = false;
+  for (int second = 3; second < 100; ++second)
+    bench.results.make_room_in_store(full_at + seconds(second));
+
+  EXPECT_FALSE(known("old"));
+  EXPECT_TRUE(known("stored, perhaps"));
+  EXPECT_TRUE(known("waits"));
+}
+
 // ---- Journal ------------------------------------------------------------------------------------------
 
 TEST(Journal, writes_of_what_is_durable_alone) {
@@ -251,7 +291,7 @@ TEST(Journal, numbers_are_noted_ahead_and_not_with_every_job) {
 struct AdmissionBench : Bench {
   using Bench::Bench;
   std::optional<Refusal> ask(const std::string& lane, std::size_t body_bytes = 0) {
-    fields.service = "s";
+    fields.service = service_name;
     fields.lane = lane;
     const std::string body(body_bytes, 'x');
     const Submitted event{.from = {}, .fields = &fields, .body = Blob::borrow(body)};
@@ -260,6 +300,7 @@ struct AdmissionBench : Bench {
     admitted = {.lane = state.lane_named(lane), .client = &client};
     return admission.admit(event, admitted, kStart);
   }
+  std::string service_name = "s";
   wire::Submit fields;
   Admitted admitted;
   Groups groups{state, journal};
@@ -305,6 +346,79 @@ TEST(Admission, what_a_limit_never_has_is_refused_at_once) {
   EXPECT_EQ(why->code, ErrorCode::unsatisfiable);
   bench.fields.cost = wire::Cost{.input_tokens = 100, .output_tokens = 0};
   EXPECT_FALSE(bench.ask("low"));
+}
+
+/// For each reason: a job so large that kept results would have to make way for it is refused, and they stay.
+TEST(Admission, what_is_refused_takes_no_result_with_it) {
+  constexpr std::size_t kLarge = (std::size_t{1} << 20) - 6000, kResults = 100;
+  Options options = three_lanes();
+  options.memory_max = std::size_t{1} << 20;
+  options.services_max = 1;
+  options.client_share = 0;
+  options.budgets = {BudgetOptions{.name = "b"}};
+  options.budgets[0].rates = {{.name = "tokens_per_minute",
+                               .limit = 100,
+                               .period = std::chrono::minutes(1),
+                               .resource = Resource::tokens}};
+  AdmissionBench bench(options);
+  for (std::size_t i = 0; i < kResults; ++i) {
+    Job& job = bench.add(1, "kept " + std::to_string(i));
+    job.durable = true;
+    bench.end(job, JobState::succeeded, kStart - std::chrono::hours(1));
+  }
+  bench.results.begin_turn(kStart);
+  const auto refused = [&](const std::string& lane) -> std::string {
+    const auto why = bench.ask(lane, kLarge);
+    EXPECT_EQ(bench.results.kept().size(), kResults);
+    return why ? std::string(name_of(why->code)) + ' ' + why->limiter : "";
+  };
+  bench.fields.durable = false;
+  bench.fields.cost = wire::Cost{.input_tokens = 1, .output_tokens = 1};
+
+  bench.fields.cost->input_tokens = 101;
+  EXPECT_EQ(refused("low"), "unsatisfiable budget b tokens_per_minute");
+  bench.fields.cost->input_tokens = 1;
+  bench.service_name = "new";
+  EXPECT_EQ(refused("low"), "bad_request ");
+  bench.service_name = "s";
+  bench.state.options.lanes[2].bytes_max = 100;
+  bench.state.lanes[2]->configure(bench.state.options.lanes[2]);
+  EXPECT_EQ(refused("low"), "lane_full lane.low.bytes_max");
+  bench.state.draining = true;
+  EXPECT_EQ(refused("normal"), "draining ");
+  bench.state.draining = false;
+  bench.fields.durable = true;
+  bench.state.store_full = bench.state.store_stalled = true;
+  EXPECT_EQ(refused("normal"), "store_full store_reserve");
+
+  bench.fields.durable = false;
+  EXPECT_FALSE(bench.ask("normal", kLarge));
+  EXPECT_LT(bench.results.kept().size(), kResults) << "they were in the way";
+}
+
+TEST(Admission, a_full_disk_takes_results_for_no_job_that_is_refused_for_more) {
+  AdmissionBench bench;
+  bench.fields.durable = true;
+  for (const char* id : {"first", "second"}) {
+    Job& job = bench.add(1, id);
+    job.durable = true;
+    bench.end(job, JobState::succeeded, kStart - std::chrono::hours(1));
+  }
+  bench.state.store_full = true;
+  bench.state.store_full_at = kStart - std::chrono::minutes(1);
+  bench.state.lanes[2]->configure([&] {
+    LaneOptions options = bench.state.options.lanes[2];
+    options.depth_max = 0;
+    return options;
+  }());
+  const auto full = bench.ask("low");
+  ASSERT_TRUE(full);
+  EXPECT_EQ(full->code, ErrorCode::lane_full);
+  EXPECT_EQ(bench.results.kept().size(), 2u);
+  const auto no_disk = bench.ask("normal");
+  ASSERT_TRUE(no_disk);
+  EXPECT_EQ(no_disk->code, ErrorCode::store_full);
+  EXPECT_EQ(bench.results.kept().size(), 1u) << "an eighth, and at least one";
 }
 
 }  // namespace
