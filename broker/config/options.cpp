@@ -191,8 +191,10 @@ const settings::Options<Config>& option_table() {
       count("output_tokens_default", "tokens", {1, kCountMax},
             "Tokens of an answer, of a model that has not answered yet.", &Config::core,
             &core::Options::output_default),
-      count("services_max", "services", {1, kCountMax}, "Distinct services.", &Config::core,
-            &core::Options::services_max),
+      count("services_max", "services", {1, kCountMax},
+            "Distinct services that jobs may name; as many may have workers besides. Those without jobs and "
+            "workers make way; the last part is for clients that named less (client_share).",
+            &Config::core, &core::Options::services_max),
       count("workers_max", "workers", {1, kCountMax}, "Connected workers.", &Config::core,
             &core::Options::workers_max),
       count("watchers_max", "watches", {0, 4096},

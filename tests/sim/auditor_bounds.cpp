@@ -19,7 +19,9 @@ void Auditor::check_bounds() const {
   at_most("bytes of dead jobs", broker_.dead_bytes(),
           std::min(options_.dead_bytes_max, options_.memory_max / 4), "dead_bytes_max");
   at_most("workers", broker_.workers().size(), options_.workers_max, "workers_max");
-  at_most("services", broker_.workers().services().size(), options_.services_max, "services_max");
+  // Those that workers have left keep their jobs.
+  at_most("services", broker_.workers().services().size(), 2 * options_.services_max + broker_.jobs().size(),
+          "services_max, of jobs and of workers");
   // Whoever has a job, waits for one, watches or asked last is known, and so many more.
   if (broker_.jobs().size() != table_size())
     violated("the broker has " + std::to_string(broker_.jobs().size()) + " jobs and results, not " +

@@ -147,7 +147,7 @@ struct Options {
   /// a client that holds as much makes room among its own results. 0: nothing is set apart.
   int client_share = 0;
 
-  std::size_t services_max = 1024;       ///< distinct services with jobs or workers
+  std::size_t services_max = 1024;       ///< distinct services that jobs name; and as many with workers
   std::size_t clients_idle_max = 10000;  ///< addresses remembered without a job
   std::size_t workers_max = 10000;
   std::size_t watchers_max = 256;      ///< who follows jobs at the clients' endpoint

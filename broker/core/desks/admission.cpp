@@ -214,10 +214,8 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
     to.estimate.raw_input = tokens_of_bytes(event.body.size());
   if (auto why = shut_out(fields, to, now)) return why;
   to.service = state_.workers.find_service(fields.service);
-  if (to.service == nullptr && !could_add_services(1))
-    return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
-                       std::to_string(state_.options.services_max) +
-                       ") have jobs, results or workers; check its name");
+  if (to.service == nullptr)
+    if (auto why = services_full(fields, *to.client, *to.lane)) return why;
   const std::size_t group_bytes = fields.group.empty() ? 0 : groups_.bytes_of_new(fields);
   const std::size_t needed = bytes + group_bytes + Job::kRecordBytes;
   if (!results_.could_make_room(needed, true)) return no_room(*to.lane);
@@ -230,8 +228,31 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
   if (to.service == nullptr) {
     make_room_for_services(1);
     to.service = &state_.workers.service(fields.service);
+    to.service->named_by = to.client->party().mark;
   }
   return std::nullopt;
+}
+
+/// Refuses a job of a service that nobody has named yet where there are too many, or where what is left is
+/// for those who have named less.
+std::optional<Refusal> Admission::services_full(const wire::Submit& fields, const Client& client,
+                                                const Lane& lane) const {
+  const std::size_t most = state_.options.services_max, used = state_.workers.used();
+  if (used >= most)
+    return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
+                       std::to_string(most) + ") have jobs or workers; check its name");
+  const std::size_t part = last_part(most, state_.options, kSharedJobsMin);
+  if (part == 0 || used + part < most) return std::nullopt;
+  const auto& services = state_.workers.services();
+  const auto named = static_cast<std::size_t>(
+      std::count_if(services.begin(), services.end(), [namer = client.party().mark](const auto& known) {
+        const Service& service = *known.second;
+        return service.named_by == namer && service.uses > 0 && service.workers == 0;
+      }));
+  if (named < part) return std::nullopt;
+  return full(lane, ErrorCode::client_full, "client_share",
+              "jobs of client \"" + client.name + "\" wait for " + std::to_string(named) +
+                  " services without workers, and what is left of services_max is for those who named less");
 }
 
 /// Refuses what no broker takes in this state. `needs_disk`: the job is to be on disk before it is accepted.
@@ -407,17 +428,11 @@ Refusal Admission::full(const Lane& lane, ErrorCode code, std::string limiter,
           std::move(limiter)};
 }
 
-bool Admission::could_add_services(std::size_t count) const {
-  const std::size_t used = state_.workers.services().size() - state_.workers.unused();
-  return used + count <= state_.options.services_max;
-}
-
 void Admission::make_room_for_services(std::size_t count) {
-  const std::size_t known = state_.workers.services().size();
-  if (known + count <= state_.options.services_max) return;
+  const std::size_t wanted = state_.workers.services().size() + count, most = state_.options.services_max;
+  if (wanted <= most || state_.workers.unused() == 0) return;
   std::vector<Service*> leaving;
-  const std::size_t enough =
-      std::max(known + count - state_.options.services_max, state_.options.services_max / 8);
+  const std::size_t enough = std::max(wanted - most, most / 8);
   while (leaving.size() < enough && state_.workers.unused() > 0)
     leaving.push_back(state_.workers.take_unused());
   state_.clients.forget_leaving();

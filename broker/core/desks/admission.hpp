@@ -44,10 +44,8 @@ class Admission {
   std::optional<Refusal> too_large_for(BudgetSet budgets, const Estimate& estimate) const;
   /// Refuses one more job of so many bytes where the lane is full.
   std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
-  /// Whether there is, or could be made, room for so many new services.
-  bool could_add_services(std::size_t count) const;
-  /// Makes that room: forgets the services longest without jobs, results and workers, an eighth of the table
-  /// at once, since each time all recently idle ones are looked through. Requires: could_add_services().
+  /// Makes room for so many new services, where there are unused ones: forgets those longest without jobs and
+  /// workers, an eighth of the table at once, since each time all recently idle ones are looked through.
   void make_room_for_services(std::size_t count);
 
  private:
@@ -58,6 +56,8 @@ class Admission {
   std::optional<Refusal> over_share(const Client& client, const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> over_share_of(const Client& party, const Lane& lane, std::size_t bytes,
                                        bool inside) const;
+  std::optional<Refusal> services_full(const wire::Submit& fields, const Client& client,
+                                       const Lane& lane) const;
   std::optional<Refusal> shut(bool needs_disk) const;
   static Refusal disk_full();
   Refusal no_room(const Lane& lane) const;

@@ -145,16 +145,16 @@ bool ClientDesk::make(const Webhook& webhook, TimePoint now) {
 /// gone.
 bool ClientDesk::same_content(const Record& known, const Submitted& event, const Lane& lane) const {
   const wire::Submit& fields = *event.fields;
-  const auto same = [&](const auto& of, std::uint64_t body_hash, const Service& service,
+  const auto same = [&](const auto& of, std::uint64_t body_hash, std::string_view service,
                         std::string_view model) {
     const std::string_view body = event.body.bytes();
-    return of.client_named_it && of.submitted_lane == lane.index() && service.name == fields.service &&
+    return of.client_named_it && of.submitted_lane == lane.index() && service == fields.service &&
            model == fields.model && (body_hash == kHashNotKnown || body_hash == journal_.hash_of(body));
   };
   if (const KeptResult* result = known.result())
-    return same(*result, result->body_hash, *result->service, result->model());
+    return same(*result, result->body_hash, result->service(), result->model());
   const Job& job = *known.job();
-  return same(job, journal_.body_hash_of(job), job.flow().service(), job.text.get(JobText::model));
+  return same(job, journal_.body_hash_of(job), job.flow().service().name, job.text.get(JobText::model));
 }
 
 /// A submit of a known job: it starts no second run, and its sender gets the job's answer, too.

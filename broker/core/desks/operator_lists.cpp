@@ -99,11 +99,11 @@ void OperatorLists::list_jobs(const AdminAsked& event, TimePoint now) {
     DocumentMap row;
     row.text("id", record->id());
     if (const KeptResult* const result = record->result()) {
-      if (result->state != *state || !passes(fields.service, result->service->name) ||
+      if (result->state != *state || !passes(fields.service, result->service()) ||
           !passes(fields.model, result->model()) || !fields.client.empty() || !fields.group.empty())
         continue;
       row.text("state", name_of(result->state)).text("lane", state_.lanes[result->lane]->options().name);
-      row.text("service", result->service->name).text_if_any("model", result->model());
+      row.text("service", result->service()).text_if_any("model", result->model());
       row.integer("attempts", result->attempts).integer("ran_ms", result->ran_ms);
     } else {
       const Job& job = *record->job();
@@ -381,7 +381,7 @@ void OperatorLists::list_dead(const AdminAsked& event, TimePoint now) {
     DocumentMap row;
     row.text("id", result.id()).text("code", name_of(result.extra->ending->code));
     row.text_if_any("message", shown(result.extra->ending->message));
-    row.text("lane", state_.lanes[result.lane]->options().name).text("service", result.service->name);
+    row.text("lane", state_.lanes[result.lane]->options().name).text("service", result.service());
     row.text_if_any("model", result.model()).text("client", dead.client);
     row.integer("attempts", result.attempts).integer("dead_ms", to_ms(now - dead.ended_at));
     page.add(row);
@@ -408,7 +408,7 @@ void OperatorLists::show_job(const AdminAsked& event, TimePoint now) {
   document.text("id", record->id()).integer("job", static_cast<std::int64_t>(record->number));
   if (const KeptResult* const result = record->result()) {
     document.text("state", name_of(result->state)).text("lane", state_.lanes[result->lane]->options().name);
-    document.text("service", result->service->name).text_if_any("model", result->model());
+    document.text("service", result->service()).text_if_any("model", result->model());
     document.integer("attempts", result->attempts).integer("attempt", result->attempt);
     document.integer("queued_ms", result->queued_ms).integer("ran_ms", result->ran_ms);
     const Terminal end = result->terminal();

@@ -199,19 +199,17 @@ Result<void> Restorer::result(std::uint64_t number, std::string_view record,
   const Duration retain(stored->due_us - stored->ended_us);
   const TimePoint ended_at = std::min(journal_.time_of(stored->ended_us), now);
   const TimePoint due = std::min(journal_.time_of(stored->due_us), now + retain);
-  Service& service = state_.workers.service(stored->service);
   KeptResult& result = results_.kept().restore(
       {.number = JobNumber{number},
        .attempt = stored->attempt,
        .submitted_lane = state_.lane_or_default(stored->submitted_lane).index(),
        .durable = true,
-       .service = &service,
        .body_hash = stored->body_hash,
+       .service = stored->service,
        .model = stored->model,
        .client = stored->client},
       how, std::move(ending),
       {.body_bytes = body_bytes, .ended_at = ended_at, .due = due, .dead = stored->dead});
-  state_.workers.use(service);
   if (!state_.jobs.restore(JobNumber{number}, result))
     return unreadable(state_.jobs.full() ? "there are more jobs than jobs_max; raise it"
                                          : "its number is taken");

@@ -221,11 +221,12 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
     return refuse_worker(
         "workers_max (" + std::to_string(state_.options.workers_max) + ") workers are connected",
         RefusalCode::full);
-  const std::vector<Service*> services = services_named(fields.services);
-  if (services.empty())
-    return refuse_worker("services_max (" + std::to_string(state_.options.services_max) +
-                             ") services have jobs, results or workers; raise it, or check the names",
+  if (state_.workers.offered_with(worker != nullptr ? worker : returned, fields.services) >
+      state_.options.services_max)
+    return refuse_worker("workers offer services_max (" + std::to_string(state_.options.services_max) +
+                             ") services, and these would be more; raise it, or check the names",
                          RefusalCode::full);
+  const std::vector<Service*> services = services_named(fields.services);
   if (worker == nullptr) {
     if (returned != nullptr) {
       come_back(*returned, event.address, now);
@@ -260,8 +261,8 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   if (returned != nullptr) tell_again(*worker, now);
 }
 
-/// The named services, each once; none where there is no room for the new ones. Services that the worker
-/// offered before may be forgotten for the new ones, but none of those it names now.
+/// The named services, each once. Jobs' services never keep a worker's out: unused ones make way where there
+/// are any, but none of those that it names.
 std::vector<Service*> WorkerDesk::services_named(const std::vector<std::string_view>& names) {
   std::vector<Service*> services;
   std::vector<std::string_view> fresh;
@@ -274,11 +275,9 @@ std::vector<Service*> WorkerDesk::services_named(const std::vector<std::string_v
   }
   for (Service* const service : services)
     state_.workers.use(*service);
-  const bool room = admission_.could_add_services(fresh.size());
-  if (room) admission_.make_room_for_services(fresh.size());
+  admission_.make_room_for_services(fresh.size());
   for (Service* const service : services)
     state_.workers.release(*service);
-  if (!room) return {};
   for (const std::string_view name : fresh)
     services.push_back(&state_.workers.service(name));
   return services;

@@ -29,17 +29,16 @@ std::string_view Record::id() const {
 }
 
 Terminal KeptResult::terminal() const {
-  Terminal end{
-      .id = id(),
-      .client_named_it = client_named_it,
-      .lane = lane,
-      .state = state,
-      .attempts = attempts,
-      .queued_ms = queued_ms,
-      .ran_ms = ran_ms,
-      .ending = extra ? extra->ending.get() : nullptr,
-      .body = Blob::borrow(body_loose ? std::string_view(loose_body(), body_bytes)
-                                      : std::string_view(texts() + id_size + model_size, body_size))};
+  Terminal end{.id = id(),
+               .client_named_it = client_named_it,
+               .lane = lane,
+               .state = state,
+               .attempts = attempts,
+               .queued_ms = queued_ms,
+               .ran_ms = ran_ms,
+               .ending = extra ? extra->ending.get() : nullptr,
+               .body = Blob::borrow(body_loose ? std::string_view(loose_body(), body_bytes)
+                                               : std::string_view(texts() + names_size(), body_size))};
   if (extra && !extra->body.empty()) end.body = extra->body;
   return end;
 }
@@ -57,7 +56,7 @@ std::size_t bytes_of(const AnswerStream& answer) {
 }  // namespace
 
 std::size_t KeptResult::bytes() const {
-  std::size_t bytes = kRecordBytes + id_size + model_size + body_size + (body_loose ? body_bytes : 0);
+  std::size_t bytes = kRecordBytes + names_size() + body_size + (body_loose ? body_bytes : 0);
   if (extra) bytes += sizeof(Extra) + extra->body.size() + (extra->dead ? extra->dead->bytes() : 0);
   if (extra && extra->ending) bytes += bytes_of(*extra->ending);
   if (answer() != nullptr) bytes += bytes_of(*answer());
@@ -84,24 +83,23 @@ bool stands_behind(const KeptResults::Of& of, const Terminal& end) {
 
 }  // namespace
 
-KeptResults::Of KeptResults::of(const Job& job, Service& service, std::uint64_t client,
+KeptResults::Of KeptResults::of(const Job& job, std::string_view service, std::uint64_t client,
                                 std::uint64_t body_hash) {
   return {.number = job.number,
           .attempt = job.attempt,
           .submitted_lane = job.submitted_lane,
           .durable = job.durable,
-          .service = &service,
           .body_hash = body_hash,
+          .service = service,
           .model = job.text.get(JobText::model),
           .client = client};
 }
 
 /// Makes a result with its texts, and with its body where that is small.
 KeptResult& KeptResults::make(const Of& of, const Terminal& end, bool in_arena) {
-  const std::string_view model = of.model;
   const bool here = stands_behind(of, end);
   const bool loose = !here && in_arena && end.body.size() <= JobText::kBodyBytesMax;
-  const std::size_t size = sizeof(KeptResult) + end.id.size() + model.size() +
+  const std::size_t size = sizeof(KeptResult) + end.id.size() + of.model.size() + of.service.size() +
                            (here    ? end.body.size()
                             : loose ? sizeof(const char*)
                                     : 0);
@@ -114,14 +112,14 @@ KeptResult& KeptResults::make(const Of& of, const Terminal& end, bool in_arena) 
   kept.submitted_lane = of.submitted_lane;
   kept.durable = of.durable;
   kept.state = end.state;
-  kept.service = of.service;
   kept.body_hash = of.body_hash;
   kept.queued_ms = end.queued_ms;
   kept.ran_ms = end.ran_ms;
   kept.client_named_it = end.client_named_it;
   kept.id_told = end.id_told;
   kept.id_size = static_cast<std::uint16_t>(end.id.size());
-  kept.model_size = static_cast<std::uint16_t>(model.size());
+  kept.model_size = static_cast<std::uint16_t>(of.model.size());
+  kept.service_size = static_cast<std::uint16_t>(of.service.size());
   kept.body_bytes = static_cast<std::uint32_t>(end.body.size());
   char* place = kept.texts();
   const auto put = [&](std::string_view text) {
@@ -129,7 +127,8 @@ KeptResult& KeptResults::make(const Of& of, const Terminal& end, bool in_arena) 
     place += text.size();
   };
   put(end.id);
-  put(model);
+  put(of.model);
+  put(of.service);
   if (here) {
     kept.body_size = static_cast<std::uint16_t>(end.body.size());
     put(end.body.bytes());
@@ -249,8 +248,7 @@ void KeptResults::weigh(std::uint32_t index) {
 
 /// An estimate: its row, and its share of the file's pages.
 std::size_t KeptResults::bytes_in_store(const KeptResult& result) const {
-  return result.durable ? KeptResult::kRecordBytes + result.id_size + result.model_size + result.body_bytes
-                        : 0;
+  return result.durable ? KeptResult::kRecordBytes + result.names_size() + result.body_bytes : 0;
 }
 
 void KeptResults::push_back(KeptResult& result) {
@@ -311,7 +309,7 @@ bool KeptResults::any_holds_a_place() const {
 /// Moves the oldest result of the arena to memory of its own, so that a younger one can be freed. Its content
 /// and its place in the order stay.
 KeptResult& KeptResults::move_out(KeptResult& result) {
-  const std::size_t texts = std::size_t{result.id_size} + result.model_size + result.body_size;
+  const std::size_t texts = result.names_size() + result.body_size;
   const std::size_t behind = result.body_loose || result.pointer_behind ? sizeof(const char*) : 0;
   unlist(result);
   count_out(result);
@@ -408,7 +406,7 @@ void KeptResults::remove(KeptResult& result) {
 }
 
 void KeptResults::destroy(KeptResult& result) {
-  const std::size_t size = sizeof(KeptResult) + result.id_size + result.model_size + result.body_size +
+  const std::size_t size = sizeof(KeptResult) + result.names_size() + result.body_size +
                            (result.body_loose || result.pointer_behind ? sizeof(const char*) : 0);
   if (result.dead() != nullptr)
     dead_bytes_ -= result.bytes();

@@ -55,6 +55,8 @@ struct KeptResult final : Record {
   Terminal terminal() const;
   std::string_view id() const { return {texts(), id_size}; }
   std::string_view model() const { return {texts() + id_size, model_size}; }
+  /// The name of the job's service, as text: what is kept of jobs holds no service.
+  std::string_view service() const { return {texts() + id_size + model_size, service_size}; }
   /// Its share of the byte bounds; constant while it is kept.
   std::size_t bytes() const;
 
@@ -88,12 +90,11 @@ struct KeptResult final : Record {
   JobState state = JobState::succeeded;
   ListHook<KeptResult> hook;  ///< among results of its kind
   TimePoint due{};            ///< the time to forget it
-  Service* service = nullptr;
-  Job* job = nullptr;  ///< set while the job still has its place
+  Job* job = nullptr;         ///< set while the job still has its place
   std::uint64_t body_hash = 0;
   std::unique_ptr<Extra> extra;
   std::uint32_t queued_ms = 0, ran_ms = 0;
-  std::uint16_t id_size = 0, model_size = 0, body_size = 0;
+  std::uint16_t id_size = 0, model_size = 0, service_size = 0, body_size = 0;
   LaneIndex submitted_lane = 0;
   bool client_named_it : 1 = false;
   bool id_told : 1 = false;              ///< a client knows the job by its id
@@ -114,12 +115,13 @@ struct KeptResult final : Record {
   KeptResult(KeptResult&&) = default;
   ~KeptResult() = default;
 
-  /// Behind the record: its id, its model, and its body or the address of that.
+  std::size_t names_size() const { return std::size_t{id_size} + model_size + service_size; }
+  /// Behind the record: its id, its model, its service, and its body or the address of that.
   const char* texts() const { return reinterpret_cast<const char*>(this + 1); }
   char* texts() { return reinterpret_cast<char*>(this + 1); }
   const char* loose_body() const {
     const char* body = nullptr;
-    std::memcpy(&body, texts() + id_size + model_size, sizeof body);
+    std::memcpy(&body, texts() + names_size(), sizeof body);
     return body;
   }
 };
@@ -153,13 +155,12 @@ class KeptResults {
     std::uint32_t attempt = 0;
     LaneIndex submitted_lane = 0;
     bool durable = false;
-    Service* service = nullptr;
     std::uint64_t body_hash = 0;
-    std::string_view model;
+    std::string_view service, model;
     std::uint64_t client = kNoMark;  ///< mark of the client's name
   };
   /// `client`: mark of the client's name.
-  static Of of(const Job& job, Service& service, std::uint64_t client, std::uint64_t body_hash);
+  static Of of(const Job& job, std::string_view service, std::uint64_t client, std::uint64_t body_hash);
   /// Keeps how a job ended; `apart`: for a time of its own. A large body is shared if it owns its bytes, else
   /// copied. `answer`: what is kept of a stream.
   KeptResult& add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,

@@ -75,15 +75,15 @@ KeptResult* Results::keep(Job& job, const Terminal& how, std::unique_ptr<Ending>
   if (died) retain = std::max(retain, state_.options.dead_retain);
   // Results kept for the usual time leave in the order in which they came, so they need no timers.
   const bool apart = died || retain != state_.options.retain;
-  KeptResult& result = kept_.add(KeptResults::of(job, job.flow().service(), job.queue->client().party().mark,
-                                                 journal_.body_hash_of(job)),
-                                 how, std::move(ending), apart, std::move(answer));
+  KeptResult& result =
+      kept_.add(KeptResults::of(job, job.flow().service().name, job.queue->client().party().mark,
+                                journal_.body_hash_of(job)),
+                how, std::move(ending), apart, std::move(answer));
   result.due = TimerWheel::fires_at(now + retain);
   if (apart) {
     result.extra->ended_at = kept_.mark(now);
     state_.timers.set(result.extra->timer, result.due);
   }
-  state_.workers.use(*result.service);
   journal_.write_ended(job, how, &result, now + retain, died, now);
   state_.jobs.replace(job, &result);
   if (!died) return nullptr;
@@ -175,7 +175,6 @@ void Results::forget(KeptResult& result, Forgotten why) {
 
 void Results::remove(KeptResult& result) {
   if (result.apart()) state_.timers.clear(result.extra->timer);
-  state_.workers.release(*result.service);
   state_.jobs.forget(result);
   kept_.remove(result);
 }

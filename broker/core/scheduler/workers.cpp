@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "broker/core/base/check.hpp"
 
@@ -140,7 +141,7 @@ void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneM
   for (const auto& place : worker.places) {
     Service& service = *place->service;
     service.places -= worker.capacity;
-    --service.workers;
+    if (--service.workers == 0) --offered_;
     release(service);
   }
   worker.places.clear();
@@ -148,7 +149,7 @@ void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneM
   worker.capacity = capacity;
   for (Service* service : services) {
     service->places += capacity;
-    ++service->workers;
+    if (service->workers++ == 0) ++offered_;
     use(*service);
     auto place = std::make_unique<Place>();
     place->worker = &worker;
@@ -200,6 +201,22 @@ void Workers::look_for_unserved(Service& service) {
   if (was_listed) return unserved_.remove(service);
   service.unserved_looks = 0;
   unserved_.push_back(service);
+}
+
+std::size_t Workers::offered_with(const Worker* worker, const std::vector<std::string_view>& names) const {
+  std::size_t offered = offered_;
+  if (worker != nullptr)
+    for (const auto& place : worker->places)
+      if (place->service->workers == 1) --offered;
+  const std::set<std::string_view> each(names.begin(), names.end());
+  for (const std::string_view name : each) {
+    const Service* const service = find_service(name);
+    const bool only_here = service != nullptr && service->workers == 1 && worker != nullptr &&
+                           std::any_of(worker->places.begin(), worker->places.end(),
+                                       [&](const auto& place) { return place->service == service; });
+    if (service == nullptr || service->workers == 0 || only_here) ++offered;
+  }
+  return offered;
 }
 
 void Workers::set_strays(Worker& worker, std::vector<wire::Lease> strays) {

@@ -18,6 +18,7 @@
 
 #include "broker/core/base/grouping.hpp"
 #include "broker/core/base/intrusive_list.hpp"
+#include "broker/core/base/mark.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/string_hash.hpp"
 #include "broker/core/base/times.hpp"
@@ -56,15 +57,16 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   std::string name;
-  std::size_t uses = 0;           ///< by workers, jobs, kept results and an operator's pause; kept by Workers
-  ListHook<Service> unused_hook;  ///< listed while uses is 0
-  bool leaves = false;            ///< about to be forgotten
-  bool tells_ends = false;        ///< the broker alone makes its jobs (Options::webhook_service)
-  std::vector<FlowGroup*> groups;               ///< by lane
-  IntrusiveList<Place, &Place::hook> general;   ///< of workers for all lanes; the least recently used first
-  IntrusiveList<Place, &Place::hook> reserved;  ///< of workers for some lanes; likewise
-  std::size_t free_places = 0;                  ///< of all its workers
-  std::size_t free_general = 0;                 ///< of workers for all lanes
+  std::size_t uses = 0;                        ///< by workers, jobs and an operator's pause; kept by Workers
+  ListHook<Service> unused_hook;               ///< listed while uses is 0
+  bool leaves = false;                         ///< about to be forgotten
+  std::uint64_t named_by = kNoMark;            ///< mark of whose job named it first: a tenant, else a client
+  bool tells_ends = false;                     ///< the broker alone makes its jobs (Options::webhook_service)
+  std::vector<FlowGroup*> groups;              ///< by lane
+  IntrusiveList<Place, &Place::hook> general;  ///< of workers for all lanes; the least recently used first
+  IntrusiveList<Place, &Place::hook> reserved;             ///< of workers for some lanes; likewise
+  std::size_t free_places = 0;                             ///< of all its workers
+  std::size_t free_general = 0;                            ///< of workers for all lanes
   std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at workers for all lanes, by lane
   std::size_t running = 0;                                 ///< jobs that hold a place of a worker
   std::size_t workers = 0;                                 ///< workers that offer it
@@ -228,6 +230,10 @@ class Workers {
     if (--service.uses == 0) unused_.push_back(service);
   }
   std::size_t unused() const { return unused_.size(); }
+  /// Services that have jobs, workers or an operator's pause.
+  std::size_t used() const { return services_.size() - unused_.size(); }
+  /// Services that workers would offer if this one named these; null: a new worker.
+  std::size_t offered_with(const Worker* worker, const std::vector<std::string_view>& names) const;
   /// The service that has been unused longest; null: none. It is about to be forgotten, and must not be used.
   Service* take_unused() {
     Service* const service = unused_.pop_front();
@@ -290,6 +296,7 @@ class Workers {
   absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_session_;
   std::map<std::uint64_t, std::unique_ptr<Worker>> by_number_;
   std::map<std::string, std::unique_ptr<Service>, std::less<>> services_;
+  std::size_t offered_ = 0;                               // services that have workers
   IntrusiveList<Service, &Service::unused_hook> unused_;  // the longest unused first
   UnservedList unserved_;
   std::uint64_t next_number_ = 1;

@@ -67,7 +67,9 @@ bool is_refusal(ErrorCode code);
   X(stale, "this outcome, chunk or progress comes too late: drop the attempt")                               \
   X(bad_request, "the message could not be read, `ready` names what is not there, or a chunk was not taken") \
   X(unauthorized, "the key of the connection does not count, or not any more: `ready` again later")          \
-  X(full, "there are as many workers, or services, as the broker may have: `ready` again later")             \
+  X(full,                                                                                                    \
+    "there are as many workers, or services that workers offer, as the broker may have: `ready` again "      \
+    "later. What jobs name keeps no worker out")                                                             \
   X(too_large, "the message is over a limit")
 
 /// Why a worker's message was not taken.

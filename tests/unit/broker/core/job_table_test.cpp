@@ -38,8 +38,8 @@ struct TableBench {
     if (answer) {
       const Terminal how{
           .id = job.id(), .client_named_it = true, .attempts = 3, .body = Blob::borrow(*answer)};
-      result = &results.add(KeptResults::of(job, job.flow().service(), job.queue->client().mark, 99), how,
-                            nullptr, true);
+      result = &results.add(KeptResults::of(job, job.flow().service().name, job.queue->client().mark, 99),
+                            how, nullptr, true);
     }
     job.state = JobState::succeeded;
     table.replace(job, result);
@@ -142,7 +142,7 @@ TEST(JobTable, a_result_tells_how_its_job_ended) {
     EXPECT_TRUE(how.client_named_it);
     EXPECT_EQ(result.attempt, 4u);
     EXPECT_EQ(result.body_hash, 99u);
-    EXPECT_EQ(result.service->name, "s");
+    EXPECT_EQ(result.service(), "s");
     EXPECT_GE(result.bytes(), size);
     EXPECT_EQ(table.find(result.number), &result);
   }

@@ -23,7 +23,7 @@ using std::chrono::seconds;
 struct ResultsBench {
   ResultsBench() { job.queue = &clients.join(clients.named("c"), lane.flow(service, 0)); }
   KeptResult& add(const std::string& id, const std::string& body, bool apart = false) {
-    return results.add(KeptResults::of(job, job.flow().service(), job.queue->client().mark, 0),
+    return results.add(KeptResults::of(job, job.flow().service().name, job.queue->client().mark, 0),
                        {.id = id, .body = Blob::borrow(body)}, nullptr, apart);
   }
   Lane lane{LaneOptions{}, 0};
@@ -76,7 +76,7 @@ TEST(KeptResults, those_restored_stand_in_the_order_in_which_their_jobs_ended) {
   const auto at = [](int s) { return TimePoint(std::chrono::seconds(s)); };
   const auto restore = [&](const std::string& id, int ended, int due) {
     bench.results.restore(
-        KeptResults::of(bench.job, bench.job.flow().service(), bench.job.queue->client().mark, 0),
+        KeptResults::of(bench.job, bench.job.flow().service().name, bench.job.queue->client().mark, 0),
         {.id = id, .body = {}}, nullptr, {.ended_at = at(ended), .due = at(due)});
   };
   restore("3", 3, 3);

@@ -396,6 +396,34 @@ TEST(Admission, what_is_refused_takes_no_result_with_it) {
   EXPECT_LT(bench.results.kept().size(), kResults) << "they were in the way";
 }
 
+TEST(Admission, what_is_left_of_the_services_is_for_those_who_named_less) {
+  Options options = three_lanes();
+  options.services_max = 64;
+  options.client_share = 250;
+  AdmissionBench bench(options);
+  const auto name = [&](const std::string& client, const std::string& service) -> std::string {
+    wire::Submit fields;
+    fields.service = service;
+    fields.id = client + ' ' + service;
+    Admitted admitted{.lane = bench.state.default_lane, .client = &bench.state.clients.named(client)};
+    const Submitted event{.from = {}, .fields = &fields, .body = {}};
+    const auto why = bench.admission.admit(event, admitted, kStart);
+    if (!why) bench.state.workers.use(*admitted.service);  // by the job
+    return why ? std::string(name_of(why->code)) + ' ' + why->limiter : "";
+  };
+  int taken = 0;
+  while (name("many", "typo " + std::to_string(taken)).empty())
+    ++taken;
+  EXPECT_EQ(taken, 47) << "of 64 all but a quarter, and one has a worker";
+  EXPECT_EQ(name("many", "one more"), "client_full client_share");
+  EXPECT_EQ(name("many", "s"), "") << "it is known";
+  for (int i = 0; i < 16; ++i)
+    EXPECT_EQ(name("other", "other " + std::to_string(i)), "");
+  EXPECT_EQ(name("other", "one more"), "bad_request ");
+  EXPECT_EQ(bench.state.workers.offered_with(nullptr, {"chat", "s"}), 2u)
+      << "what workers offer counts apart";
+}
+
 TEST(Admission, a_full_disk_takes_results_for_no_job_that_is_refused_for_more) {
   AdmissionBench bench;
   bench.fields.durable = true;
