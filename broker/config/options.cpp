@@ -182,9 +182,11 @@ const settings::Options<Config>& option_table() {
       size("dead_bytes_max", {0, kCountMax},
            "Bytes of dead jobs, a quarter of memory_max at most; the oldest go first.", &Config::core,
            &core::Options::dead_bytes_max),
-      count("gone_max", "ids", {1, kCountMax},
-            "Ids remembered whose results are no longer kept, 16777216 at most: who asks is told so.",
-            &Config::core, &core::Options::gone_max),
+      count(
+          "gone_max", "ids", {1, kCountMax},
+          "Ids remembered whose results are no longer kept, and as many again whose results made way early, "
+          "which do not run again before their time; 16777216 at most.",
+          &Config::core, &core::Options::gone_max),
       count("media_tokens", "tokens", {1, kCountMax},
             "Tokens that an image, a sound or a file in a body is taken to cost.", &Config::core,
             &core::Options::media_tokens),

@@ -313,7 +313,7 @@ void Auditor::step_over() {
 
 /// What has ended is kept for its time, unless it was purged or makes way: then the oldest goes first.
 void Auditor::check_kept() {
-  const std::uint64_t before = goings_;
+  const Goings before = goings_, promised_before = promised_goings_;
   std::vector<ModelJob*> went;
   for (ModelJob* job : ended_) {
     if (!went_.insert(job).second) continue;  // it is only asked for again
@@ -350,20 +350,38 @@ void Auditor::check_kept() {
   make_way(Kept::dead, broker_.dead_jobs(), went);
   for (ModelJob* job : went) {
     job->kept = false;
-    goings_ += job->id_told ? 1 : 0;
+    count_going(*job, is_over(job));
     const auto known = by_id_.find(job->id);
     if (known != by_id_.end() && known->second == job && broker_.jobs().find(job->id) != nullptr)
       violated(job->name() + " is kept, although it is over, was purged or had to make way");
   }
   for (ModelJob* job : went) {
-    job->went_after = before;
-    job->went_until = goings_;
+    job->went.after = before.most;
+    job->went.until = goings_.least;
+    job->went_promised.after = promised_before.most;
+    job->went_promised.until = promised_goings_.least;
   }
   if (went.empty()) return;
   for (const ModelJob* job : kept_)
     if (!job->id.empty() && broker_.jobs().find(job->id) == nullptr)
       violated(job->name() + " is forgotten before its time, or before an older one; it ended " +
                std::to_string((now_ - job->ended_at).count()) + " us ago with " + job->code);
+}
+
+/// The job's id goes. Of one whose time is over in a step in which others ended nobody sees whether it made
+/// way for them just before.
+void Auditor::count_going(ModelJob& job, bool over) {
+  const bool succeeded = job.code == "result", promised = succeeded && job.made_way;
+  const bool either = succeeded && !promised && over && !job.purged && !ended_.empty();
+  job.went.possible = !promised;
+  job.went_promised.possible = promised || either;
+  if (!job.id_told) return;
+  for (const auto& [going, goings] :
+       {std::pair(&job.went, &goings_), std::pair(&job.went_promised, &promised_goings_)}) {
+    if (!going->possible) continue;
+    ++goings->most;
+    if (!either) ++goings->least;
+  }
 }
 
 /// The broker has so many of these left. How many a bound of bytes lets it keep is a matter of its account,

@@ -108,6 +108,7 @@ class Auditor final : public Watcher {
   void drop_owners(ModelJob& job);
   void shows_itself(const std::string& address);
   bool ran_before(std::string_view id) const;
+  void count_going(ModelJob& job, bool over);
   void heard_no_room(ModelRequest& asked, std::uint64_t ref);
   bool may_be_orphaned(const ModelJob& job) const;
   ModelRequest& asked_with(const std::string& address, wire::Raw ref);
@@ -379,10 +380,14 @@ class Auditor final : public Watcher {
   bool limits_fell_ = false;           // so that who waits may be unsatisfiable
   std::set<std::pair<TimePoint, ModelJob*>> deadlines_;
   std::set<std::pair<TimePoint, std::uint64_t>> fetches_;
-  std::vector<ModelJob*> delays_;               // jobs that were not queued so far
-  std::unordered_set<const ModelJob*> went_;    // that have ended
-  std::list<ModelJob*> kept_;                   // that have ended and are kept, in the order of their ends
-  std::uint64_t goings_ = 0;                    // of ids that were told, so far
+  std::vector<ModelJob*> delays_;             // jobs that were not queued so far
+  std::unordered_set<const ModelJob*> went_;  // that have ended
+  std::list<ModelJob*> kept_;                 // that have ended and are kept, in the order of their ends
+  /// Ids that were told and went so far, between two counts: of one it may not be known of which kind it is.
+  struct Goings {
+    std::uint64_t least = 0, most = 0;
+  };
+  Goings goings_, promised_goings_;
   std::vector<std::size_t> waiting_, running_;  // by lane
   std::vector<std::int64_t> moved_in_;          // likewise: jobs, less those that were moved out
   struct Counts {

@@ -448,14 +448,24 @@ void Auditor::on(const std::string& address, const wire::StatusQuery& query) {
   if (query.ids.empty()) asked.state = state(query.id);
 }
 
-/// How a fetch of an id that stands for no job is refused: the last `gone_max` that went are remembered.
+/// How a fetch of an id that stands for no job is refused: the last `gone_max` that went are remembered, and
+/// as many of those that made way.
 std::vector<std::string> Auditor::known_once(std::string_view id) const {
   const auto place = by_id_.find(std::string(id));
   if (place == by_id_.end() || !place->second->id_told) return {"not_found"};
   const ModelJob& job = *place->second;
   const std::uint64_t max = options_.gone_max;
-  if (job.went_after + max >= goings_) return {max == 0 ? "not_found" : "gone"};
-  if (job.went_until + max <= goings_) return {"not_found"};
+  if (max == 0) return {"not_found"};
+  bool surely_known = true, surely_not = true;
+  const auto look_at = [&](const ModelJob::Going& going, const Goings& goings) {
+    if (!going.possible) return;
+    surely_known = surely_known && goings.most - going.after <= max;
+    surely_not = surely_not && goings.least >= going.until + max;
+  };
+  look_at(job.went, goings_);
+  look_at(job.went_promised, promised_goings_);
+  if (surely_known) return {"gone"};
+  if (surely_not) return {"not_found"};
   return {"gone", "not_found"};
 }
 

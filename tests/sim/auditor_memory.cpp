@@ -162,7 +162,8 @@ void Auditor::check_memory(std::size_t sent) {
   peak_.records = std::max(peak_.records, table_size());
   peak_.names = std::max(peak_.names, names);
   peak_.sent = std::max(peak_.sent, sent);
-  const std::size_t gone = std::min<std::size_t>(goings_, options_.gone_max);
+  const std::size_t gone = std::min<std::size_t>(goings_.most, options_.gone_max) +
+                           std::min<std::size_t>(promised_goings_.most, options_.gone_max);
   const std::size_t most = kFactor * (peak_.accounted + peak_.sent) + kRecord * peak_.records +
                            kName * peak_.names + kFigures * std::min(peak_.names, kFigured) + kGone * gone +
                            kSlabs;

@@ -241,8 +241,13 @@ struct ModelJob {
   bool dead = false;                   ///< it ended so that it can run again
   bool made_way = false;               ///< its result went before its time
   bool purged = false;                 ///< an operator had it forgotten
-  /// Where it is no longer kept: its place among all that went is above the one and at most the other.
-  std::uint64_t went_after = 0, went_until = 0;
+  /// Where it is no longer kept: its place among all that went as it may have is above the one and at most
+  /// the other.
+  struct Going {
+    std::uint64_t after = 0, until = 0;
+    bool possible = false;
+  };
+  Going went, went_promised;  ///< the latter: it succeeded, and made way before its time
 
   bool ended() const { return state == State::ended; }
   bool somebody_waits() const { return submit_ref != 0 || !waiters.empty() || !readers.empty(); }

@@ -166,7 +166,7 @@ void Results::forget(KeptResult& result, Forgotten why) {
   // A job that succeeded must not run again for as long as its client was told that its id would be known.
   const bool promised = why == Forgotten::before_its_time && result.state == JobState::succeeded;
   if (result.id_told && promised)
-    gone_.remember(result.id(), result.due);
+    gone_.remember_promised(result.id(), result.due);
   else if (result.id_told)
     gone_.remember(result.id());
   journal_.write_forgotten(result);

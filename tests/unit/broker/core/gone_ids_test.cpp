@@ -31,7 +31,7 @@ TEST(GoneIds, knows_the_last_that_went) {
 TEST(GoneIds, knows_of_what_made_way_until_when_it_was_promised) {
   const auto at = [](int s) { return TimePoint(std::chrono::seconds(s)); };
   GoneIds gone(3, 5);
-  gone.remember("early", at(10));
+  gone.remember_promised("early", at(10));
   gone.remember("over");
 
   EXPECT_TRUE(gone.made_way("early", at(9)));
@@ -40,6 +40,22 @@ TEST(GoneIds, knows_of_what_made_way_until_when_it_was_promised) {
   EXPECT_FALSE(gone.made_way("never", at(0)));
   gone.remember("early");  // it ran again after that, for its time
   EXPECT_FALSE(gone.made_way("early", at(9)));
+}
+
+TEST(GoneIds, what_promises_nothing_pushes_no_promise_out) {
+  const auto at = [](int s) { return TimePoint(std::chrono::seconds(s)); };
+  GoneIds gone(2, 5);
+  gone.remember_promised("first", at(10));
+  gone.remember_promised("second", at(10));
+  for (int i = 0; i < 100; ++i)
+    gone.remember("other-" + std::to_string(i));
+  EXPECT_TRUE(gone.made_way("first", at(9)));
+  EXPECT_TRUE(gone.made_way("second", at(9)));
+  EXPECT_TRUE(gone.contains("other-98") && gone.contains("other-99"));
+  EXPECT_EQ(gone.size(), 4u);
+  gone.remember_promised("third", at(10));
+  EXPECT_FALSE(gone.contains("first"));
+  EXPECT_TRUE(gone.made_way("third", at(9)));
 }
 
 }  // namespace
