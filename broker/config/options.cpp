@@ -230,7 +230,7 @@ const settings::Options<Config>& option_table() {
           &Config::core, &core::Options::webhook_timeout),
       count("groups_max", "groups", {0, kCountMax},
             "Groups that jobs named, a quarter of them for one tenant at most; those without an open job "
-            "make way for new ones. 0: none.",
+            "make way for new ones, and those that are over for memory_max. 0: none.",
             &Config::core, &core::Options::groups_max),
       count("clients_idle_max", "clients", {1, kCountMax},
             "Connections, and queues of clients, remembered without a job.", &Config::core,

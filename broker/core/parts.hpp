@@ -34,9 +34,9 @@ struct Parts {
   Dispatcher dispatcher;
   Unserved unserved;
   Journal journal;
+  Groups groups;
   Results results;
   Answers answers;
-  Groups groups;
   Watchers watchers;
   Webhooks webhooks;
   Streams streams;

@@ -99,7 +99,7 @@ std::optional<Refusal> Groups::no_room(std::string_view name) const {
 }
 
 std::size_t Groups::bytes_of_new(const wire::Submit& fields) const {
-  if (find(fields.group) != nullptr) return 0;
+  if (const Group* const known = find(fields.group); known != nullptr && !known->over) return 0;
   const std::size_t of_notify = fields.notify.empty() ? 0 : fields.notify.size() + 2 * fields.client.size();
   return bytes_of_group(fields.group) + of_notify;
 }
@@ -231,11 +231,17 @@ void Groups::make_way(std::string_view name, TimePoint now) {
   }
 }
 
+void Groups::forget_oldest_over(TimePoint now) {
+  ++state_.stats.groups_evicted;
+  forget(*idle_.lists.front().front(), now);
+}
+
 /// It has no open job: it is forgotten in its time.
 void Groups::rest(Group& group) {
   group.rank = group.over ? 0 : group.notify.empty() ? 1 : 2;
   idle_.lists[group.rank].push_back(group);
   group.space->idle.lists[group.rank].push_back(group);
+  if (group.rank == 0) over_bytes_ += group.bytes();
   state_.timers.set(group.timer, group.changed_at + state_.options.retain);
 }
 
@@ -243,6 +249,7 @@ void Groups::rest(Group& group) {
 void Groups::wake(Group& group) {
   idle_.lists[group.rank].remove(group);
   group.space->idle.lists[group.rank].remove(group);
+  if (group.rank == 0) over_bytes_ -= group.bytes();
   state_.timers.clear(group.timer);
 }
 

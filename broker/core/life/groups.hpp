@@ -87,8 +87,9 @@ struct GroupSpace {
 /// end of one is written with its group's counts in the same turn. Tells nobody.
 ///
 /// Bounds: Options::groups_max groups, a quarter of them in a tenant's space. At a bound a group without an
-/// open job makes way (IdleGroups); where each has one, a submit that names a new group is refused. A group
-/// without an open job is forgotten after Options::retain. One that was not over then is given up, for its
+/// open job makes way (IdleGroups); where each has one, a submit that names a new group is refused. Those
+/// that are over make way for Options::memory_max, too, as Results decides. A group without an open job is
+/// forgotten after Options::retain. One that was not over then is given up, for its
 /// owner to tell who waits for it. No client has a share of its own: clients without a key choose their
 /// names.
 class Groups {
@@ -104,7 +105,8 @@ class Groups {
   /// Why a job may not join the group that its submit names; none: it may. `again`: a dead job
   /// that is run again, which the size of a group keeps from nothing.
   std::optional<Refusal> why_not(const wire::Submit& fields, bool again) const;
-  /// What a new group of that name counts for in the byte bounds; 0 where the group is known.
+  /// What a new group of that name counts for in the byte bounds; 0 where the group is known, and stays while
+  /// room is made.
   std::size_t bytes_of_new(const wire::Submit& fields) const;
   /// A job joins its group. Requires: the job has one, and why_not() had nothing against it. `again` as
   /// there.
@@ -116,6 +118,13 @@ class Groups {
   /// The group's timer has fired: it is forgotten. But a restored one whose last open jobs went with the
   /// broker is over, which is returned.
   const Group* come_due(Group& group, TimePoint now);
+
+  /// The group that is over longest; null: there is none. Such groups make way as kept results do.
+  const Group* oldest_over() const { return idle_.lists.front().front(); }
+  /// Their share of the byte bounds.
+  std::size_t over_bytes() const { return over_bytes_; }
+  /// Forgets oldest_over(). Requires: there is one.
+  void forget_oldest_over(TimePoint now);
 
   /// Groups that went before they were over, since the last call.
   std::vector<std::unique_ptr<Group>> take_given_up() { return std::exchange(given_up_, {}); }
@@ -157,6 +166,7 @@ class Groups {
   absl::flat_hash_map<std::string_view, std::unique_ptr<GroupSpace>, StringHash, StringEqual> spaces_;
   IdleGroups<&Group::hook> idle_;
   std::vector<std::unique_ptr<Group>> given_up_;
+  std::size_t over_bytes_ = 0;
 };
 
 }  // namespace lanemq::core

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "broker/core/jobs/stored.hpp"
+#include "broker/core/life/groups.hpp"
 #include "broker/core/life/journal.hpp"
 #include "broker/core/scheduler/state.hpp"
 
@@ -35,9 +36,10 @@ constexpr Duration kStoredAfter = std::chrono::seconds(1);
 
 }  // namespace
 
-Results::Results(State& state, Journal& journal, std::uint64_t seed)
+Results::Results(State& state, Journal& journal, Groups& groups, std::uint64_t seed)
     : state_(state),
       journal_(journal),
+      groups_(groups),
       kept_(state.options.retain, share_of(state.options)),
       gone_(state.options.gone_max, seed) {}
 
@@ -197,6 +199,16 @@ bool Results::evict_one(TimePoint now) {
   return true;
 }
 
+/// Where memory lacks, groups that are over make way among the results: what ended first goes first.
+bool Results::evict_for_memory(TimePoint now) {
+  const Group* const group = groups_.oldest_over();
+  if (group == nullptr) return evict_one(now);
+  const KeptResult* const result = kept_.next_to_go();
+  if (result != nullptr && kept_.ended_at(*result) < group->changed_at) return evict_one(now);
+  groups_.forget_oldest_over(now);
+  return true;
+}
+
 bool Results::evict_dead() {
   KeptResult* const oldest = kept_.oldest_dead();
   if (oldest == nullptr) return false;
@@ -214,11 +226,10 @@ void Results::evict(TimePoint now) {
   while (true) {
     const bool too_many =
         kept_.size() > state_.options.results_max || kept_.stored_bytes() > state_.options.results_disk_max;
-    const bool too_large =
-        kept_.bytes() > state_.options.results_bytes_max || memory_bytes() > state_.options.memory_max;
-    if (!too_many && !too_large) break;
+    const bool too_large = kept_.bytes() > state_.options.results_bytes_max;
+    if (!too_many && !too_large && memory_bytes() <= state_.options.memory_max) break;
     if (!too_many && kept_.unload_oldest()) continue;
-    if (!evict_one(now)) break;
+    if (!(too_many || too_large ? evict_one(now) : evict_for_memory(now))) break;
   }
   // The next result to go is cold: its memory is fetched while something else is done.
   if (const KeptResult* next = kept_.oldest())
@@ -239,7 +250,7 @@ bool Results::lacks_room(std::size_t needed, bool job) const {
 bool Results::could_make_room(std::size_t needed, bool job) const {
   if (!lacks_room(needed, job)) return true;
   if (job && state_.jobs.full() && !kept_.any_holds_a_place()) return false;
-  return memory_bytes() - kept_.bytes() + needed <= state_.options.memory_max;
+  return memory_bytes() - kept_.bytes() - groups_.over_bytes() + needed <= state_.options.memory_max;
 }
 
 bool Results::make_room(std::size_t needed, bool job, TimePoint now) {
@@ -247,7 +258,7 @@ bool Results::make_room(std::size_t needed, bool job, TimePoint now) {
   while (lacks_room(needed, job)) {
     const bool lacks_place = job && state_.jobs.full();
     if (!lacks_place && kept_.unload_oldest()) continue;
-    if (!evict_one(now)) return false;
+    if (!(lacks_place ? evict_one(now) : evict_for_memory(now))) return false;
   }
   return true;
 }

@@ -16,6 +16,7 @@
 
 namespace lanemq::core {
 
+class Groups;
 class Journal;
 struct State;
 
@@ -23,7 +24,7 @@ struct State;
 /// a bound is reached.
 class Results {
  public:
-  Results(State& state, Journal& journal, std::uint64_t seed);
+  Results(State& state, Journal& journal, Groups& groups, std::uint64_t seed);
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
 
@@ -90,10 +91,12 @@ class Results {
   void forget(KeptResult& result, Forgotten why);
   bool pass_over_for(const KeptResult& result);
   bool evict_one(TimePoint now);
+  bool evict_for_memory(TimePoint now);
   bool evict_dead();
 
   State& state_;
   Journal& journal_;
+  Groups& groups_;
   KeptResults kept_;
   GoneIds gone_;
   TimePoint begun_at_{};                 // of the present turn

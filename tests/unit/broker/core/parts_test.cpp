@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -45,7 +46,8 @@ struct Bench {
         upstreams(state, terms, parking),
         dispatcher(state, terms, parking, upstreams),
         journal(state),
-        results(state, journal, 1) {
+        groups(state, journal),
+        results(state, journal, groups, 1) {
     state.workers.offer(worker, {&service}, 0, capacity);
   }
   Job& add(LaneIndex lane, const std::string& id = "job") {
@@ -99,6 +101,7 @@ struct Bench {
   Upstreams upstreams;
   Dispatcher dispatcher;
   Journal journal;
+  Groups groups;
   Results results;
   Service& service = state.workers.service("s");
   Worker& worker = state.workers.add("w", "session");
@@ -254,6 +257,56 @@ TEST(Results, on_a_full_disk_what_may_wait_to_be_stored_stays) {
   EXPECT_TRUE(known("waits"));
 }
 
+TEST(Results, groups_that_are_over_make_way_for_memory_and_open_ones_do_not) {
+  Options options = three_lanes();
+  options.memory_max = std::size_t{1} << 20;
+  Bench bench(options);
+  const auto note = [&](const char* name, bool over, TimePoint when) {
+    std::vector<StoredEntry> entries{
+        {.name = "counts",
+         .numbers = StoredNumbers({over ? 1 : 0, over ? 1 : 2, 1, 0, 0, 0, 0,
+                                   when.time_since_epoch().count() + bench.journal.epoch_us()})}};
+    bench.groups.restore(name, entries, kStart + seconds(60));
+  };
+  note("open", false, kStart);
+  note("over", true, kStart + seconds(1));
+  note("over since", true, kStart + seconds(3));
+  bench.groups.restored(kStart + seconds(60));
+  bench.end(bench.add(1, "kept"), JobState::succeeded, kStart + seconds(2));
+  bench.results.begin_turn(kStart + seconds(60));
+  const auto lack = [&](std::size_t bytes) {
+    return bench.results.make_room((std::size_t{1} << 20) - bench.results.memory_bytes() + bytes, false,
+                                   kStart + seconds(60));
+  };
+
+  EXPECT_TRUE(lack(1));
+  EXPECT_EQ(std::as_const(bench.groups).find("over"), nullptr);
+  EXPECT_NE(bench.state.jobs.find("kept"), nullptr) << "what ended first goes first";
+  EXPECT_TRUE(lack(1));
+  EXPECT_EQ(bench.state.jobs.find("kept"), nullptr);
+  EXPECT_TRUE(lack(1));
+  EXPECT_EQ(std::as_const(bench.groups).find("over since"), nullptr);
+  EXPECT_FALSE(lack(1));
+  EXPECT_NE(std::as_const(bench.groups).find("open"), nullptr);
+  EXPECT_EQ(bench.state.stats.groups_evicted, 2u);
+}
+
+TEST(Groups, of_more_than_may_be_the_latest_are_restored) {
+  Options options = three_lanes();
+  options.groups_max = 2;
+  Bench bench(options);
+  for (const int number : {3, 1, 4, 2}) {
+    std::vector<StoredEntry> entries{
+        {.name = "counts",
+         .numbers = StoredNumbers({1, 1, 1, 0, 0, 0, 0, bench.journal.epoch_us() + number})}};
+    bench.groups.restore("g" + std::to_string(number), entries, kStart);
+  }
+  bench.groups.restored(kStart);
+  EXPECT_EQ(bench.groups.size(), 2u);
+  EXPECT_NE(std::as_const(bench.groups).find("g3"), nullptr);
+  EXPECT_NE(std::as_const(bench.groups).find("g4"), nullptr);
+}
+
 // ---- Journal ------------------------------------------------------------------------------------------
 
 TEST(Journal, writes_of_what_is_durable_alone) {
@@ -303,7 +356,6 @@ struct AdmissionBench : Bench {
   std::string service_name = "s";
   wire::Submit fields;
   Admitted admitted;
-  Groups groups{state, journal};
   Admission admission{state, terms, upstreams, results, groups};
 };
 
