@@ -412,6 +412,56 @@ TEST(Broker, whoever_asks_for_a_result_that_goes_while_it_is_read_hears_so) {
   EXPECT_THAT(bench.last(), AllOf(HasSubstr("error"), testing::Not(HasSubstr("internal"))));
 }
 
+TEST(Broker, results_can_be_read_back_again_and_again) {
+  constexpr int kReads = 1100;  // more than may wait at a time
+  Options options = small_options();
+  options.store_durable = true;
+  options.results_bytes_max = 4000;  // a quarter of it in memory
+  Bench bench(options);
+  bench.worker(1);
+  bench.submit("a");
+  const auto number = static_cast<std::uint64_t>(bench.broker_.jobs().find("a")->job()->number);
+  bench.result("a", std::string(2000, 'x'));
+  for (int i = 0; i < kReads; ++i) {
+    bench.fetch("a");
+    ASSERT_EQ(bench.last(), "") << "it is read from the disk, the " << i << "th time";
+    bench.broker_.handle(ResultRead{number, std::nullopt, {}}, bench.now_);
+    bench.turn();
+    ASSERT_THAT(bench.last(), HasSubstr("cannot be read from the store"));
+  }
+}
+
+/// Sixty-four go on with a job, which is the most. Then one of them is gone and another one asks for it.
+TEST(Broker, at_the_bound_of_owners_who_is_gone_makes_room) {
+  constexpr int kOwners = 64;
+  Bench bench;
+  wire::Submit fields;
+  fields.service = "s";
+  fields.id = "a";
+  fields.orphan = "cancel";
+  fields.reply = "accepted";
+  const auto submit = [&](const std::string& address) {
+    bench.broker_.handle(Submitted{{.address = address, .envelope = {}}, &fields, {}}, bench.now_);
+    bench.turn();
+  };
+  const auto leaves = [&](int owner) {
+    bench.broker_.handle(ClientUnreachable{"owner-" + std::to_string(owner)}, bench.now_);
+  };
+  for (int i = 0; i < kOwners; ++i)
+    submit("owner-" + std::to_string(i));
+  leaves(5);
+  submit("late");
+  for (int i = 0; i < kOwners; ++i)
+    leaves(i);
+  bench.pass(seconds(6));
+  ASSERT_NE(bench.broker_.jobs().find("a"), nullptr);
+  EXPECT_EQ(bench.broker_.jobs().find("a")->result(), nullptr) << "it goes on for the one that came late";
+
+  bench.broker_.handle(ClientUnreachable{"late"}, bench.now_);
+  bench.pass(seconds(6));
+  EXPECT_NE(bench.broker_.jobs().find("a")->result(), nullptr);
+}
+
 TEST(Broker, a_large_body_goes_by_without_a_copy) {
   Bench bench;
   bench.worker(1);

@@ -195,6 +195,22 @@ TEST_F(CallerBudgetsTest, a_tenant_leaves_three_quarters_to_others) {
   EXPECT_EQ(budgets.keys(), CallerBudgets::kKeysMax / 4 + 2);
 }
 
+/// As many keys as there may be come again and again, each with a session of its own, which is over when the
+/// next come in their place.
+TEST_F(CallerBudgetsTest, what_was_held_of_keys_that_made_room_is_counted_no_more) {
+  constexpr std::size_t kRounds = CallerBudgets::kHoldersMax / CallerBudgets::kKeysMax + 2;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    const std::string session = "session " + std::to_string(round);
+    for (std::size_t i = 0; i < CallerBudgets::kKeysMax; ++i) {
+      const std::string key = std::to_string(round) + '/' + std::to_string(i);
+      auto asked = ask(session, {.ahead = 1});
+      asked.key = key;
+      ASSERT_TRUE(budgets.spend(asked, now)) << key;
+    }
+    now += CallerBudgets::kSilenceMax + seconds(60);
+  }
+}
+
 /// Gateways that take, use, give back, go and come in any order, and messages that are lost on either way:
 /// what all have used in any time is no more than a minute's worth and what that time brought.
 TEST_F(CallerBudgetsTest, never_more_than_the_limit_whoever_asks) {
