@@ -81,7 +81,8 @@ CircuitBreaker::Finding CircuitBreaker::ended(Verdict verdict, Period called_in,
   const bool failed = verdict != Verdict::success;
   record(failed, caller, By::party, now);
   if (!failed) return Finding::nothing;
-  const Finding finding = nobody_reaches_it() ? Finding::all_fail : look(caller);
+  Finding finding = look_at_connections();
+  if (finding == Finding::nothing) finding = look(caller);
   if (finding == Finding::all_fail) open({}, now, random);
   return finding;
 }
@@ -165,14 +166,20 @@ void CircuitBreaker::make_room(const Caller& caller, By by, TimePoint now) {
   failed_ = static_cast<std::size_t>(std::count_if(begin, end, [](const Call& call) { return call.failed; }));
 }
 
-/// Whether connections failed several times in a row. If one client alone saw that while others are answered,
-/// it says nothing: a client may name a target of its own that cannot be reached.
-bool CircuitBreaker::nobody_reaches_it() const {
-  if (unreachable_ < kUnreachableMax) return false;
+/// What it shows that connections failed several times in a row. If one client or tenant alone saw that while
+/// others are answered, nothing: a client may name a target of its own that cannot be reached. Where no other
+/// tenant called, it fails for that tenant at most.
+CircuitBreaker::Finding CircuitBreaker::look_at_connections() {
+  if (unreachable_ < kUnreachableMax) return Finding::nothing;
   const Caller& whose = unreachable_for_;
-  if (whose.narrowest() == kNoMark) return true;
+  if (whose.narrowest() == kNoMark) return Finding::all_fail;
   const By by = whose.client != kNoMark ? By::client : By::party;
-  return count([&](const Caller& caller) { return mark(caller, by) != whose.narrowest(); }).all();
+  const auto others = [&](const Caller& caller) { return mark(caller, by) != whose.narrowest(); };
+  if (!count(others).all()) return Finding::nothing;
+  const auto other_tenants = [&](const Caller& caller) { return caller.party() != whose.party(); };
+  if (whose.tenant == kNoMark || count(other_tenants).calls > 0) return Finding::all_fail;
+  suspect_ = whose;
+  return Finding::one_client_fails;
 }
 
 /// What the calls say now that the caller's, the last one, has failed.

@@ -132,7 +132,7 @@ class CircuitBreaker {
   By sharers_of(const Caller& caller) const;
   void record(bool failed, const Caller& caller, By by, TimePoint now);
   void make_room(const Caller& caller, By by, TimePoint now);
-  bool nobody_reaches_it() const;
+  Finding look_at_connections();
   Finding look(const Caller& caller);
   bool fails_without_any(By by) const;
   bool fails_without_any_model() const;

@@ -172,6 +172,11 @@ TEST(CircuitBreaker, what_one_tenant_cannot_reach_says_nothing_where_others_are_
   for (std::uint64_t i = 0; i < 20; ++i)
     upstream.call_of(acme(10 + i), Verdict::unreachable);
   EXPECT_TRUE(upstream.breaker.closed());
+  // Nor of others where nobody else called.
+  Upstream alone;
+  for (std::uint64_t i = 0; alone.breaker.closed(); ++i)
+    alone.call_of(acme(10 + i), Verdict::unreachable);
+  EXPECT_EQ(alone.breaker.only_client(), 1'000u);
 }
 
 TEST(CircuitBreaker, tells_of_a_model_that_fails_while_others_are_answered) {
