@@ -56,7 +56,7 @@ std::size_t bytes_of(const AnswerStream& answer) {
 }  // namespace
 
 std::size_t KeptResult::bytes() const {
-  std::size_t bytes = kRecordBytes + names_size() + body_size + (body_loose ? body_bytes : 0);
+  std::size_t bytes = place_bytes();
   if (extra) bytes += sizeof(Extra) + extra->body.size() + (extra->dead ? extra->dead->bytes() : 0);
   if (extra && extra->ending) bytes += bytes_of(*extra->ending);
   if (answer() != nullptr) bytes += bytes_of(*answer());

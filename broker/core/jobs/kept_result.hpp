@@ -60,6 +60,12 @@ struct KeptResult final : Record {
   /// Its share of the byte bounds; constant while it is kept.
   std::size_t bytes() const;
 
+  /// What it takes where it stands. A large body and what is kept of a stream stand apart, and stay there
+  /// when it moves.
+  std::size_t place_bytes() const {
+    return kRecordBytes + names_size() + body_size + (body_loose ? body_bytes : 0);
+  }
+
   /// Bytes that memory can drop because the store has them: body, kept stream, and how it succeeded.
   std::size_t loose_bytes() const;
 
@@ -199,16 +205,16 @@ class KeptResults {
   /// through those whose jobs still hold places at workers.
   bool any_holds_a_place() const;
   /// Moves the results that stay out of the memory before `result`, which is freed in order; calls `tell`
-  /// with each at its new address. Each moves once at most. `bytes_left` is lowered by what they count; false
+  /// with each at its new address. Each moves once at most. `bytes_left` is lowered by what moves; false
   /// where it is used up before all have moved.
   template <class Tell>
   bool pass_over_for(const KeptResult& result, std::size_t& bytes_left, Tell tell) {
     if (result.alone) return true;
     while (usual_.front() != &result) {
       if (bytes_left == 0) return false;
-      KeptResult& moved = move_out(*usual_.front());
-      bytes_left -= std::min(bytes_left, moved.bytes());
-      tell(moved);
+      KeptResult& next = *usual_.front();
+      bytes_left -= std::min(bytes_left, next.place_bytes());
+      tell(move_out(next));
     }
     return true;
   }

@@ -17,7 +17,7 @@ constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kResultLines = 2;
 /// Expired results that one turn forgets: some 2 ms of work.
 constexpr std::size_t kForgottenInATurn = 1000;
-/// Bytes of results that one turn moves so that others can make way: some thousand results, or a large one.
+/// Bytes of results that one turn moves so that others can make way: some thousand results.
 constexpr std::size_t kPassedOverInATurn = std::size_t{2} << 20;
 /// If more than this part of results_bytes_max is loose, the oldest loose bytes are left to the store.
 constexpr std::size_t kLooseShare = 4;

@@ -218,6 +218,18 @@ TEST(KeptResults, those_that_stay_move_a_bounded_part_at_a_time) {
   EXPECT_EQ(bench.evict(), "1") << "nobody moves twice";
 }
 
+TEST(KeptResults, what_stands_apart_is_not_moved_and_takes_no_time) {
+  ShareBench bench;
+  for (int i = 0; i < 10; ++i)
+    bench.add(10 + static_cast<std::uint64_t>(i), "quiet-" + std::to_string(i), false,
+              std::string(100'000, 'x'));
+  for (const char* id : {"1", "2", "3"})
+    bench.add(2, id);
+  std::size_t bytes_left = 10'000;
+  EXPECT_TRUE(bench.results.pass_over_for(*bench.results.next_to_go(), bytes_left, [](const KeptResult&) {}));
+  EXPECT_EQ(bench.evict(), "1");
+}
+
 TEST(KeptResults, what_moved_is_what_it_was) {
   ShareBench bench;
   const std::string large(1000, 'x');
