@@ -34,8 +34,8 @@ void Auditor::expect(ModelJob& job, const std::optional<wire::Cost>& stated) {
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     if (!budgets_[i].matches(job, options_.lanes[job.lane].name)) continue;
     job.budgets |= BudgetMask{1} << i;
-    job.counts_tokens = job.counts_tokens || budgets_[i].counts_tokens();
   }
+  job.counts_tokens = counts_tokens(job.budgets);
   if (!job.counts_tokens) return;
   if (!stated || !stated->input_tokens) violated("the run submitted a job without its cost");
   job.expected.input_tokens = *stated->input_tokens;
@@ -44,10 +44,13 @@ void Auditor::expect(ModelJob& job, const std::optional<wire::Cost>& stated) {
   note_expected(job);
 }
 
+/// Of accounts those alone count whose keys the jobs get: another budget's keys are none of theirs.
 bool Auditor::counts_tokens(BudgetMask budgets) const {
   for (std::size_t i = 0; i < budgets_.size(); ++i)
     if ((budgets >> i & 1) != 0 && budgets_[i].counts_tokens()) return true;
-  return false;
+  const ModelBudget* const pool = pool_of(budgets);
+  return pool != nullptr && std::any_of(pool->accounts.begin(), pool->accounts.end(),
+                                        [](const ModelBudget& account) { return account.counts_tokens(); });
 }
 
 /// What counts tokens may be another budget than when the job came.

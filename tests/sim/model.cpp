@@ -59,9 +59,7 @@ void ModelBudget::read_keys(const std::vector<core::KeyOptions>& wanted, TimePoi
 
 bool ModelBudget::counts_tokens() const {
   return std::any_of(rates.begin(), rates.end(),
-                     [](const ModelRate& rate) { return rate.resource() != core::Resource::requests; }) ||
-         std::any_of(accounts.begin(), accounts.end(),
-                     [](const ModelBudget& account) { return account.counts_tokens(); });
+                     [](const ModelRate& rate) { return rate.resource() != core::Resource::requests; });
 }
 
 bool ModelBudget::never_has(const core::Amounts& amounts) const {
