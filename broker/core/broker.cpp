@@ -103,7 +103,7 @@ void Broker::handle(const Event& event, TimePoint now) {
                  },
                  [&](const StoreBehind& what) { state_.store_behind = what.behind; },
                  [&](const StoreStalled& what) { on(what, now); },
-                 [&](const StoreAway& what) { state_.store_away = what.away; },
+                 [&](const StoreAway& what) { state_.set_away(what.away, now); },
                  [&](const StoreUnsafe& what) { state_.store_unsafe = what.unsafe; },
                  [&](const BankAnswered& what) { state_.budgets.shared.drawn(what.budget, what.drawn, now); },
                  [&](const HandoverVoid& what) { parts_->life.take_back_unsent(what, now); },
@@ -227,7 +227,7 @@ void Broker::on(const StoodStill& event) {
   state_.callers.stood_still(event.how_long);
   for (const auto& [number, worker] : state_.workers.all()) {
     worker->heard_at += event.how_long;
-    if (worker->lost_at != kNever) worker->lost_at += event.how_long;
+    if (worker->cut_at != kNever) worker->cut_at += event.how_long;
   }
   for (const auto& [number, worker] : state_.workers.all())
     for (const Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away)) {

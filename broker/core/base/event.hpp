@@ -164,7 +164,7 @@ struct StoreStalled {
 
 /// Another broker may own the store by now, or it is sure again that none does. Meanwhile nothing is handed
 /// over and no job is taken: whoever asks is to look for the owner. What runs goes on, and its workers are
-/// kept.
+/// kept. No peer's time runs: when it is over the silence of each begins anew.
 struct StoreAway {
   bool away;
 };

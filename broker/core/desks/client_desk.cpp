@@ -312,7 +312,7 @@ void ClientDesk::on(const SpendAsked& event, TimePoint now) {
 }
 
 void ClientDesk::on(const ClientUnreachable& event, TimePoint now) {
-  state_.callers.lost(event.address, now);
+  if (!state_.store_away) state_.callers.lost(event.address, now);
   if (Connection* const connection = state_.connections.find(event.address)) lose(*connection, now);
 }
 
@@ -326,10 +326,11 @@ void ClientDesk::note_key(const Origin& from) {
     if (connection->key != from.identity->name) connection->key = from.identity->name;
 }
 
-/// Nobody seems to be there any more.
+/// Nobody seems to be there any more. While the store is away a gateway has gone to look for the owner: its
+/// session is over only if it stays silent.
 void ClientDesk::lose(Connection& connection, TimePoint now) {
   connection.unreachable = true;
-  state_.callers.lost(connection.address, now);
+  if (!state_.store_away) state_.callers.lost(connection.address, now);
   for (StreamReader* reader = connection.readers.front(); reader != nullptr;
        reader = connection.readers.next(*reader))
     streams_.readers_changed(*reader->job, now);

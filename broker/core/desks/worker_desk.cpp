@@ -153,6 +153,14 @@ Job* held_by(const State& state, const Worker& worker, std::uint64_t number, std
   return job != nullptr && job->worker() == &worker && job->attempt == attempt ? job : nullptr;
 }
 
+/// How much longer the worker may say nothing.
+Duration time_left(const State& state, const Worker& worker, TimePoint now) {
+  const Duration silence_max = kSilentHeartbeatsMax * state.options.heartbeat;
+  const Duration left = state.silent_from(worker.heard_at, now) + silence_max - now;
+  if (worker.cut_at == kNever) return left;
+  return std::min(left, state.silent_from(worker.cut_at, now) + state.options.worker_grace - now);
+}
+
 /// Anywhere between 0 and the exponential bound: full jitter (AWS Architecture Blog, "Exponential Backoff and
 /// Jitter"). Of a webhook between half of it and all, so that it is known how long its attempts reach at
 /// least.
@@ -188,7 +196,7 @@ Worker* WorkerDesk::heard(std::string_view address, TimePoint now) {
 void WorkerDesk::mend(Worker& worker) {
   if (!worker.cut) return;
   worker.cut = false;
-  worker.lost_at = kNever;
+  worker.cut_at = kNever;
   state_.workers.update(worker);
 }
 
@@ -350,10 +358,9 @@ void WorkerDesk::on(const WorkerDisconnected& event, TimePoint now) {
   worker->cut = true;
   state_.workers.update(*worker);
   if (event.process == Process::lives) return;
-  worker->lost_at = now + state_.options.worker_grace;
+  worker->cut_at = now;
   // Its earlier silence counts on.
-  const TimePoint silent_at = worker->heard_at + kSilentHeartbeatsMax * state_.options.heartbeat;
-  state_.timers.set(worker->timer, std::min({worker->lost_at, silent_at, now + state_.options.heartbeat}));
+  state_.timers.set(worker->timer, now + std::min(time_left(state_, *worker, now), state_.options.heartbeat));
 }
 
 void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
@@ -424,10 +431,9 @@ void WorkerDesk::note(Notice::Kind kind, const Worker& worker, std::size_t jobs)
 }
 
 void WorkerDesk::tick(Worker& worker, TimePoint now) {
-  if (now >= worker.lost_at || now - worker.heard_at >= kSilentHeartbeatsMax * state_.options.heartbeat)
-    return lose(worker, now);
-  if (worker.cut)
-    return state_.timers.set(worker.timer, std::min(worker.lost_at, now + state_.options.heartbeat));
+  const Duration left = time_left(state_, worker, now);
+  if (left <= Duration::zero()) return lose(worker, now);
+  if (worker.cut) return state_.timers.set(worker.timer, now + std::min(left, state_.options.heartbeat));
   flush_acks(worker);
   streams_.say_windows(worker, now);
   state_.tell(worker, wire::Heartbeat{});
@@ -835,11 +841,13 @@ void WorkerDesk::on(const HeartbeatHeard& event, TimePoint now) {
 /// missing while its hand-over is younger than a worker may be silent, plus the time its bytes take.
 void WorkerDesk::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
-    // While the store stands still, no worker can have a job whose offer waits for its commit; nor yet when
-    // it has just gone on, perhaps with an earlier commit alone.
-    if (away->body_awaited || (state_.store_stalled && away->offer_waited)) continue;
+    // While the store stands still or is away, no worker can have a job whose offer waits for it; nor yet
+    // when it has just gone on, perhaps with an earlier commit alone.
+    const bool waits = (state_.store_stalled || state_.store_away) && away->offer_waited;
+    if (away->body_awaited || waits) continue;
     const TimePoint since =
-        away->offer_waited ? std::max(away->dispatched_at, state_.store_went_on_at) : away->dispatched_at;
+        away->offer_waited ? std::max(state_.silent_from(away->dispatched_at, now), state_.store_went_on_at)
+                           : away->dispatched_at;
     const auto transfer = std::chrono::seconds((away->job.bytes() + away->lent) / kLinkBytesPerSecond);
     if (now - since >= kSilentHeartbeatsMax * state_.options.heartbeat + transfer ||
         away->dispatched_at < worker.returned_at)

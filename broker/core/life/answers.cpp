@@ -349,6 +349,8 @@ void Answers::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optio
 }
 
 void Answers::end_waiting(Waiter& waiter, TimePoint now) {
+  // Who asks now would be refused: this broker may not know the job's state.
+  if (state_.store_away) return state_.timers.set(waiter.timer, now + kAwayLook);
   Job& job = *waiter.job;
   auto& waiters = job.extra->waiters;
   const auto place =

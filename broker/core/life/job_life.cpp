@@ -495,6 +495,8 @@ void JobLife::cancel_unread(Job& job, TimePoint now) {
 }
 
 void JobLife::leave_owned(Connection& connection, TimePoint now) {
+  const TimePoint due = state_.silent_from({}, now) + Answers::kOrphanPause;
+  if (now < due) return state_.timers.set(connection.timer, due);
   state_.connections.take_reference(connection);
   for (std::size_t looked_at = 0; looked_at < kOwnedInATurn; ++looked_at) {
     const Owner* const owner = connection.owned.front();
@@ -503,8 +505,7 @@ void JobLife::leave_owned(Connection& connection, TimePoint now) {
     answers_.drop_owner(*owner);
     if (!job.extra->owners.empty()) continue;
     ++state_.stats.orphans_cancelled;
-    end_with(job, JobState::cancelled, ErrorCode::cancelled,
-             "cancelled because its client is gone, as its submit asked for (orphan)", now);
+    end_with(job, JobState::cancelled, ErrorCode::cancelled, std::string(kOrphanText), now);
   }
   if (!connection.owned.empty()) state_.timers.set(connection.timer, now + TimerWheel::kTick);
   state_.connections.drop_reference(connection);

@@ -24,7 +24,7 @@ void ProgressKeeper::take(Job& job, const wire::Progress& said, TimePoint now) {
     tell(progress, now);
   else
     progress.untold = watchers_.size() > 0;
-  set_timer(progress);
+  set_timer(progress, now);
 }
 
 /// Results make way for a note; where memory is short all the same there is none.
@@ -42,9 +42,10 @@ void ProgressKeeper::look(Progress& progress, TimePoint now) {
   // A reader that makes its worker pause is no silence of the worker's.
   if (job.answer() != nullptr && job.answer()->holds_worker()) progress.heard_at = now;
   const Duration patience = patience_with(job);
-  if (patience.count() > 0 && now >= progress.heard_at + patience) return end_attempt(job, now);
+  const TimePoint silent_from = state_.silent_from(progress.heard_at, now);
+  if (patience.count() > 0 && now >= silent_from + patience) return end_attempt(job, now);
   if (progress.untold && now >= *progress.told_at + kToldEvery) tell(progress, now);
-  set_timer(progress);
+  set_timer(progress, now);
 }
 
 /// How long its worker may be silent; 0: for ever.
@@ -64,9 +65,9 @@ void ProgressKeeper::tell(Progress& progress, TimePoint now) {
                  now);
 }
 
-void ProgressKeeper::set_timer(Progress& progress) {
+void ProgressKeeper::set_timer(Progress& progress, TimePoint now) {
   const Duration patience = patience_with(progress.job);
-  TimePoint due = patience.count() > 0 ? progress.heard_at + patience : kNever;
+  TimePoint due = patience.count() > 0 ? state_.silent_from(progress.heard_at, now) + patience : kNever;
   if (progress.untold) due = std::min(due, *progress.told_at + kToldEvery);
   if (due != kNever)
     state_.timers.set(progress.timer, due);

@@ -35,7 +35,7 @@ class ProgressKeeper {
   Duration patience_with(const Job& job) const;
   void set_note(Progress& progress, std::string_view note, TimePoint now);
   void tell(Progress& progress, TimePoint now);
-  void set_timer(Progress& progress);
+  void set_timer(Progress& progress, TimePoint now);
   void end_attempt(Job& job, TimePoint now);
 
   State& state_;

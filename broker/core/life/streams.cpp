@@ -277,15 +277,20 @@ Streams::After Streams::cut_off(StreamReader& reader, const std::string& why, Ti
 }
 
 Streams::After Streams::check_reader(StreamReader& reader, TimePoint now) {
+  if (state_.store_away) {
+    state_.timers.set(reader.timer, now + kAwayLook);
+    return After::goes_on;
+  }
   if (now >= reader.until) {
     end_reading(reader, now);
     return After::goes_on;
   }
   TimePoint due = reader.until;
   if (reader.unseen() > 0) {
-    if (now >= reader.silent_since + kSlowReader)
+    const TimePoint slow_at = state_.silent_from(reader.silent_since, now) + kSlowReader;
+    if (now >= slow_at)
       return cut_off(reader, "nothing was for " + std::to_string(to_ms(kSlowReader) / 1000) + " s", now);
-    due = std::min(due, reader.silent_since + kSlowReader);
+    due = std::min(due, slow_at);
   }
   if (due != kNever) state_.timers.set(reader.timer, due);
   return After::goes_on;

@@ -178,8 +178,8 @@ void Watchers::on(const StoodStill& event) {
 void Watchers::look(Watcher& watcher, TimePoint now) {
   // While the disk stands still no event leaves, so none can be confirmed.
   if (state_.store_stalled) watcher.heard_at = now;
-  if (now < watcher.heard_at + kSilenceMax)
-    return state_.timers.set(watcher.timer, watcher.heard_at + kSilenceMax);
+  const TimePoint due = state_.silent_from(watcher.heard_at, now) + kSilenceMax;
+  if (now < due) return state_.timers.set(watcher.timer, due);
   ++state_.stats.watchers_let_go;
   {
     const Outbox::Waiting waiting(state_.outbox, state_.options.store_durable);

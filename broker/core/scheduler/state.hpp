@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -31,6 +32,9 @@ namespace lanemq::core {
 
 /// Services and clients whose waits and runs are known: 121 KiB each.
 inline constexpr std::size_t kTimedServicesMax = 16, kTimedClientsMax = limits::timed_clients_max;
+
+/// While the store is away, answers that have waited their time are looked at again so often.
+inline constexpr Duration kAwayLook = std::chrono::seconds(1);
 
 /// The tables that all parts of the broker share. Looks up, and keeps tables consistent with each other;
 /// decides nothing. Owned by Broker; parts hold a reference.
@@ -69,6 +73,16 @@ struct State {
   void note_wait(const Job& job, Duration waited, TimePoint now);
   void note_run(const Job& job, Duration ran_for, TimePoint now);
   void note_tokens(const Job& job, std::int64_t tokens, TimePoint now);
+  void set_away(bool away, TimePoint now) {
+    if (store_away && !away) store_owned_at = now;
+    store_away = away;
+  }
+  /// From when on the silence of a peer counts that was heard at `heard`. While the store is away the broker
+  /// refuses what peers ask, and they look elsewhere: nothing of that time counts, and behind it theirs
+  /// begins anew, since they have to find their way back.
+  TimePoint silent_from(TimePoint heard, TimePoint now) const {
+    return store_away ? now : std::max(heard, store_owned_at);
+  }
   /// Running jobs of all lanes.
   std::size_t running() const;
 
@@ -114,6 +128,7 @@ struct State {
   bool store_full = false, store_behind = false, store_stalled = false;
   bool store_away = false, store_unsafe = false;
   TimePoint store_full_at{};     ///< when its disk became full last
+  TimePoint store_owned_at{};    ///< when it was last away no more
   TimePoint store_went_on_at{};  ///< when it last stood still no more
   Stats stats;
   Outbox outbox;

@@ -183,7 +183,7 @@ struct Worker {
   bool resumes = false;           ///< it comes back with its session after its connection is lost
   bool asks_cluster = false;      ///< it wants to know where other brokers are
   bool cut = false;               ///< its connection is lost: it gets no job, and may come back
-  TimePoint lost_at = kNever;     ///< cut: when it is lost; kNever: as any silent worker
+  TimePoint cut_at = kNever;      ///< cut: since when; kNever: it is lost as any silent worker
   TimePoint returned_at{};        ///< when it last came back with its session
   bool listed = false;            ///< its places are in their services' lists and counts
   bool leaves = false;            ///< it is among its services' leavers; else among the takers

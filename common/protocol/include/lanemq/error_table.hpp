@@ -44,6 +44,11 @@ enum class ErrorCode : unsigned char {
 #undef LANEMQ_ERROR_ENUMERATOR
 };
 
+/// The message of a job that was `cancelled` since its client was gone for long, and its submit had said
+/// `orphan: cancel`: a client that is there after all knows it by this.
+inline constexpr std::string_view kOrphanText =
+    "cancelled because its client is gone, as its submit asked for (orphan)";
+
 /// One row of the table, in the order of the page's columns.
 struct ErrorInfo {  // NOLINT(clang-analyzer-optin.performance.Padding): there are few
   ErrorCode code;
