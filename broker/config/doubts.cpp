@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What may be so, and is hardly meant.
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 
 #include "broker/config/settings.hpp"
 #include "common/settings/start_check.hpp"
+#include "common/settings/values.hpp"
 
 namespace lanemq {
 namespace config {
@@ -13,6 +15,10 @@ namespace {
 using core::ShardOptions;
 using settings::kIpc;
 using settings::kTcp;
+
+/// A gateway refuses requests after 20 s without a broker, by default (broker_wait), and a new owner loads
+/// its jobs first.
+constexpr core::Duration kGatewaysWait = std::chrono::seconds(15);
 
 /// An endpoint's host and port; of ipc:// the whole is its port.
 struct Address {
@@ -104,6 +110,10 @@ std::vector<std::string> doubts(const Config& config) {
     found.push_back(place_of(config, "bank") +
                     "the bank is used by no budget: none counts jobs of several shards, but for those that "
                     "say per_shard");
+  if (config.store.starts_with("postgres:") && config.store_lease > kGatewaysWait)
+    found.push_back(place_of(config, "store_lease") + "store_lease is " + settings::show(config.store_lease) +
+                    ", and takeovers last so long: a gateway refuses requests that wait longer than its "
+                    "broker_wait, 20 s by default; raise that as well, or lower store_lease");
   if (config.store == "memory")
     for (const core::BudgetOptions& budget : budgets)
       if (budget.offline_share > 0)

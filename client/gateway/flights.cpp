@@ -28,6 +28,8 @@ constexpr int kUnservedLooks = 2;
 /// How long the broker keeps the answer to a request without an Idempotency-Key. Nobody can ask for it but
 /// this gateway, whose connection to the broker may break just then.
 constexpr milliseconds kUnnamedRetain = std::chrono::minutes(2);
+/// How often a job is submitted again that the broker has cancelled since it took this gateway for gone.
+constexpr int kOrphanedMax = 3;
 constexpr std::size_t kIdDigits = 32;  ///< of an Idempotency-Key's hash
 /// Bytes of all finished flights that are kept.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
@@ -313,8 +315,21 @@ bool Flight::may_fall_back(const ClientError& error) const {
   return falls_back(*plan_.route, error);
 }
 
+/// The broker lost sight of this gateway for long and has cancelled the job, and its caller is still there:
+/// the same runs under another id, since the broker keeps the end of this one.
+bool Flight::take_up_orphan(const ClientError& error) {
+  const bool is_orphan = error.code == name_of(ErrorCode::cancelled) && error.message == kOrphanText;
+  if (!is_orphan || last_seq_ >= 0 || error.chunks > 0 || ++orphaned_ > kOrphanedMax) return false;
+  Flights::Claim* const claim = flights_.claim_of(*this);
+  base_id_ = claim != nullptr ? flights_.id_of_key(plan_, ++generation_) : new_ulid();
+  if (claim != nullptr) claim->generation = generation_;
+  submit_step();
+  return true;
+}
+
 void Flight::go_on(const ClientError& why) {
   step_timer_.reset();
+  if (take_up_orphan(why)) return;
   if (may_fall_back(why)) {
     ++flights_.gateway_.metrics.fall_backs;
     ++step_;

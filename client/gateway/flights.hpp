@@ -133,11 +133,13 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void abandon();
   void cancel_job();
   bool may_fall_back(const ClientError& error) const;
+  bool take_up_orphan(const ClientError& error);
 
   Flights& flights_;
   JobPlan plan_;
   std::string base_id_;
   std::uint64_t generation_ = 0;  ///< of the Idempotency-Key: see find_generation()
+  int orphaned_ = 0;              ///< how often the broker took this gateway for gone
   std::size_t looked_at_ = 0, looks_ = 0;
   JobFacts facts_;
   Loop::TimePoint started_;

@@ -89,12 +89,12 @@ void Health::ask_for_unserved() {
   });
 }
 
-bool Health::home_is_silent() const {
-  return gateway_.loop.now() - answered_.value_or(began_) >= kSilenceMax;
+bool Health::home_is_silent(std::chrono::milliseconds silence_max) const {
+  return gateway_.loop.now() - answered_.value_or(began_) >= silence_max;
 }
 
 bool Health::broker_is_away() const {
-  return home_is_silent() && shards_.all_away();
+  return home_is_silent(gateway_.settings.broker_wait) && shards_.all_away();
 }
 
 std::string Health::away_shard(const std::string& service, const std::string& client) const {
@@ -109,14 +109,15 @@ std::vector<std::pair<std::string, bool>> Health::connected() const {
 }
 
 bool Health::broker_answers() const {
-  if (answered_ && !home_is_silent()) return true;
+  if (answered_ && !home_is_silent(kSilenceMax)) return true;
   const auto all = shards_.connected();
   return std::any_of(all.begin(), all.end(), [](const auto& shard) { return shard.second; });
 }
 
 HttpAnswer Health::ready() const {
   if (gateway_.leaving) return text_answer(503, "draining: this gateway is stopping\n");
-  if (!broker_answers())
+  // As long as requests wait for a broker: a takeover is no reason to take all gateways out of a pool.
+  if (broker_is_away() || (!answered_ && !broker_answers()))
     return text_answer(503, "no answer from the broker\n" + shards_.lines());  // addresses concern no caller
   return text_answer(200, "ready\n" + unserved_ + shards_.lines());            // other services are served
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,10 +26,10 @@ class Health {
   void add_routes(Router& router);
   /// Adds the figures of `batches`, which outlives this, to the metrics.
   void watch_batches(const BatchService& batches) { batches_ = &batches; }
-  /// Whether the broker has not answered for five seconds, or never in the first five; of several shards: all
-  /// of them.
+  /// Whether the broker has not answered for broker_wait, or never since the start; of several shards: all of
+  /// them.
   bool broker_is_away() const;
-  /// The shard that takes such jobs, if it has not answered for five seconds; empty: none.
+  /// The shard that takes such jobs, if it has not answered for broker_wait; empty: none.
   std::string away_shard(const std::string& service, const std::string& client) const;
   /// Whether the broker, or that of any shard, has answered in the last five seconds.
   bool broker_answers() const;
@@ -37,7 +38,7 @@ class Health {
  private:
   void ask_for_unserved();
   HttpAnswer ready() const;
-  bool home_is_silent() const;
+  bool home_is_silent(std::chrono::milliseconds silence_max) const;
   /// Shards, and whether their brokers answer; where there are none the broker alone, without a name.
   std::vector<std::pair<std::string, bool>> connected() const;
 

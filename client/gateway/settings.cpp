@@ -120,6 +120,10 @@ const Options<Settings>& option_table() {
                &Settings::commit),
       duration("keep_alive", {std::chrono::milliseconds(10), kDay},
                "Silence in a stream before a keep-alive.", &Settings::keep_alive),
+      duration("broker_wait", kTime,
+               "How long a request waits for a broker that is silent, as while another one takes its store "
+               "over, until it is refused with 503; longer than the brokers' `store_lease`.",
+               &Settings::broker_wait),
       duration("no_worker_wait", kTimeOrNone,
                "How long a request waits for a worker where none serves it, until it is refused with 503; 0: "
                "for as long as its time lasts.",

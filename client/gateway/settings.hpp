@@ -47,6 +47,9 @@ struct Settings {
 
   std::chrono::milliseconds commit{8'000};       ///< how long a stream's status is held back
   std::chrono::milliseconds keep_alive{10'000};  ///< of silence in a stream, before a keep-alive
+  /// How long a request waits for a silent broker, as while another one takes its store over: longer than the
+  /// brokers' store_lease.
+  std::chrono::milliseconds broker_wait{20'000};
   /// How long a request waits for a worker where none serves it; 0: for as long as its time lasts.
   std::chrono::milliseconds no_worker_wait{30'000};
   /// From SIGTERM on /readyz refuses; after this time, in which load balancers notice, work is refused, too.

@@ -75,10 +75,13 @@ void ShardWatch::ask(const std::string& name, Shard& shard) {
       name);
 }
 
+std::chrono::nanoseconds ShardWatch::silence_of(const Shard& shard) const {
+  return gateway_.loop.now() - shard.answered.value_or(shard.since);
+}
+
 bool ShardWatch::is_away(const std::string& shard) const {
   const auto at = shards_.find(shard);
-  return at != shards_.end() &&
-         gateway_.loop.now() - at->second.answered.value_or(at->second.since) >= kSilenceMax;
+  return at != shards_.end() && silence_of(at->second) >= gateway_.settings.broker_wait;
 }
 
 bool ShardWatch::all_away() const {
@@ -88,14 +91,14 @@ bool ShardWatch::all_away() const {
 std::vector<std::pair<std::string, bool>> ShardWatch::connected() const {
   std::vector<std::pair<std::string, bool>> all;
   for (const auto& [name, shard] : shards_)
-    all.emplace_back(name, shard.answered && !is_away(name));
+    all.emplace_back(name, shard.answered && silence_of(shard) < kSilenceMax);
   return all;
 }
 
 std::string ShardWatch::lines() const {
   std::string lines;
   for (const auto& [name, shard] : shards_) {
-    if (is_away(name))
+    if (silence_of(shard) >= kSilenceMax)
       lines += "no answer from shard " + printable(name) + "\n";
     else
       lines += "shard " + printable(name) + (shard.answered ? " answers\n" : " has not answered yet\n");

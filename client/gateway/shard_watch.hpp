@@ -11,7 +11,7 @@
 
 namespace lanemq::gateway {
 
-/// After so long without an answer a broker is away.
+/// Figures say that a broker is connected until it has not answered for so long.
 inline constexpr std::chrono::milliseconds kSilenceMax{5'000};
 
 /// A line for each service with jobs and no worker, from a broker's statistics.
@@ -33,7 +33,7 @@ class ShardWatch {
 
   /// No: there are no shards, or the home broker has not spoken yet.
   bool any() const { return !shards_.empty(); }
-  /// Whether that one has not answered for five seconds.
+  /// Whether that one has not answered for broker_wait.
   bool is_away(const std::string& shard) const;
   bool all_away() const;
   /// Each shard, and whether it has answered in the last five seconds.
@@ -51,6 +51,7 @@ class ShardWatch {
     std::string unserved{};
   };
   void ask(const std::string& name, Shard& shard);
+  std::chrono::nanoseconds silence_of(const Shard& shard) const;
 
   Gateway& gateway_;
   std::string home_;

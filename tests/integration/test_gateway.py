@@ -22,6 +22,7 @@ import unittest.mock
 import urllib.parse
 
 import harness
+from proxy import Proxy
 
 UPSTREAM_KEY, CALLER_KEY = "upstream-secret-0001", "caller-secret-0001"
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
@@ -440,6 +441,8 @@ class ForwardedHeaders(GatewayCase):
 
 
 class BrokerAway(GatewayCase):
+    flags = ("--broker-wait", "3s")
+
     def test_who_waits_and_who_comes_is_told_within_seconds(self):
         waiting = [self.send(CHAT, chat("x+hold")), self.send(CHAT, chat("x+hold", stream=True))]
         self.when_running(2)
@@ -476,6 +479,26 @@ class BrokerAway(GatewayCase):
                 answer = self.ask("GET", "/v1/models", headers=headers)
                 self.assertEqual((answer.status, answer.json()["error"]["type"]), (503, kind))
                 self.assertEqual((answer.headers["retry-after"], answer.headers["x-should-retry"]), ("1", "true"))
+
+
+class TakenForGone(GatewayCase):
+    def test_a_caller_that_is_there_has_its_answer_though_the_broker_has_cancelled_its_job(self):
+        proxy = Proxy(self.room.broker.clients)
+        self.addCleanup(proxy.close)
+        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", proxy.endpoint, "--listen",
+                                                  "127.0.0.1:0", "--hosts", "*", "--state", os.path.join(self.folder, "other")))
+        base = self.ready(gateway)
+        calls = [self.send(CHAT, chat("x+hold"), headers, base=base) for headers in ("", "idempotency-key: once\r\n")]
+        self.when_running(2)
+        proxy.refuse()
+        harness.wait_until(lambda: self.room.stats()["counters"]["orphans_cancelled"] == 2, "the end of jobs that nobody wants")
+        proxy.heal()
+        self.release("x+hold")
+        for call in calls:
+            answer = self.answer_of(call)
+            self.assertEqual(answer.status, 200, answer.body)
+        again = self.ask("POST", CHAT, chat("x+hold"), {"idempotency-key": "once"}, base)
+        self.assertEqual((again.status, again.headers["idempotency-replayed"]), (200, "true"))
 
 
 class LongStreams(GatewayCase):
@@ -1318,7 +1341,7 @@ class SlowCallers(GatewayCase):
 
 
 class Ends(GatewayCase):
-    flags = ("--drain-timeout", "1m")
+    flags = ("--drain-timeout", "1m", "--broker-wait", "3s")
 
     def test_what_runs_is_finished_and_the_rest_refused(self):
         running = self.send(CHAT, chat("x+hold"))

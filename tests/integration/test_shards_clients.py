@@ -216,7 +216,7 @@ class GatewayCase(Case):
             file.write(config)
         gateway = self.room.start(harness.Process(
             harness.program("lanemq-gateway"), "--broker", ",".join(self.clients(name) for name in brokers or ["rest"]),
-            "--listen", "127.0.0.1:0", "--state", os.path.join(self.shards.folder.name, "state"), "--config", path))
+            "--listen", "127.0.0.1:0", "--broker-wait", "5s", "--state", os.path.join(self.shards.folder.name, "state"), "--config", path))
         self.base = self.url(gateway)
         return gateway
 

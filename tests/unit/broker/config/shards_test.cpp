@@ -160,6 +160,16 @@ TEST(Shards, brokers_of_one_with_files_of_their_own_are_told) {
   EXPECT_THAT(doubts(config), testing::IsEmpty());
 }
 
+TEST(Shards, takeovers_that_gateways_do_not_wait_for_are_told) {
+  Config config;
+  config.store_lease = std::chrono::seconds(20);
+  EXPECT_THAT(doubts(config), testing::IsEmpty()) << "a file is taken over by nobody";
+  config.store = "postgres:host=a";
+  EXPECT_THAT(doubts(config), ElementsAre(AllOf(HasSubstr("store_lease is 20s"), HasSubstr("broker_wait"))));
+  config.store_lease = std::chrono::seconds(15);
+  EXPECT_THAT(doubts(config), testing::IsEmpty());
+}
+
 TEST(Shards, a_bank_that_nothing_uses_is_told) {
   Config config;
   config.bank = "postgres:host=a";
