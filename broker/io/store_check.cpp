@@ -169,9 +169,10 @@ Result<std::string> check_postgres_place(const StoreOptions& options) {
   if (!place) return tl::unexpected(place.error());
   const auto looked = open_to_check(place->target).and_then([&](postgres::Connection connection) {
     const auto end = postgres::Clock::now() + kStatementMax;
-    return check_usable(connection, options.schema, end).and_then([&] {
-      return check_shard(connection, options.shard, end);
-    });
+    return check_usable(connection, options.schema, end)
+        .and_then([&] { return check_shard(connection, options.shard, end); })
+        .and_then([&] { return open_to_check(place->target); })
+        .and_then([&](postgres::Connection other) { return check_sessions(connection, other, end); });
   });
   if (looked) return std::string();
   if (!looked.error().lost()) return tl::unexpected(PostgresStore::cannot_be_used(*place, looked.error()));

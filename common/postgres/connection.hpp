@@ -117,6 +117,10 @@ class Connection {
   /// asked while a connection is made. Empty: never.
   void give_up_when(std::function<bool()> over) { over_ = std::move(over); }
 
+  /// The process that serves it, as was said when it was made: of the server's, or a name that a pooler has
+  /// given it.
+  int process() const { return PQbackendPID(connection_.get()); }
+
   /// A name as statements spell it; empty: it has bytes that no name may have.
   std::string quoted(const std::string& name) const;
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands between two programs, and fails."""
 
+import contextlib
 import socket
 import threading
 import time
@@ -121,3 +122,78 @@ class Pair:
             if self.pumps == 0:
                 for one in self.sockets:
                     one.close()
+
+
+class TransactionPooler:
+    """Lends each transaction of its clients a session of PostgreSQL at `path`, as a pooler in transaction mode does: the one
+    that was given back last."""
+
+    def __init__(self, path):
+        self.path, self.idle, self.lock = path, [], threading.Lock()
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def close(self):
+        self.server.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self.serve, args=(self.server.accept()[0],), daemon=True).start()
+
+    def serve(self, client):
+        with contextlib.suppress(OSError, EOFError), client:
+            while True:  # until it asks for no encryption
+                start = self.exactly(client, int.from_bytes(length := self.exactly(client, 4), "big") - 4)
+                if int.from_bytes(start[:4], "big") == 196608:
+                    break
+                client.sendall(b"N")
+            session = socket.socket(socket.AF_UNIX)
+            session.connect(self.path)
+            session.sendall(length + start)
+            self.answer(session, client)
+            self.give(session)
+            while True:
+                session, status = None, b"T"
+                while status != b"I":
+                    kind, body = self.message(client)
+                    if kind == b"X":
+                        return
+                    session = session or self.take()
+                    session.sendall(kind + (len(body) + 4).to_bytes(4, "big") + body)
+                    if kind in b"QS":  # what else there is waits for a sync
+                        status = self.answer(session, client)
+                self.give(session)
+
+    def answer(self, session, client):
+        """Passes on what the server says, up to its being ready; in which state."""
+        while True:
+            kind, body = self.message(session)
+            if kind == b"K":  # what a cancel would name: its own, as sessions change
+                body = b"\0\0\0\1" + body[4:]
+            client.sendall(kind + (len(body) + 4).to_bytes(4, "big") + body)
+            if kind == b"Z":
+                return body
+
+    def take(self):
+        with self.lock:
+            return self.idle.pop()
+
+    def give(self, session):
+        with self.lock:
+            self.idle.append(session)
+
+    @classmethod
+    def message(cls, of):
+        kind, length = cls.exactly(of, 1), int.from_bytes(cls.exactly(of, 4), "big")
+        return kind, cls.exactly(of, length - 4)
+
+    @staticmethod
+    def exactly(of, count):
+        data = b""
+        while len(data) < count:
+            if not (piece := of.recv(count - len(data))):
+                raise EOFError
+            data += piece
+        return data

@@ -3,6 +3,7 @@
 or the database ends. Under load by the clients, workers and counters of kill_broker.py."""
 
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import unittest
 import harness
 import kill_broker
 from postgres import Postgres
-from proxy import Proxy
+from proxy import Proxy, TransactionPooler
 
 LARGE = 5 << 20
 # This program starts others and asks the database while its workers are silent.
@@ -407,6 +408,83 @@ class Doubt(ClusterCase):
         DATABASE.set("synchronous_standby_names", None)
 
         self.assertTrue(client.get("accepted").fields["durable"])
+
+
+class Rights(ClusterCase):
+    """What somebody takes away at the database, and gives back: who owns the store goes on, and who waits goes on waiting."""
+
+    def setUp(self):
+        super().setUp()
+        if DATABASE.value("SELECT count(*) FROM pg_roles WHERE rolname = 'member'") == "0":
+            DATABASE.psql("CREATE ROLE member LOGIN; GRANT CREATE ON DATABASE postgres TO member")
+        self.as_member = DATABASE.conninfo(user="member")
+
+    def says(self, member, words):
+        self.room.pump(lambda: words in member.stderr(), f"{member.instance} to say {words!r}")
+
+    def test_an_owner_that_may_not_write_for_a_while_goes_on(self):
+        owner, waiting = self.owner("a", conninfo=self.as_member), self.candidate("b", conninfo=self.as_member)
+        client, worker = self.room.client(), self.room.worker(capacity=4)
+        client.submit(id="runs")
+        job = worker.get("job")
+        DATABASE.psql(f'REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{self.schema}" FROM member')
+        worker.hand_in(job)
+        self.says(owner, "store.away")
+        self.says(waiting, "its role may not write the table")
+        self.assertIn("permission denied for table", owner.stderr())
+
+        DATABASE.psql(f'GRANT ALL ON ALL TABLES IN SCHEMA "{self.schema}" TO member')
+
+        self.assertEqual(client.get("result", patience=harness.PATIENCE).fields["id"], "runs")
+        self.says(owner, "store.owned")
+        self.assertEqual((self.row()[::2], owner.has_ended(), waiting.has_ended()), ((1, "a"), False, False))
+
+    def test_a_candidate_waits_for_what_is_not_there_and_makes_nothing_in_its_place(self):
+        back = f'ALTER TABLE "{self.schema}".{{0}}_away RENAME TO {{0}}'
+        for number, (away, again, words) in enumerate((
+                (f'ALTER TABLE "{self.schema}".job RENAME TO job_away', back.format("job"), 'finds no table \\"job\\"'),
+                (f'ALTER TABLE "{self.schema}".owner RENAME TO owner_away', back.format("owner"), "were there and are gone"),
+                (f'ALTER SCHEMA "{self.schema}" RENAME TO "away {self.schema}"',
+                 f'ALTER SCHEMA "away {self.schema}" RENAME TO "{self.schema}"', "were there and are gone"))):
+            with self.subTest(away):
+                owner = self.owner(f"a{number}", conninfo=self.as_member)
+                client = self.room.client()
+                client.submit(id=f"kept {number}", reply="accepted")
+                client.get("accepted")
+                waiting = self.candidate(f"b{number}", conninfo=self.as_member)
+                DATABASE.psql(away)
+                owner.kill()
+                self.says(waiting, words)
+
+                DATABASE.psql(again)
+
+                self.serves(waiting)
+                state = self.room.client().ask("status", {"id": f"kept {number}"}, expect="status").fields["state"]
+                self.assertEqual(state, "queued")
+                waiting.signal(signal.SIGTERM)
+                self.assertEqual(self.ends(waiting), 0, waiting.stderr())
+
+    def test_a_role_that_may_not_is_waited_for_from_the_start(self):
+        DATABASE.psql("CREATE ROLE newcomer LOGIN")
+        self.addCleanup(DATABASE.psql, "DROP OWNED BY newcomer; DROP ROLE newcomer")
+        waiting = self.candidate("a", conninfo=DATABASE.conninfo(user="newcomer"))
+        self.says(waiting, "its role may not make a schema")
+        DATABASE.psql("GRANT CREATE ON DATABASE postgres TO newcomer")
+        self.serves(waiting)
+        waiting.kill()
+
+    def test_a_pooler_in_transaction_mode_is_named_and_owns_nothing(self):
+        pooler = TransactionPooler(os.path.join(DATABASE.data, f".s.PGSQL.{DATABASE.port}"))
+        self.addCleanup(pooler.close)
+        conninfo = f"host=127.0.0.1 port={pooler.port} user=lanemq dbname=postgres"
+        for member in (self.candidate("a", conninfo=conninfo), self.candidate("b", conninfo=conninfo)):
+            self.says(member, "a pooler in transaction mode")
+            self.assertFalse(member.is_ready())
+        self.assertEqual(self.row()[::2], (0, ""))
+        done = subprocess.run([harness.program("lanemq-broker"), "--check", "--store", f"postgres:{conninfo}"], capture_output=True,
+                              text=True, timeout=harness.PATIENCE)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("a pooler in transaction mode", done.stderr)
 
 
 class Names(ClusterCase):
@@ -849,6 +927,78 @@ class Away(ClusterCase):
         self.room.pump(lambda: "store.owned" in owner.stderr(), "that the owner is sure again")
         client.submit(id="later")
         self.assertEqual(worker.get("job").fields["id"], "later")
+
+
+class Gateways(ClusterCase):
+    """Callers of a gateway that is given two brokers, all the time: they wait, and nobody sees an error."""
+
+    lease_s = 5.0  # the default
+    callers = 4
+
+    def setUp(self):
+        super().setUp()
+        elsewhere = harness.fixed_endpoints()
+        self.first = self.owner("a")
+        self.second = self.candidate("b", endpoints=elsewhere)
+        both = {kind: f"{self.endpoints[kind]},{elsewhere[kind]}" for kind in ("clients", "workers")}
+        upstream = self.room.start(harness.Process(harness.program("lanemq-upstream"), "--latency-ms", "100"))
+        url = self.ready(upstream)
+        self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", both["workers"], "--capacity", "16",
+                                        "--service", f"openai=openai:{url}/v1")).line()
+        self.gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", both["clients"], "--listen",
+                                                       "127.0.0.1:0"))
+        self.address = self.ready(self.gateway).removeprefix("http://").split(":")
+        self.answers = [[] for _ in range(self.callers)]
+        self.over = False
+        self.threads = [threading.Thread(target=self.call, args=(number,)) for number in range(self.callers)]
+        for thread in self.threads:
+            thread.start()
+        self.addCleanup(self.stop)
+
+    def ready(self, process):
+        line = process.line()
+        self.assertTrue(line.startswith("ready http://"), line + process.stderr())
+        return line.removeprefix("ready ").strip()
+
+    def call(self, number):
+        """Every second caller reads a stream."""
+        body = {"model": "gpt-x", "max_tokens": 20, "messages": [{"role": "user", "content": "x"}], "stream": number % 2 == 1}
+        while not self.over:
+            connection = http.client.HTTPConnection(*self.address, timeout=60)
+            with contextlib.closing(connection):
+                connection.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
+                response = connection.getresponse()
+                said = response.read()
+            whole = not body["stream"] or b"data: [DONE]" in said
+            self.answers[number].append((response.status, whole, b"" if response.status == 200 and whole else said))
+
+    def stop(self):
+        self.over = True
+        for thread in self.threads:
+            thread.join()
+
+    def all_are_answered(self):
+        """Waits until each caller has had an answer to what it asked from now on, and looks at all answers."""
+        before = [len(answers) for answers in self.answers]
+        self.room.pump(lambda: all(len(now) > count + 1 for now, count in zip(self.answers, before)), "an answer of each caller", 60)
+        bad = [answer for answers in self.answers for answer in answers if answer[:2] != (200, True)]
+        self.assertEqual(bad, [])
+
+    def test_they_wait_while_another_broker_takes_over(self):
+        self.all_are_answered()
+        self.first.kill()
+        self.serves(self.second)
+        self.all_are_answered()
+
+    def test_they_wait_while_the_database_is_away_and_its_owner_goes_on(self):
+        self.all_are_answered()
+        DATABASE.crash()
+        self.room.pump(lambda: "store.away" in self.first.stderr(), "that the owner knows that it may be none")
+        self.room.keep_alive(6.0)  # longer than a broker waits for a client that is gone
+        DATABASE.start()
+        self.room.pump(lambda: "store.owned" in self.first.stderr(), "that the owner is sure again")
+        self.all_are_answered()
+        self.assertEqual((self.row()[::2], self.second.said), ((1, "a"), ""))
 
 
 class Peers(ClusterCase):

@@ -102,9 +102,12 @@ Outcome<void> BankTable::check(const PostgresPlace& place, const std::string& sc
   if (!connection) return tl::unexpected(std::move(connection.error()));
   const auto missing = connection->run(kMissingRight, Values().text(schema), Clock::now() + kStatementMax);
   if (!missing) return tl::unexpected(missing.error());
-  if (missing->is_null(0, 0)) return {};
-  return tl::unexpected(
-      Fault{.state = kInsufficientPrivilege, .message = "its role " + std::string(missing->bytes(0, 0))});
+  if (!missing->is_null(0, 0))
+    return tl::unexpected(
+        Fault{.state = kInsufficientPrivilege, .message = "its role " + std::string(missing->bytes(0, 0))});
+  return open_to_check(place.target).and_then([&](postgres::Connection other) {
+    return check_sessions(*connection, other, Clock::now() + kStatementMax);
+  });
 }
 
 Outcome<void> BankTable::connect() {

@@ -11,6 +11,7 @@
 namespace lanemq::io {
 namespace {
 
+using postgres::Fault;
 using postgres::Outcome;
 
 /// How long a candidate waits for the row's lock, before it looks who has it.
@@ -57,6 +58,13 @@ Outcome<void> Candidate::use(Primary primary) {
                               "; SET application_name = " + connection_.quoted(name_of_waiting(place_));
   if (auto set = connection_.run_script(session, postgres::Clock::now() + kStatementMax); !set) return set;
   const auto end = postgres::Clock::now() + kStatementMax;
+  if (epoch_seen_ > 0) {
+    // A store that was here is somewhere: new tables in its place would hide it.
+    const auto there = has_schema(connection_, place_.target.search_path, end);
+    if (!there) return tl::unexpected(there.error());
+    if (!*there)
+      return tl::unexpected(Fault{.state = "3F000", .message = "its tables were there and are gone"});
+  }
   // Before it waits: what its role lacks shows now, and not when it is needed.
   return make_schema(connection_, place_.target.search_path, end).and_then([&] {
     return check_shard(connection_, shard_, end);
@@ -80,9 +88,14 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
   const auto moved = find_newer(*row);
   if (!moved) return tl::unexpected(moved.error());
   if (*moved) return wait("another server knows more of the owner");
-  // Its first owner may have said it since this connection was made.
-  if (auto own = check_shard(connection_, shard_, postgres::Clock::now() + kStatementMax); !own)
-    return tl::unexpected(std::move(own.error()));
+  // What was good when this connection was made may have been changed since: an owner that cannot write or
+  // read would be none, and the store's first owner may have said its shard.
+  const auto end = postgres::Clock::now() + kStatementMax;
+  if (auto good = check_usable(connection_, place_.target.search_path, end).and_then([&] {
+        return check_shard(connection_, shard_, end);
+      });
+      !good)
+    return tl::unexpected(std::move(good.error()));
   static_cast<void>(connection_.take_warning());  // of something else
   const OwnerRow mine{.epoch = row->epoch + 1, .ticket = 0, .instance = instance_, .claim = drawn_claim()};
   const auto taken = take_ownership(connection_, *row, mine, postgres::Clock::now() + kStatementMax);
@@ -107,6 +120,8 @@ Outcome<bool> Candidate::find_newer(const OwnerRow& row) {
         "a second connection, which an owner needs, cannot be made: " + found.error().message;
     return tl::unexpected(std::move(found.error()));
   }
+  if (auto own = check_sessions(connection_, found->connection, postgres::Clock::now() + kStatementMax); !own)
+    return tl::unexpected(std::move(own.error()));
   if (!found->is_ahead_of(row, timeline_)) return false;
   if (auto used = use(std::move(*found)); !used) return tl::unexpected(std::move(used.error()));
   watch_.blind();

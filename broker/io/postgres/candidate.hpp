@@ -23,7 +23,7 @@ class Candidate {
         watch_(options.instance, options.alone, options.lease) {}
 
   /// Looks once. The row: this process has made itself the owner. None: not yet, waiting() says why. A Fault
-  /// (never one that is_for_now()) will not pass by itself.
+  /// (never one that is_for_now()) will not pass by itself; one that is_for_operator() may be waited for.
   postgres::Outcome<std::optional<OwnerRow>> look();
   const StoreWaiting& waiting() const { return waiting_; }
 

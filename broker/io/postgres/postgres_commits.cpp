@@ -218,7 +218,8 @@ bool PostgresCommits::take_fault(const Fault& fault, std::span<const std::size_t
     say_full(fault.message);
     return true;
   }
-  if (fault.passes()) {
+  if (fault.passes() || is_for_operator(fault)) {
+    if (!fault.passes()) say_away("the database refuses a commit: " + fault.message);
     fence_.refused(CommitFence::Refusal::passing);
     std::this_thread::sleep_for(kRetryPause);
     return may_go_on();
@@ -294,9 +295,9 @@ bool PostgresCommits::reconnect() {
     pulse_.fetch_add(2, std::memory_order_relaxed);
     const auto row = connect();
     if (row) return take_row(*row);
-    if (!row.error().is_for_now())
+    if (!row.error().is_for_now() && !is_for_operator(row.error()))
       return fail(row.error().message, "look at the database's log, then start the broker again");
-    say_away("the database cannot be reached: " + row.error().message);
+    say_away("the database cannot be used now: " + row.error().message);
     std::this_thread::sleep_for(kRetryPause);
   }
   return false;

@@ -57,7 +57,9 @@ Result<void> PostgresReads::load(StoreReader& reader, std::vector<std::int64_t>&
       return told;
     }
     connection_.close();
-    if (!reached.error().is_for_now() || exchange_.over())
+    const bool is_broken_off = is_for_operator(reached.error());
+    if (is_broken_off) exchange_.set_condition(StoreCondition::broken_off, reached.error().message);
+    if (is_broken_off || !reached.error().is_for_now() || exchange_.over())
       return failure(ErrorCode::internal,
                      "the store " + place_.text + " cannot be read: " + reached.error().message);
     std::this_thread::sleep_for(kRetryPause);
@@ -135,13 +137,14 @@ void PostgresReads::read_next() {
     return exchange_.give(*found);
   }
   connection_.close();
-  if (!found.error().is_for_now()) {
+  const bool is_refused = found.error().passes() || is_for_operator(found.error());
+  if (!is_refused && !found.error().is_for_now()) {
     exchange_.set_condition(
         StoreCondition::failed,
         failed_text(found.error().message, "look at the database's log, then start the broker again"));
     return;
   }
-  if (found.error().passes() && !std::exchange(said_.refused, true))
+  if (is_refused && !std::exchange(said_.refused, true))
     exchange_.remark("the database refuses for now to read bodies back from the store " + place_.text +
                      ", and is asked again: " + found.error().message);
   std::this_thread::sleep_for(kRetryPause);

@@ -287,7 +287,8 @@ Result<void> for_rows(Connection& connection, const std::string& place, const ch
                                        });
   if (!outcome) return outcome;
   if (!all)
-    return failure(all.error().is_for_now() ? ErrorCode::unavailable : ErrorCode::internal,
+    return failure(all.error().is_for_now() || is_for_operator(all.error()) ? ErrorCode::unavailable
+                                                                            : ErrorCode::internal,
                    "the store " + place + " cannot be read: " + all.error().message);
   return {};
 }

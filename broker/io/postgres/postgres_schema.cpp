@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/postgres/postgres_schema.hpp"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "broker/io/shard_note.hpp"
@@ -62,17 +64,74 @@ SELECT CASE
   WHEN NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = 'owner') THEN
     CASE WHEN NOT pg_catalog.has_schema_privilege(s.oid, 'CREATE')
     THEN 'may not make tables in the schema "' || $1 || '"' END
-  ELSE (SELECT 'may not write the table "' || c.relname || '" of the schema "' || $1 || '"'
+  ELSE coalesce(
+    (SELECT 'may not write the table "' || c.relname || '" of the schema "' || $1 || '"'
     FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relkind = 'r'
       AND NOT (pg_catalog.has_table_privilege(c.oid, 'SELECT') AND pg_catalog.has_table_privilege(c.oid, 'INSERT')
         AND pg_catalog.has_table_privilege(c.oid, 'UPDATE') AND pg_catalog.has_table_privilege(c.oid, 'DELETE'))
-    ORDER BY c.relname LIMIT 1)
+    ORDER BY c.relname LIMIT 1),
+    (SELECT 'finds no table "' || t.name || '" in the schema "' || $1 || '"'
+    FROM (VALUES ('body'), ('job'), ('note'), ('result')) t (name)
+    WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = t.name)
+    ORDER BY t.name LIMIT 1))
   END
 FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1) AS oid) s
 )";
 constexpr const char* kUndefinedTable = "42P01";
 
+/// Of a transaction.
+struct Session {
+  std::int64_t process;
+  std::string server;  ///< tells one from another
+  bool operator==(const Session&) const = default;
+};
+Outcome<Session> session_of(Connection& connection, Clock::time_point end) {
+  const auto session = connection.run(
+      "SELECT pg_catalog.pg_backend_pid()::bigint, pg_catalog.pg_postmaster_start_time()::text", end);
+  if (!session) return tl::unexpected(session.error());
+  return Session{.process = session->integer(0, 0), .server = std::string(session->bytes(0, 1))};
+}
+
+/// Whether each has its own. A pooler's idle sessions are taken from either end of their list: from the one a
+/// connection has another session in its second transaction, from the other both connections have the same.
+Outcome<bool> have_own_sessions(Connection& one, Connection& other, Clock::time_point end) {
+  const auto first = session_of(one, end), second = session_of(one, end);
+  if (auto begun = other.run_script("BEGIN", end); !begun) return tl::unexpected(std::move(begun.error()));
+  const auto others = session_of(other, end), third = session_of(one, end);
+  if (auto over = other.run_script("ROLLBACK", end); !over) return tl::unexpected(std::move(over.error()));
+  for (const auto* asked : {&first, &second, &others, &third})
+    if (!*asked) return tl::unexpected(asked->error());
+  return *first == *second && *second == *third && *first != *others;
+}
+
+/// Others that use the pooler may hide it in one look.
+constexpr int kPoolerLooks = 8;
+
 }  // namespace
+
+bool is_for_operator(const Fault& fault) {
+  // Rights; tables, a schema, a database; roles; what another session has prepared.
+  constexpr std::string_view kStates[] = {
+      kInsufficientPrivilege, kUndefinedTable, "42P05", "42P07", "3F", "3D", "28", "0L", "0P", "26", kPooled};
+  return std::any_of(std::begin(kStates), std::end(kStates),
+                     [&](std::string_view state) { return fault.state.starts_with(state); });
+}
+
+Outcome<void> check_sessions(Connection& one, Connection& other, Clock::time_point end) {
+  const auto session = session_of(one, end);
+  if (!session) return tl::unexpected(session.error());
+  if (session->process == one.process()) return {};  // nothing is between
+  for (int i = 0; i < kPoolerLooks; ++i) {
+    const auto own = have_own_sessions(one, other, end);
+    if (!own) return tl::unexpected(own.error());
+    if (!*own)
+      return tl::unexpected(
+          Fault{.state = kPooled,
+                .message = "it is reached by a pooler in transaction mode, as PgBouncer with pool_mode = "
+                           "transaction: each transaction gets another session"});
+  }
+  return {};
+}
 
 Outcome<std::string> schema_statement(Connection& connection, const std::string& schema,
                                       Clock::time_point end) {

@@ -34,6 +34,11 @@ inline constexpr const char* kInsufficientPrivilege = "42501";
 /// The state of a Fault where a newer version has written the tables.
 inline constexpr const char* kNewerFormat = "XX000";
 
+/// Whether an operator can mend it while the broker waits: a right that was taken away, a table or a schema
+/// that is not there under its name, a pooler between. False for damage, and for tables of a newer version or
+/// of another shard.
+bool is_for_operator(const postgres::Fault& fault);
+
 /// Makes the schema and its tables where there are none; else checks that this version may use them.
 postgres::Outcome<void> make_schema(postgres::Connection& connection, const std::string& schema,
                                     postgres::Clock::time_point end);
@@ -62,6 +67,14 @@ inline constexpr const char* kOtherShard = "LMQ01";
 /// what to do. Requires: the connection's search path is the schema.
 postgres::Outcome<void> check_shard(postgres::Connection& connection, const std::string& shard,
                                     postgres::Clock::time_point end);
+
+/// The state of a Fault: a connection's transactions have different sessions.
+inline constexpr const char* kPooled = "LMQ02";
+/// Looks whether each of two connections has a session of its own. A pooler in transaction mode gives each
+/// transaction any: what was prepared or set is gone by the next, and a deposed owner's transactions may go
+/// on.
+postgres::Outcome<void> check_sessions(postgres::Connection& one, postgres::Connection& other,
+                                       postgres::Clock::time_point end);
 
 /// Reads the row. Requires: the connection's search path is the schema.
 postgres::Outcome<OwnerRow> read_owner(postgres::Connection& connection, postgres::Clock::time_point end);

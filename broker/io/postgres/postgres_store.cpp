@@ -22,9 +22,16 @@ constexpr std::size_t kInstanceBytesMax = 128;
 std::string what_to_do(const postgres::Fault& fault) {
   if (fault.state == kNewerFormat) return "or name another store_schema";
   if (fault.state.starts_with("XX")) return "restore the database's backup, or name another store_schema";
+  if (fault.state == kPooled)
+    return "name the server itself in `store`, or give the pooler's database pool_mode = session";
   if (refuses_connection(fault.state))
     return "name a database that is there, and a role that may connect to it";
   return "the role must own the schema, or be allowed to make it in this database";
+}
+
+StoreWaiting waiting_for_operator(const postgres::Fault& fault) {
+  return {.why = "the database cannot be used now: " + fault.message + "; " + what_to_do(fault),
+          .reached = false};
 }
 
 /// What libpq reads: what stands behind our word, or the whole where it is a URI that begins with it.
@@ -71,11 +78,13 @@ Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) 
   Candidate candidate(place, options);
   while (true) {
     auto seen = candidate.look();
-    if (!seen) return tl::unexpected(cannot_be_used(place, seen.error()));
-    if (*seen) return std::unique_ptr<Store>(new PostgresStore(std::move(place), std::move(**seen), options));
+    if (!seen && !(options.waiting && is_for_operator(seen.error())))
+      return tl::unexpected(cannot_be_used(place, seen.error()));
+    if (seen && *seen)
+      return std::unique_ptr<Store>(new PostgresStore(std::move(place), std::move(**seen), options));
     if (!options.waiting)
       std::this_thread::sleep_for(kLookPause);
-    else if (!options.waiting(candidate.waiting()))
+    else if (!options.waiting(seen ? candidate.waiting() : waiting_for_operator(seen.error())))
       return std::unique_ptr<Store>();
   }
 }
