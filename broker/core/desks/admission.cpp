@@ -218,13 +218,14 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
     if (auto why = services_full(fields, *to.client, *to.lane)) return why;
   const std::size_t group_bytes = fields.group.empty() ? 0 : groups_.bytes_of_new(fields);
   const std::size_t needed = bytes + group_bytes + Job::kRecordBytes;
-  if (!results_.could_make_room(needed, true)) return no_room(*to.lane);
+  const bool lacks_room = results_.lacks_room(needed, true);
+  if (lacks_room && !results_.could_make_room(needed, true)) return no_room(*to.lane);
   // All bounds have been looked at. Now room is made, for a job that nothing else refuses.
   if (needs_disk && state_.store_full) {
     results_.make_room_in_store(now);
     return disk_full();
   }
-  if (!results_.make_room(needed, true, now)) return no_room(*to.lane);
+  if (lacks_room && !results_.make_room(needed, true, now)) return no_room(*to.lane);
   if (to.service == nullptr) {
     make_room_for_services(1);
     to.service = &state_.workers.service(fields.service);
@@ -355,8 +356,9 @@ std::optional<Refusal> Admission::webhooks_full(const Client& client, const Lane
 /// that part a tenant's own clients leave a part of the rest to each other.
 std::optional<Refusal> Admission::over_share(const Client& client, const Lane& lane,
                                              std::size_t bytes) const {
-  if (auto why = over_share_of(client.party(), lane, bytes, false)) return why;
-  return client.tenant == nullptr ? std::nullopt : over_share_of(client, lane, bytes, true);
+  if (client.tenant == nullptr) return over_share_of(client, lane, bytes, false);
+  if (auto why = over_share_of(*client.tenant, lane, bytes, false)) return why;
+  return over_share_of(client, lane, bytes, true);
 }
 
 /// `inside`: of a client among those of its tenant.

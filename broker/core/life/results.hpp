@@ -60,8 +60,9 @@ class Results {
   void evict(TimePoint now);
   /// The oldest dead jobs make way until memory_max holds.
   void evict_dead_for_memory();
-  /// Whether `needed` more bytes would fit memory_max and, with `job`, one more job would have a place, where
-  /// results make way. Changes nothing.
+  /// Whether `needed` more bytes do not fit memory_max, or with `job` one more job has no place.
+  bool lacks_room(std::size_t needed, bool job) const;
+  /// Whether there would be that room if results made way. Changes nothing.
   bool could_make_room(std::size_t needed, bool job) const;
   /// Results make way until there is that room. True if there is. No result goes where could_make_room() says
   /// no; where it says yes there may still be none in this turn, since results that stay must move first.
@@ -85,7 +86,6 @@ class Results {
   enum class Forgotten : std::uint8_t { in_its_time, before_its_time };
 
   static ResultShare share_of(const Options& options);
-  bool lacks_room(std::size_t needed, bool job) const;
   bool dies(const Job& job, JobState state) const;
   void bury(Job& job, KeptResult& result, TimePoint now);
   void forget(KeptResult& result, Forgotten why);

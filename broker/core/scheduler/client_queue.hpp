@@ -101,7 +101,8 @@ class Turns {
   std::int64_t weight() const { return weight_ > 0 ? weight_ : 1; }
 
   /// To be called when the queue's oldest job or its client's weight has changed, or whether it takes turns.
-  void update(ClientQueue& queue, bool takes_turns);
+  /// `head`: its oldest job; null: it takes no turns.
+  void update(ClientQueue& queue, const Job* head);
   /// Charges the queue for its job that is about to go. Requires: it takes turns.
   void charge(ClientQueue& queue, std::int64_t cost);
   /// Moves the queue's next turn back by a cost, or forth where that is below 0.

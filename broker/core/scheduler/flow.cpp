@@ -74,15 +74,16 @@ void Flow::remove(Job& job) {
   update(*job.queue);
 }
 
-bool Flow::takes_turns(const ClientQueue& queue) const {
+const Job* Flow::head_in_turn(const ClientQueue& queue) const {
   const Job* const oldest = queue.oldest();
-  return oldest != nullptr && !queue.barred && !queue.client().at_limit() &&
-         !(lane().disk_stalled && oldest->durable) && !(lane().bodies_held && oldest->body_stored);
+  if (oldest == nullptr || queue.barred || queue.client().at_limit()) return nullptr;
+  const bool held = (lane().disk_stalled && oldest->durable) || (lane().bodies_held && oldest->body_stored);
+  return held ? nullptr : oldest;
 }
 
 void Flow::update_turn(ClientQueue& queue) {
-  turns_of(queue).update(queue, takes_turns(queue));
-  if (queue.tenant != nullptr) turns_.update(*queue.tenant, takes_turns(*queue.tenant));
+  turns_of(queue).update(queue, head_in_turn(queue));
+  if (queue.tenant != nullptr) turns_.update(*queue.tenant, head_in_turn(*queue.tenant));
 }
 
 void Flow::update(ClientQueue& queue) {
@@ -115,15 +116,15 @@ void Flow::correct(ClientQueue& queue, std::int64_t more) {
   group_.update(*this);
 }
 
-void Turns::update(ClientQueue& queue, bool takes_turns) {
+void Turns::update(ClientQueue& queue, const Job* head) {
   const bool took_turns = queue.turn_at_ != ClientQueue::kNoTurn;
-  if (!takes_turns) {
+  if (head == nullptr) {
     if (took_turns) heap_.remove(queue);
     weight_ -= queue.weight_;
     queue.weight_ = 0;
     return;
   }
-  const std::uint64_t arrival = queue.oldest()->arrival;
+  const std::uint64_t arrival = head->arrival;
   const std::uint32_t weight = queue.client().options.weight;
   if (!took_turns) {
     queue.arrival_ = arrival;

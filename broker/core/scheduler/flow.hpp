@@ -149,7 +149,8 @@ class Flow {
     std::optional<TimePoint> refused_since, waiter_started_at;
   };
 
-  bool takes_turns(const ClientQueue& queue) const;
+  /// The oldest job of a queue that takes turns; null: it takes none now.
+  const Job* head_in_turn(const ClientQueue& queue) const;
   Turns& turns_of(const ClientQueue& queue) {
     return queue.tenant == nullptr ? turns_ : *queue.tenant->inside;
   }
