@@ -3,7 +3,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "common/explanation/explanation.hpp"
+#include "common/explanation/unserved.hpp"
 
 namespace lanemq::admin {
 namespace {

@@ -13,6 +13,7 @@
 #include "client/cli/table.hpp"
 #include "client/cli/terminal.hpp"
 #include "common/explanation/explanation.hpp"
+#include "common/explanation/unserved.hpp"
 
 namespace lanemq::cli {
 namespace {

@@ -19,6 +19,7 @@
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/terminal.hpp"
 #include "common/explanation/explanation.hpp"
+#include "common/explanation/unserved.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/settings/secret_shapes.hpp"
 

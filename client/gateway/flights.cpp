@@ -10,7 +10,7 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/http_words.hpp"
-#include "common/explanation/explanation.hpp"
+#include "common/explanation/unserved.hpp"
 #include "common/http/server/secret.hpp"
 #include "common/ids/hex.hpp"
 #include "common/ids/ulid.hpp"

@@ -7,7 +7,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "common/explanation/explanation.hpp"
+#include "common/explanation/unserved.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "client/cli/terminal.hpp"
 #include "common/explanation/explanation.hpp"
+#include "common/explanation/unserved.hpp"
 #include "common/settings/secret_shapes.hpp"
 
 namespace lanemq::cli {
