@@ -382,15 +382,14 @@ ModelStream& Auditor::stream_of(const ModelJob& job) {
     if (stream.lane == job.lane && stream.budgets == job.budgets && stream.service == job.service &&
         stream.client == job.client && stream.model == model)
       return stream;
-  ModelStream& added = streams_.emplace_back(ModelStream{job.lane,
-                                                         job.service,
-                                                         job.budgets,
-                                                         job.client,
-                                                         model,
-                                                         {},
-                                                         {},
-                                                         !model.empty(),
-                                                         options_of(job.client).tenant});
+  ModelStream& added = streams_.emplace_back();
+  added.lane = job.lane;
+  added.service = job.service;
+  added.budgets = job.budgets;
+  added.client = job.client;
+  added.model = model;
+  added.mixed = !model.empty();
+  added.circle = options_of(job.client).tenant;
   add_tenant(added);
   return added;
 }

@@ -314,9 +314,9 @@ struct ModelTurns {
 
 /// The waiting jobs of one client that need the same of everything.
 struct ModelStream {
-  std::size_t lane;
+  std::size_t lane = 0;
   std::string service;
-  BudgetMask budgets;
+  BudgetMask budgets{};
   std::string client;
   std::string model;  ///< that waits apart; empty: it is for the others
   std::set<ModelJob*, ByAge> waiting;
