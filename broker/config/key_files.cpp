@@ -35,6 +35,10 @@ const settings::Options<KeyFile>& key_file_table() {
         list("services", "names", "The services that it may ask for, or do.", &KeyFile::services)
             .when_empty("all"),
         list("lanes", "names", "The lanes that it may use.", &KeyFile::lanes).when_empty("all"),
+        yes_or_no("trust_cost",
+                  "Takes the `cost` of its jobs as it is stated, also where their bodies show more. A "
+                  "gateway's is always taken so.",
+                  &KeyFile::trust_cost),
         moment("not_after",
                "A date, whose last second is the key's (UTC), or a date with a time: after it the key counts "
                "no more.",
@@ -75,6 +79,7 @@ KeyFile file_of(const io::PeerKey& key) {
           .tenant = std::string(core::tenant_of(key.identity.space)),
           .services = key.identity.services,
           .lanes = key.identity.lanes,
+          .trust_cost = key.identity.trust_cost,
           .not_after = key.not_after,
           .limits = {}};
 }
@@ -170,6 +175,9 @@ void read_key_file(const fs::path& path, Config& config) {
     key.identity.space = core::space_of(file.tenant);
     key.identity.services = file.services;
     key.identity.lanes = file.lanes;
+    if (file.trust_cost && key.identity.role == Identity::Role::worker)
+      throw ConfigError("a worker's key submits no jobs, so trust_cost means nothing; leave it out");
+    key.identity.trust_cost = file.trust_cost;
     for (const std::string& lane : file.lanes)
       if (std::none_of(config.core.lanes.begin(), config.core.lanes.end(),
                        [&](const auto& known) { return known.name == lane; }))

@@ -11,6 +11,7 @@ namespace lanemq {
 struct KeyFile {
   std::string public_key, role, tenant;
   std::vector<std::string> services, lanes;
+  bool trust_cost = false;
   settings::Moment not_after = settings::kNever;
   core::ClientOptions limits;  ///< of its client
 };

@@ -67,6 +67,9 @@ std::optional<Authorizer::Refusal> Authorizer::admit_submit(wire::Submit& submit
   if (auto why = rename(submit.group, group_, "group")) return why;
   if (is_marked(submit.client)) return reserved("client");
   if (sender_ == nullptr) return std::nullopt;
+  if (submit.cost)
+    submit.cost->certain =
+        sender_->may_state_cost() ? std::optional(wire::Cost::kInput | wire::Cost::kOutput) : std::nullopt;
   if (sender_->role == Identity::Role::client && !submit.client.empty() && submit.client != sender_->name)
     return Refusal{.message = "key \"" + sender_->name +
                               "\" may not name another client (field \"client\"): that "

@@ -195,9 +195,10 @@ std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier)
 }
 
 std::optional<wire::Cost> stated_cost(std::string_view method, std::string_view path) {
-  if (path == "/v1/embeddings") return wire::Cost{.output_tokens = 0};
+  constexpr std::int64_t kInput = wire::Cost::kInput, kOutput = wire::Cost::kOutput;
+  if (path == "/v1/embeddings") return wire::Cost{.input_tokens = {}, .output_tokens = 0, .certain = kOutput};
   if (method != "POST" || path.ends_with("/count_tokens") || path.ends_with("/cancel"))
-    return wire::Cost{.input_tokens = 0, .output_tokens = 0};
+    return wire::Cost{.input_tokens = 0, .output_tokens = 0, .certain = kInput | kOutput};
   return std::nullopt;
 }
 

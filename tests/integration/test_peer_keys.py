@@ -465,6 +465,44 @@ class PeerKeys(harness.Case):
         return self.room.broker.stderr()
 
 
+class Costs(harness.Case):
+    """Whose word on a job's cost counts. A job that costs more than a limit is refused at once."""
+
+    JSON = json.dumps({"model": "m", "prompt": list(range(2000)), "max_tokens": 1}).encode()
+
+    def setUp(self):
+        self.keys = Keys()
+        self.addCleanup(self.keys.room.cleanup)
+        for name, role, says in (("plain", "client", {}), ("sure", "client", {"trust_cost": "true"}), ("gate", "gateway", {})):
+            self.keys.add(name, role, **says)
+        self.arguments = (*harness.Case.arguments, *self.keys.arguments(), "--set", "budget.api.tokens_per_minute=1000")
+        super().setUp()
+        self.peers = {name: self.room.client(options=self.keys.options(name)) for name in ("plain", "sure", "gate")}
+
+    def answer(self, name, body=JSON, **more):
+        cost = {"input_tokens": 1, "output_tokens": 1, **more}
+        asked = {"service": "echo", "reply": "accepted", "cost": cost}
+        answer = self.peers[name].ask("submit", asked, body)
+        return answer.fields.get("code", answer.op)
+
+    def test_a_client_that_states_too_little_is_estimated(self):
+        self.assertEqual(self.answer("plain"), "unsatisfiable")
+        self.assertEqual(self.answer("plain", certain=3), "unsatisfiable", "its key does not say so")
+        self.assertEqual(self.answer("plain", body=b"what is no JSON"), "accepted")
+        self.assertEqual(self.answer("plain", body=b"what is no JSON", input_tokens=2000), "unsatisfiable")
+
+    def test_the_word_of_a_gateway_and_of_a_trusted_key_counts(self):
+        self.assertEqual(self.answer("gate"), "accepted")
+        self.assertEqual(self.answer("sure"), "accepted")
+        self.assertEqual(self.answer("sure", input_tokens=2000), "unsatisfiable")
+
+    def test_a_reload_gives_the_right_to_open_connections(self):
+        self.assertEqual(self.answer("plain"), "unsatisfiable")
+        self.keys.add("plain", "client", trust_cost="true")
+        self.assertEqual(self.room.operator().ask("admin", {"do": "reload"}).op, "admin")
+        self.assertEqual(self.answer("plain"), "accepted")
+
+
 class Adoption(harness.Case):
     """After a restart workers hold on to jobs that they name; those with keys, to jobs that they could have got."""
 
@@ -664,6 +702,7 @@ class Start(unittest.TestCase):
             ("#" * (64 * 1024), "that is no key"),
             (f'public_key = "{zmq.curve_keypair()[0].decode()}"\nrole = "client"\nlane_max = "none"', 'no lane "none"'),
             (f'public_key = "{zmq.curve_keypair()[0].decode()}"\nrole = "worker"\ndepth_max = 1', "a worker's key has no client"),
+            (f'public_key = "{zmq.curve_keypair()[0].decode()}"\nrole = "worker"\ntrust_cost = true', "a worker's key submits no jobs"),
         ):
             with self.subTest(text=text):
                 with open(keys.path("zoe"), "w") as file:

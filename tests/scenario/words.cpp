@@ -411,12 +411,14 @@ std::string client_frame(Words words, const Names& names) {
     message.attempts_max = fields.number("attempts_max");
     message.retain_ms = fields.number("retain_ms");
     const wire::Cost cost{.input_tokens = fields.number("input_tokens"),
-                          .output_tokens = fields.number("output_tokens")};
+                          .output_tokens = fields.number("output_tokens"),
+                          .certain = fields.number("certain")};
     if (cost.input_tokens || cost.output_tokens) message.cost = cost;
     message.batch = fields.number("batch").value_or(0);
     message.stream = fields.text("stream") == "true";
     message.ref = fields.ref();
-    const std::string_view body = fields.text("body");
+    std::string body(fields.text("body"));
+    if (body.starts_with('{')) std::replace(body.begin(), body.end(), '\'', '"');
     return frame(message, body, words);
   }
   if (op == "cancel") return frame(wire::Cancel{fields.id("id"), fields.ref()}, {}, words);

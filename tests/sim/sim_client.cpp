@@ -121,6 +121,7 @@ Task SimClient::new_task() {
     if (swarm.states_bounds && random.percent(70)) {
       task.body = R"({"max_tokens":)" + std::to_string(*task.cost->output_tokens) + R"(,"q":)" + serial + "}";
       task.cost->output_tokens.reset();
+      task.cost->certain = wire::Cost::kInput;  // else what the broker sees in the body might count
     }
   }
   task.body.resize(task.body.size() + random.below(static_cast<std::uint64_t>(swarm.body_bytes_max)),

@@ -21,8 +21,11 @@ struct Identity {
   Role role = Role::client;
   std::string space;  ///< of a tenant's ids and clients: `@TENANT/`; empty: the space of those without
   std::vector<std::string> services, lanes;  ///< empty: all
+  bool trust_cost = false;                   ///< what it states of a job's cost counts, whatever the body
 
   bool may_use_service(std::string_view service) const { return allows(services, service); }
+  /// A gateway knows what calls it makes.
+  bool may_state_cost() const { return trust_cost || role == Role::gateway; }
   bool may_use_lane(std::string_view lane) const { return allows(lanes, lane); }
 
   bool operator==(const Identity&) const = default;

@@ -30,6 +30,20 @@ std::size_t class_of(std::int64_t tokens) {
 
 }  // namespace
 
+std::optional<wire::Cost> word_of(std::optional<wire::Cost> stated, std::string_view body) {
+  if (stated && !is_json(body)) stated->certain = wire::Cost::kInput | wire::Cost::kOutput;
+  return stated;
+}
+
+void raise_to(const std::optional<wire::Cost>& stated, Amounts& amounts) {
+  if (!stated) return;
+  const auto raise = [](std::int64_t& amount, const std::optional<std::int64_t>& said) {
+    if (said) amount = std::max(amount, std::min(*said, kTokensMax));
+  };
+  raise(amounts.input_tokens, stated->input_tokens);
+  raise(amounts.output_tokens, stated->output_tokens);
+}
+
 void Estimates::Series::learn_input(double used, double guessed) {
   // The first samples weigh more: a mean, until the moving one takes over.
   const double weight = std::max(kLearning, 1.0 / (samples + 1));
@@ -125,13 +139,13 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, co
   return estimate;
 }
 
-/// The client's own numbers replace the estimate.
-void Estimates::put_stated(const std::optional<wire::Cost>& stated, Estimate& estimate) {
-  if (stated && stated->input_tokens) {
+/// What the client knows replaces the estimate.
+void Estimates::put_known(const std::optional<wire::Cost>& stated, Estimate& estimate) {
+  if (stated && stated->knows_input()) {
     estimate.amounts.input_tokens = *stated->input_tokens;
     estimate.raw_input = 0;
   }
-  if (stated && stated->output_tokens) {
+  if (stated && stated->knows_output()) {
     estimate.amounts.output_tokens = *stated->output_tokens;
     estimate.output_bound.reset();
   }
@@ -140,16 +154,16 @@ void Estimates::put_stated(const std::optional<wire::Cost>& stated, Estimate& es
 }
 
 Estimate Estimates::estimate(std::string_view model, std::string_view client, std::string_view body,
-                             const std::optional<wire::Cost>& stated) const {
+                             const std::optional<wire::Cost>& said) const {
   Estimate result;
-  const bool all_stated = stated && stated->input_tokens && stated->output_tokens;
-  if (!all_stated) {
+  const std::optional<wire::Cost> stated = word_of(said, body);
+  if (!stated || !stated->knows_input() || !stated->knows_output()) {
     const BodyEstimate seen = estimate_body(body);
     result = estimate(
         model, client,
         Guess{.input_tokens = seen.text_tokens + seen.media * media_tokens_, .max_output = seen.max_output});
   }
-  put_stated(stated, result);
+  put_known(stated, result);
   return result;
 }
 
@@ -157,7 +171,7 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, st
                              const std::optional<wire::Cost>& stated) const {
   Estimate result =
       estimate(model, client, Guess{.input_tokens = tokens, .max_output = {}, .learned_from = false});
-  put_stated(stated, result);
+  put_known(stated, result);
   return result;
 }
 

@@ -31,6 +31,12 @@ inline std::uint32_t tokens_of_bytes(std::size_t bytes) {
   return static_cast<std::uint32_t>(std::min<std::size_t>(bytes / kBytesPerToken + 1, 1'000'000'000));
 }
 
+/// What a client states of a job with that body, where it is certain: of what is no JSON the broker knows
+/// nothing, so that what is stated counts.
+std::optional<wire::Cost> word_of(std::optional<wire::Cost> stated, std::string_view body);
+/// What a client states and may be wrong about counts where it is more.
+void raise_to(const std::optional<wire::Cost>& stated, Amounts& amounts);
+
 /// Guesses what jobs cost in tokens, and learns from what their upstreams say: for each model, and for each
 /// client of it, how far the guess of the input is off (the larger of a moving ratio, and of the ratio of
 /// moving sums), and how long answers are (a decaying histogram, of which the 90th percentile is taken).
@@ -46,7 +52,7 @@ class Estimates {
   Estimates(std::int64_t media_tokens, std::int64_t output_default)
       : media_tokens_(media_tokens), output_default_(output_default) {}
 
-  /// Takes the numbers that the client states as they are.
+  /// Takes the numbers of which the client is certain as they are; others are for raise_to().
   Estimate estimate(std::string_view model, std::string_view client, std::string_view body,
                     const std::optional<wire::Cost>& stated) const;
   /// For a body that cannot be read now and counts as so many tokens: nothing is learned from it.
@@ -91,7 +97,7 @@ class Estimates {
     bool learned_from = true;
   };
   Estimate estimate(std::string_view model, std::string_view client, const Guess& guess) const;
-  static void put_stated(const std::optional<wire::Cost>& stated, Estimate& estimate);
+  static void put_known(const std::optional<wire::Cost>& stated, Estimate& estimate);
 
   std::int64_t media_tokens_, output_default_;
   absl::node_hash_map<std::string, Series, StringHash, StringEqual> series_;

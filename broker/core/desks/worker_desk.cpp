@@ -632,8 +632,8 @@ void WorkerDesk::learn(const Job& job, const wire::Usage& usage) {
     return;
   }
   wire::Usage counted = usage;
-  // What the client stated is no guess, so nothing is learned from it.
-  if (job.extra && job.extra->cost && job.extra->cost->output_tokens) counted.output_tokens.reset();
+  // What the client knew is no guess, so nothing is learned from it.
+  if (job.extra && job.extra->cost && job.extra->cost->knows_output()) counted.output_tokens.reset();
   state_.estimates.learn(job.text.get(JobText::model), job.text.get(JobText::client),
                          job.expected().raw_input, counted);
 }

@@ -70,6 +70,7 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
   // The worker learns the deadline only where the client stated one; the broker keeps it in any case.
   if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
   if (job.extra) offer.cost = job.extra->cost;
+  if (offer.cost) offer.cost->certain.reset();
   offer.stream = job.streams;
   offer.meta.bytes = job.text.get(JobText::meta);
   offer.trace.bytes = job.text.get(JobText::trace);

@@ -80,6 +80,8 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
   job.durable = admitted.durable;
   job.body_stored = admitted.spilled;
   fill(job, fields, body);
+  // Later the body may be where it cannot be looked at.
+  if (fields.cost && !admitted.redriven) job.need_extra().cost = word_of(fields.cost, event.body.bytes());
   state_.jobs.index(job);
 
   job.connection = admitted.connection;

@@ -40,7 +40,7 @@ Estimate Terms::estimate(BudgetSet set, std::string_view model, std::string_view
   Estimate estimate;
   if (!state_.budgets.counts_tokens(set)) return estimate;
   estimate = state_.estimates.estimate(model, client, body, cost);
-  fit(set, cost, estimate);
+  fit(set, word_of(cost, body), estimate);
   return estimate;
 }
 
@@ -48,8 +48,9 @@ Estimate Terms::estimate(BudgetSet set, std::string_view model, std::string_view
 void Terms::fit(BudgetSet set, const std::optional<wire::Cost>& stated, Estimate& estimate) const {
   if (state_.budgets.counts_bound(set) && estimate.output_bound)
     estimate.amounts.output_tokens = *estimate.output_bound;
-  else if (!stated || !stated->output_tokens)
+  else if (!stated || !stated->knows_output())
     state_.budgets.cut_output(set, estimate.amounts);
+  raise_to(stated, estimate.amounts);
 }
 
 /// A job is estimated when it comes if its budgets count tokens. Others may count them when its turn comes:

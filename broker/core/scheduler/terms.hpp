@@ -33,7 +33,7 @@ class Terms {
   bool shares() const { return shares_; }
 
   /// The estimate of a new job, as the set's budgets count it; empty where none counts tokens. `cost`: what
-  /// its client has stated.
+  /// its client has stated; where it is not certain the larger counts of that and our own.
   Estimate estimate(BudgetSet set, std::string_view model, std::string_view client, std::string_view body,
                     const std::optional<wire::Cost>& cost);
   /// Sets the job's estimate if its budgets count tokens, else clears it. Called before the job becomes a

@@ -213,8 +213,13 @@ std::optional<Refusal> BrokerPlugin::obey(const lanemq_verdict& verdict, wire::S
   const auto known = [](std::int64_t tokens) { return std::clamp<std::int64_t>(tokens, 0, kTokensMax); };
   if (verdict.input_tokens >= 0 || verdict.output_tokens >= 0) {
     if (!submit.cost) submit.cost.emplace();
-    if (verdict.input_tokens >= 0) submit.cost->input_tokens = known(verdict.input_tokens);
-    if (verdict.output_tokens >= 0) submit.cost->output_tokens = known(verdict.output_tokens);
+    const auto put = [&](std::optional<std::int64_t>& tokens, std::int64_t counted, std::int64_t bit) {
+      if (counted < 0) return;
+      tokens = known(counted);
+      submit.cost->certain = submit.cost->certain.value_or(0) | bit;
+    };
+    put(submit.cost->input_tokens, verdict.input_tokens, wire::Cost::kInput);
+    put(submit.cost->output_tokens, verdict.output_tokens, wire::Cost::kOutput);
   }
   return verdict.extras_count > 0 ? add_extras(verdict, submit, said) : std::nullopt;
 }
@@ -249,6 +254,7 @@ void BrokerPlugin::count_tokens(wire::Submit& submit, std::string_view body) {
   if (tokens < 0) return;
   if (!submit.cost) submit.cost.emplace();
   submit.cost->input_tokens = std::min(tokens, kTokensMax);
+  submit.cost->certain = submit.cost->certain.value_or(0) | wire::Cost::kInput;
 }
 
 std::optional<std::string> why_no_plugin(const PluginOptions& options) {

@@ -291,7 +291,8 @@ inline constexpr Rule kList{.max = limits::list_entries_max};
 // ---- nested maps --------------------------------------------------------------------------------------
 
 inline constexpr FieldSpec kCostFields[] = {field<&Cost::input_tokens>("input_tokens"),
-                                            field<&Cost::output_tokens>("output_tokens")};
+                                            field<&Cost::output_tokens>("output_tokens"),
+                                            field<&Cost::certain>("certain")};
 inline constexpr FieldSpec kUsageFields[] = {
     field<&Usage::requests>("requests"), field<&Usage::input_tokens>("input_tokens"),
     field<&Usage::output_tokens>("output_tokens"), field<&Usage::cached_tokens>("cached_tokens"),

@@ -27,7 +27,15 @@ struct Extras {
 
 /// The cost of a request or job, as stated or estimated.
 struct Cost {
+  /// Bits of `certain`.
+  static constexpr std::int64_t kInput = 1, kOutput = 2;
+
   std::optional<std::int64_t> input_tokens, output_tokens;
+  /// Which of the two are known, and no guess. The broker believes that of some.
+  std::optional<std::int64_t> certain{};
+
+  bool knows_input() const { return input_tokens && (certain.value_or(0) & kInput) != 0; }
+  bool knows_output() const { return output_tokens && (certain.value_or(0) & kOutput) != 0; }
 };
 
 /// What an attempt used, as the upstream reported.

@@ -354,17 +354,50 @@ wire::Usage usage(std::int64_t input, std::int64_t output) {
   return usage;
 }
 
-TEST(Estimates, what_the_client_states_counts_as_it_stands) {
+constexpr std::int64_t kBoth = wire::Cost::kInput | wire::Cost::kOutput;
+
+TEST(Estimates, what_a_client_knows_counts_as_it_stands) {
+  Estimates estimates(1600, 512);
+  const std::string body = chat('"' + kProse + '"', R"(,"max_tokens":1000)");
+  const Estimate both =
+      estimates.estimate("m", "", body, wire::Cost{.input_tokens = 7, .output_tokens = 9, .certain = kBoth});
+  EXPECT_EQ(both.amounts.input_tokens, 7);
+  EXPECT_EQ(both.amounts.output_tokens, 9);
+  EXPECT_EQ(both.raw_input, 0u) << "there is nothing to learn from it";
+  EXPECT_FALSE(both.output_bound);
+  const Estimate input = estimates.estimate(
+      "m", "", body, wire::Cost{.input_tokens = 7, .output_tokens = 9, .certain = wire::Cost::kInput});
+  EXPECT_EQ(input.amounts.input_tokens, 7);
+  EXPECT_EQ(input.amounts.output_tokens, 1000);
+}
+
+TEST(Estimates, of_what_is_no_json_what_is_stated_counts) {
   Estimates estimates(1600, 512);
   const Estimate both =
       estimates.estimate("m", "", kProse, wire::Cost{.input_tokens = 7, .output_tokens = 9});
   EXPECT_EQ(both.amounts.input_tokens, 7);
   EXPECT_EQ(both.amounts.output_tokens, 9);
-  EXPECT_EQ(both.raw_input, 0u) << "there is nothing to learn from it";
   const Estimate input =
       estimates.estimate("m", "", kProse, wire::Cost{.input_tokens = 7, .output_tokens = {}});
   EXPECT_EQ(input.amounts.input_tokens, 7);
   EXPECT_EQ(input.amounts.output_tokens, 512);
+  for (const char* const body : {"{}", " \n[1]", "\xEF\xBB\xBF{\"a\":1}"})
+    EXPECT_FALSE(word_of(wire::Cost{.input_tokens = 1, .output_tokens = 1}, body)->knows_input()) << body;
+}
+
+TEST(Estimates, what_a_client_may_be_wrong_about_counts_where_it_is_more) {
+  Estimates estimates(1600, 512);
+  const std::string body = chat('"' + kProse + kProse + '"', R"(,"max_tokens":100)");
+  const Estimate own = estimates.estimate("m", "", body, std::nullopt);
+  const auto raised = [&](std::int64_t input, std::int64_t output) {
+    const wire::Cost stated{.input_tokens = input, .output_tokens = output};
+    Amounts amounts = estimates.estimate("m", "", body, stated).amounts;
+    raise_to(stated, amounts);
+    return amounts;
+  };
+  EXPECT_EQ(raised(1, 1), own.amounts);
+  EXPECT_EQ(raised(5000, 1).input_tokens, 5000);
+  EXPECT_EQ(raised(1, 300).output_tokens, 300);
 }
 
 TEST(Estimates, what_is_named_by_its_id_is_learned) {
@@ -459,14 +492,6 @@ TEST(Estimates, strangers_cannot_fill_the_memory) {
   for (std::size_t i = 0; i < Estimates::kSeriesMax + 100; ++i)
     estimates.learn("model-" + std::to_string(i), "", 10, usage(20, 5));
   EXPECT_EQ(estimates.size(), Estimates::kSeriesMax);
-}
-
-TEST(Estimates, what_a_client_states_wins_over_what_its_body_says) {
-  const Estimates estimates(0, 512);
-  const Estimate estimate = estimates.estimate("m", "", R"({"max_tokens":1000,"messages":[]})",
-                                               wire::Cost{.input_tokens = std::nullopt, .output_tokens = 20});
-  EXPECT_EQ(estimate.amounts.output_tokens, 20);
-  EXPECT_FALSE(estimate.output_bound);
 }
 
 TEST(Estimates, who_was_last_heard_of_makes_way_and_models_stay) {

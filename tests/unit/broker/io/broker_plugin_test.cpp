@@ -75,8 +75,10 @@ TEST_F(BrokerPluginTest, it_changes_lane_service_model_and_cost) {
   EXPECT_EQ(submit_.service, "other");
   EXPECT_EQ(judged("cost"), "");
   EXPECT_EQ(submit_.cost->input_tokens, 1234);
+  EXPECT_TRUE(submit_.cost->knows_input());
   EXPECT_EQ(judged("absurd"), "");
   EXPECT_EQ(submit_.cost->output_tokens, 1'000'000'000);
+  EXPECT_TRUE(submit_.cost->knows_output());
 }
 
 TEST_F(BrokerPluginTest, it_adds_a_field_that_no_client_may_say) {
@@ -98,6 +100,7 @@ TEST_F(BrokerPluginTest, it_adds_a_field_that_no_client_may_say) {
 TEST_F(BrokerPluginTest, it_counts_tokens_of_what_states_none) {
   EXPECT_EQ(judged("counted"), "");
   EXPECT_EQ(submit_.cost->input_tokens, 77);
+  EXPECT_TRUE(submit_.cost->knows_input());
   EXPECT_EQ(judged("other"), "");
   EXPECT_FALSE(submit_.cost);
 }

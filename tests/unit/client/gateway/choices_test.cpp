@@ -156,6 +156,7 @@ TEST(StatedCost, is_what_is_known_without_a_look) {
   ASSERT_TRUE(embeddings);
   EXPECT_FALSE(embeddings->input_tokens);
   EXPECT_EQ(embeddings->output_tokens, 0);
+  EXPECT_TRUE(embeddings->knows_output());
   for (const auto& [method, path] :
        {std::pair{"GET", "/v1/models"}, std::pair{"POST", "/v1/messages/count_tokens"},
         std::pair{"DELETE", "/v1/responses/r1"}, std::pair{"POST", "/v1/responses/r1/cancel"}}) {
@@ -163,6 +164,7 @@ TEST(StatedCost, is_what_is_known_without_a_look) {
     ASSERT_TRUE(nothing) << path;
     EXPECT_EQ(nothing->input_tokens, 0) << path;
     EXPECT_EQ(nothing->output_tokens, 0) << path;
+    EXPECT_TRUE(nothing->knows_input() && nothing->knows_output()) << path;
   }
 }
 
