@@ -30,7 +30,7 @@ void Stage::add_worker(std::int64_t places, std::vector<std::string_view> lanes)
   broker_.handle(core::WorkerReady{std::to_string(workers_++), &ready}, now_);
 }
 
-std::size_t Stage::submit(Work fields) {
+std::size_t Stage::submit(Work fields, std::string_view body) {
   const std::size_t number = jobs_.size();
   const Work& work = jobs_.emplace_back(Job{std::move(fields), now_, {}}).work;
   const std::string id = std::to_string(number);
@@ -40,10 +40,10 @@ std::size_t Stage::submit(Work fields) {
   submit.lane = work.lane;
   submit.client = work.client;
   submit.model = work.model;
-  submit.cost = wire::Cost{work.stated.input_tokens, work.stated.output_tokens};
+  if (work.states) submit.cost = wire::Cost{work.stated.input_tokens, work.stated.output_tokens};
   submit.retain_ms = 0;
   submit.timeout_ms = core::to_ms(std::chrono::hours(20));
-  broker_.handle(core::Submitted{{.address = "client"}, &submit, {}}, now_);
+  broker_.handle(core::Submitted{{.address = "client"}, &submit, Blob::borrow(body)}, now_);
   return number;
 }
 

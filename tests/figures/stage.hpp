@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Work {
   std::string lane, client, model;
   Amounts stated;               ///< tokens that its client says it will take
   std::optional<Amounts> used;  ///< that it really takes; absent: as stated
+  bool states = true;           ///< else the client says nothing of what it takes
 };
 
 /// How the upstream answers a call.
@@ -46,7 +48,7 @@ class Stage {
   /// Up to 1024 places; of these lanes alone if any are named.
   void add_worker(std::int64_t places, std::vector<std::string_view> lanes = {});
   /// Submits at the present time. The number of the job: they count from 0.
-  std::size_t submit(Work fields);
+  std::size_t submit(Work fields, std::string_view body = {});
   /// Has something done later. Requires: not in the past.
   void at(TimePoint when, std::function<void()> what) { plans_.emplace(when, std::move(what)); }
   /// Runs turn by turn until nothing is left to happen by then.
