@@ -121,8 +121,8 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, co
   const Series* const of_model = find(model, {});
   const Series* const input =
       of_client != nullptr && of_client->samples >= kSamplesMin ? of_client : of_model;
-  const double ratio = (input != nullptr ? input->correction() : 1) *
-                       (input == nullptr || input->samples < kSamplesSure ? kSpareUnsure : 1);
+  const bool unsure = input == nullptr || input->samples < kSamplesSure;
+  const double ratio = (input != nullptr ? input->correction() : 1) * (unsure ? kSpareUnsure : 1);
   estimate.amounts.input_tokens =
       static_cast<std::int64_t>(static_cast<double>(guess.input_tokens) * (guess.learned_from ? ratio : 1));
   if (guess.learned_from)
@@ -131,6 +131,7 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, co
   const Series* const output =
       of_client != nullptr && of_client->outputs >= kSamplesMin ? of_client : of_model;
   const bool known = output != nullptr && output->outputs >= kSamplesMin;
+  estimate.rough = unsure || !known || !guess.learned_from;
   const std::int64_t likely = known ? output->output_p90() : output_default_;
   if (guess.max_output) estimate.output_bound = std::min(*guess.max_output, kTokensMax);
   // Where the client gave a bound the upstream may count the bound; else typical answers count.

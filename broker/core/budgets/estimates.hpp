@@ -23,6 +23,7 @@ struct Estimate {
   Amounts amounts;
   std::optional<std::int64_t> output_bound{};  ///< the request's own
   std::uint32_t raw_input = 0;  ///< before correction; 0: stated by the client, nothing is learned from it
+  bool rough = false;           ///< too few calls of the model have ended yet, or the body was not read
 };
 
 /// Tokens of a body that nobody reads, about.

@@ -333,6 +333,7 @@ void OperatorDesk::move_job(const AdminAsked& event, TimePoint now) {
       state_.clients.leave(left);
       job.lane = lane->index();
       job.set_expected(expected_of(estimate));
+      job.estimate_rough = estimate.rough;
       state_.enqueue(job);
       journal_.write_changed(job);
       watchers_.tell(job, {.what = "moved", .state = job.state, .from_lane = from}, now);

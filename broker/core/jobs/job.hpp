@@ -208,6 +208,7 @@ struct Job final : Record {
   bool body_stored : 1 = false;     ///< only the store has its body
   bool ends_limited : 1 = false;    ///< the client does not want it to wait for an upstream's pause
   bool key_refused : 1 = false;     ///< an upstream refused one of its keys
+  bool estimate_rough : 1 = false;  ///< made anew when its turn comes, or its body
   bool adoptable : 1 = false;       ///< ran when the broker stopped; delayed until its worker names it
   JobText text;                     ///< the last: what it holds stands behind the job
 

@@ -15,7 +15,9 @@
 #include "broker/core/life/waits.hpp"
 #include "broker/core/life/watchers.hpp"
 #include "broker/core/life/webhooks.hpp"
+#include "broker/core/scheduler/lanes.hpp"
 #include "broker/core/scheduler/state.hpp"
+#include "broker/core/scheduler/terms.hpp"
 #include "broker/core/scheduler/upstreams.hpp"
 
 namespace lanemq::core {
@@ -79,6 +81,7 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
   job.reply = mode;
   job.durable = admitted.durable;
   job.body_stored = admitted.spilled;
+  job.estimate_rough = estimate.rough;
   fill(job, fields, body);
   // Later the body may be where it cannot be looked at.
   if (fields.cost && !admitted.redriven) job.need_extra().cost = word_of(fields.cost, event.body.bytes());
@@ -259,10 +262,15 @@ void JobLife::take_back_unsent(const HandoverVoid& event, TimePoint now) {
   if (record == nullptr || record->is_result) return;
   Job& job = *record->job();
   if (job.attempt != event.attempt || job.worker() == nullptr) return;
+  hand_back(job, "bank", now);
+}
+
+/// Its worker has heard nothing of the job, which waits again as if it had not gone.
+void JobLife::hand_back(Job& job, std::string_view why, TimePoint now) {
   state_.budgets.release(job.at_away().reservation, now);
   const bool ended = job.ended();
   leave_place(job, Verdict::unknown, now);
-  if (!ended) requeue(job, Requeue::free, "bank", now, now);
+  if (!ended) requeue(job, Requeue::free, why, now, now);
 }
 
 void JobLife::take_body(const BodyRead& event, TimePoint now) {
@@ -275,6 +283,10 @@ void JobLife::take_body(const BodyRead& event, TimePoint now) {
                     "the request's body is not in the store; check it with lanemq-broker --check-store", now);
   ++state_.stats.bodies_read;
   job.at_away().body_awaited = false;
+  if (job.estimate_rough && state_.lanes[job.lane]->terms->costs_more(job, event.body->bytes())) {
+    hand_back(job, "body", now);
+    return;
+  }
   job.at_away().dispatched_at = now;
   handover_.offer(job, *event.body, now);
 }

@@ -121,6 +121,7 @@ class JobLife {
   std::string make_id(const Identity* owner, TimePoint now);
   void set_times(Job& job, const wire::Submit& fields, TimePoint now);
   void begin_waiting(Job& job, TimePoint now);
+  void hand_back(Job& job, std::string_view why, TimePoint now);
   // The steps of end(), in order. Between the last two the result is kept and written (Results::keep()).
   void leave(Job& job, Terminal& how, TimePoint now);
   void tell_end(Job& job, const Terminal& how);

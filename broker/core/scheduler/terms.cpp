@@ -54,12 +54,14 @@ void Terms::fit(BudgetSet set, const std::optional<wire::Cost>& stated, Estimate
 }
 
 /// A job is estimated when it comes if its budgets count tokens. Others may count them when its turn comes:
-/// after the configuration was read again, or in the next life of the broker.
+/// after the configuration was read again, or in the next life of the broker. And what was guessed before the
+/// model's first calls had ended is guessed anew: many jobs may have come with that guess.
 void Terms::appraise(Job& job) {
   const Expected expected = job.expected();
   const BudgetSet budgets = job.flow().budgets();
   const bool counted = state_.budgets.counts_tokens(budgets);
-  if (counted == expected.is_estimated()) return;
+  const bool again = job.estimate_rough && counted && !job.body_stored;
+  if (counted == expected.is_estimated() && !again) return;
   // A body that only the store has is estimated by its size.
   const std::uint32_t stored_tokens = job.body_stored ? std::max(expected.raw_input, kStoredTokensLeast) : 0;
   if (!counted) return job.set_expected({.raw_input = stored_tokens});
@@ -69,6 +71,20 @@ void Terms::appraise(Job& job) {
                                       : state_.estimates.estimate(model, client, job.body().bytes(), cost);
   fit(budgets, cost, estimate);
   job.set_expected(expected_of(estimate));
+  job.estimate_rough = estimate.rough;
+}
+
+bool Terms::costs_more(Job& job, std::string_view body) {
+  job.estimate_rough = false;
+  const Amounts debited = job.expected().amounts();
+  const Estimate seen =
+      estimate(job.flow().budgets(), job.text.get(JobText::model), job.text.get(JobText::client), body,
+               job.extra ? job.extra->cost : std::nullopt);
+  if (seen.amounts.input_tokens <= debited.input_tokens &&
+      seen.amounts.output_tokens <= debited.output_tokens)
+    return false;
+  job.set_expected(expected_of(seen));
+  return true;
 }
 
 void Terms::reappraise() {

@@ -36,9 +36,12 @@ class Terms {
   /// its client has stated; where it is not certain the larger counts of that and our own.
   Estimate estimate(BudgetSet set, std::string_view model, std::string_view client, std::string_view body,
                     const std::optional<wire::Cost>& cost);
-  /// Sets the job's estimate if its budgets count tokens, else clears it. Called before the job becomes a
-  /// head.
+  /// Sets the job's estimate if its budgets count tokens and it has none or a rough one, else clears it.
+  /// Called before the job becomes a head.
   void appraise(Job& job);
+  /// The body of a job with a rough estimate came from the store: estimates it anew if it costs more than
+  /// what it was handed out for, and returns whether it does.
+  bool costs_more(Job& job, std::string_view body);
   /// Estimates all heads anew: other budgets count tokens than before.
   void reappraise();
 
