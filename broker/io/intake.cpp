@@ -96,10 +96,11 @@ std::string_view id_of(const wire::ClientRequest& request) {
       request);
 }
 
-/// An id as an answer may name it. One that looks like another tenant's is nobody's, and would be cut on its
-/// way out.
+/// An id as an answer may name it; null: there is none (an empty one would be written), or it looks like
+/// another tenant's, which is nobody's and would be cut on its way out.
 std::string_view told(std::string_view id) {
-  return core::own_name(id).size() == id.size() ? id : std::string_view();
+  if (id.empty() || core::own_name(id).size() != id.size()) return {};
+  return id;
 }
 
 DecodeError not_understood(std::string why) {

@@ -295,7 +295,10 @@ class Stats(harness.Case):
             worker.hand_in(worker.get("job"), "error", **{"class": "retry", "code": "connect"}, message="m")
             client.get("error")
         client.submit(service="nobody")
-        stats = self.room.stats_when(lambda stats: stats["unserved"], "the job that no worker serves")
+        self.room.worker(name="leaves", services=["leaves"])
+        self.room.operator().ask("admin", {"do": "drain", "name": "leaves"}, expect="admin")
+        client.submit(service="leaves")
+        stats = self.room.stats_when(lambda stats: len(stats["unserved"]) == 2, "the jobs that no worker serves")
         paths = list(names_on_the_page())
         self.assertGreater(len(paths), 20)
         for path in paths:

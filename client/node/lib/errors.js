@@ -126,7 +126,7 @@ export class LaneFullError extends LaneMQError {
   static saysWhenToRetry = true;
 }
 
-/** The client holds its maximum of jobs, or so much that what is left is for others (`client_share`). */
+/** The client, or its tenant, holds its maximum of jobs, or so much that what is left is for others (`client_share`). */
 export class ClientFullError extends LaneMQError {
   static code = "client_full";
   static httpStatus = 429;
@@ -212,7 +212,10 @@ export class DrainingError extends LaneMQError {
   static saysWhenToRetry = true;
 }
 
-/** An operator paused this work. */
+/**
+ * A plugin that judges submits is switched off, and its `when_off` says `refuse`.
+ * Jobs of what an operator paused are taken, and wait.
+ */
 export class PausedError extends LaneMQError {
   static code = "paused";
   static httpStatus = 503;

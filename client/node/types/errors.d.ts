@@ -87,7 +87,7 @@ export class UnsatisfiableError extends LaneMQError {
 /** The lane holds its maximum of jobs or bytes. */
 export class LaneFullError extends LaneMQError {
 }
-/** The client holds its maximum of jobs, or so much that what is left is for others (`client_share`). */
+/** The client, or its tenant, holds its maximum of jobs, or so much that what is left is for others (`client_share`). */
 export class ClientFullError extends LaneMQError {
 }
 /** The broker holds its maximum of jobs or bytes. */
@@ -130,7 +130,10 @@ export class StalledError extends LaneMQError {
 /** The broker is stopping and takes no work. */
 export class DrainingError extends LaneMQError {
 }
-/** An operator paused this work. */
+/**
+ * A plugin that judges submits is switched off, and its `when_off` says `refuse`.
+ * Jobs of what an operator paused are taken, and wait.
+ */
 export class PausedError extends LaneMQError {
 }
 /**

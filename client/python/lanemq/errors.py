@@ -124,7 +124,7 @@ class LaneFullError(LaneMQError):
 
 
 class ClientFullError(LaneMQError):
-    """The client holds its maximum of jobs, or so much that what is left is for others (`client_share`)."""
+    """The client, or its tenant, holds its maximum of jobs, or so much that what is left is for others (`client_share`)."""
 
     code = "client_full"
     http_status = 429
@@ -223,7 +223,8 @@ class DrainingError(LaneMQError):
 
 
 class PausedError(LaneMQError):
-    """An operator paused this work."""
+    """A plugin that judges submits is switched off, and its `when_off` says `refuse`.
+    Jobs of what an operator paused are taken, and wait."""
 
     code = "paused"
     http_status = 503
