@@ -12,8 +12,16 @@
 namespace lanemq::core {
 
 MoveFilter::MoveFilter(MoveScope scope) : scope_(std::move(scope)), clients_(scope_.clients, 0) {
+  if (!scope_.tenant.empty()) marks_.insert(mark_of(space_of(scope_.tenant)));
   for (const ClientOptions& client : scope_.clients)
-    if (has_client(client.name)) marks_.insert(mark_of(client.name));
+    if (has_client(client.name)) add_marks(client.name);
+}
+
+/// Results are their tenant's; in stores of brokers before 0.3 they are their client's.
+void MoveFilter::add_marks(std::string_view client) {
+  marks_.insert(mark_of(client));
+  if (const std::string tenant = clients_.options_of(client).tenant; !tenant.empty())
+    marks_.insert(mark_of(space_of(tenant)));
 }
 
 bool MoveFilter::has_name(std::string_view name) const {
@@ -31,7 +39,7 @@ bool MoveFilter::has(const wire::Submit& fields) {
   if (!scope_.service.empty()) return glob_match(scope_.service, fields.service);
   const std::string_view client = fields.client.empty() ? Restorer::kClientOfNone : fields.client;
   if (!has_name(fields.id) && !has_client(client)) return false;
-  if (!fields.client.empty()) marks_.insert(mark_of(fields.client));
+  if (!fields.client.empty()) add_marks(fields.client);
   return true;
 }
 

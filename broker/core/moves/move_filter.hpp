@@ -36,8 +36,8 @@ class MoveFilter {
   bool has_client(std::string_view client) const;
   /// Remembers the client of a job that it has, for results, which have no name of theirs.
   bool has(const wire::Submit& fields);
-  /// Of the result of a job that is not kept. Without a key it is its client's, if that has an entry of its
-  /// own name, or a job that has() was told of before.
+  /// Of the result of a job that is not kept. Without a key it is its tenant's, if the scope names that, or a
+  /// client of it has an entry, or a job that has() was told of before.
   bool has(const StoredResult& result) const;
   /// Whose job it is by the rules; null: they say nothing of it.
   const Shard* shard_of(const wire::Submit& fields) const;
@@ -47,9 +47,11 @@ class MoveFilter {
   std::string text() const;
 
  private:
+  void add_marks(std::string_view client);
+
   const MoveScope scope_;
   const Clients clients_;                     // for their options alone
-  absl::flat_hash_set<std::uint64_t> marks_;  // of the tenant's clients
+  absl::flat_hash_set<std::uint64_t> marks_;  // of the tenant, and of its clients
 };
 
 }  // namespace lanemq::core
