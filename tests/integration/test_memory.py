@@ -170,6 +170,40 @@ class Crowds(MemoryCase):
         self.assertLess(self.room.broker.most_resident_bytes(), self.most_allowed(connections=2))
 
 
+class Counted(harness.Case):
+    """memory_bytes of `stats` beside what the system counts."""
+    arguments = None
+    JOBS, IN_A_MESSAGE, TOLERANCE = 32_000, 50, 0.15
+
+    def grown_by(self, fields_of):
+        """How much memory_bytes and the resident bytes grow by a job, of many that wait. `fields_of`: a job's number to its fields."""
+        broker = self.room.start_broker("--store", "memory", "--set", "client_share=0")
+        client = self.room.client()
+        client.submit("none", id="first", reply="accepted")
+        client.get("accepted")
+        before, counted_before = broker.resident_bytes(), self.room.stats()["memory_bytes"]
+        for begin in range(0, self.JOBS, self.IN_A_MESSAGE):
+            maps = [{"id": f"job-{number}", "service": "none", "lane": "batch", "reply": "accepted", "batch": self.IN_A_MESSAGE,
+                     **fields_of(number)} for number in range(begin, begin + self.IN_A_MESSAGE)]
+            client.send_batch("submit", maps)
+            for _ in range(self.IN_A_MESSAGE):
+                client.get("accepted")
+        grown, counted = broker.resident_bytes() - before, self.room.stats()["memory_bytes"] - counted_before
+        return counted / self.JOBS, grown / self.JOBS
+
+    @unittest.skipIf(harness.SANITIZED, "a sanitizer's allocator takes more")
+    def test_what_a_waiting_job_takes(self):
+        long_name = lambda number: f"{number}".rjust(100, "c")
+        for kind, fields_of in {"one client's": lambda number: {},
+                                "of a client of its own": lambda number: {"client": long_name(number)},
+                                "with a stated cost": lambda number: {"cost": {"input_tokens": 1}},
+                                "that its client's end cancels": lambda number: {"orphan": "cancel"}}.items():
+            with self.subTest(kind):
+                counted, resident = self.grown_by(fields_of)
+                self.assertLess(abs(resident - counted), self.TOLERANCE * resident,
+                                f"a job {kind} counts {counted:.0f} bytes, and takes {resident:.0f}")
+
+
 class Turns(MemoryCase):
     def test_the_longest_turn_is_told(self):
         client = self.room.client()

@@ -13,7 +13,7 @@ namespace lanemq::sim {
 namespace {
 
 /// What a record may count for besides what was handed in, and what else of a dead job.
-constexpr std::size_t kRecordMost = 1024, kDeadMost = 1024;
+constexpr std::size_t kRecordMost = 2048, kDeadMost = 1024;
 /// What an attempt that failed leaves in a job's history, and what a waiting request counts for.
 constexpr std::size_t kAttemptMost = 1024, kAttemptsKept = 16, kWaiterMost = 512, kWordMost = 512;
 /// What a chunk may count for besides its bytes.

@@ -48,7 +48,8 @@ std::size_t bytes_of(const Submitted& event) {
   return id_bytes(event) + event.from.envelope.size() + fields.ref.bytes.size() + fields.model.size() +
          fields.client.size() + fields.group.size() + fields.notify.size() + fields.meta.bytes.size() +
          fields.trace.bytes.size() + (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) +
-         event.body.size() + (fields.stream ? Job::kStreamBytes : 0);
+         event.body.size() + (fields.stream ? Job::kStreamBytes : 0) +
+         (JobLife::has_extra(fields, event.body) ? Job::kExtraBytes : 0);
 }
 
 /// Names a client, or a tenant, for people.
@@ -217,7 +218,7 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
   if (to.service == nullptr)
     if (auto why = services_full(fields, *to.client, *to.lane)) return why;
   const std::size_t group_bytes = fields.group.empty() ? 0 : groups_.bytes_of_new(fields);
-  const std::size_t needed = bytes + group_bytes + Job::kRecordBytes;
+  const std::size_t needed = Job::kRecordBytes + bytes + group_bytes + Clients::bytes_of_more(*to.client);
   const bool lacks_room = results_.lacks_room(needed, true);
   if (lacks_room && !results_.could_make_room(needed, true)) return no_room(*to.lane);
   // All bounds have been looked at. Now room is made, for a job that nothing else refuses.

@@ -172,6 +172,9 @@ struct Job final : Record {
   static constexpr std::size_t kRecordBytes = 192;
   /// A streamed answer's share of the byte bounds without its chunks.
   static constexpr std::size_t kStreamBytes = sizeof(AnswerStream) + sizeof(StreamReader);
+  /// The share of an Extra that a job has from the start, with its place at the allocator, and about half of
+  /// an owner: of two that have one, one states a cost and the other names its orphan.
+  static constexpr std::size_t kExtraBytes = sizeof(Extra) + 64;
   static constexpr std::uint64_t kArrivalMax = (std::uint64_t{1} << 48) - 1;
 
   Job() : Record(false) {}
@@ -210,6 +213,7 @@ struct Job final : Record {
   bool key_refused : 1 = false;     ///< an upstream refused one of its keys
   bool estimate_rough : 1 = false;  ///< made anew when its turn comes, or its body
   bool adoptable : 1 = false;       ///< ran when the broker stopped; delayed until its worker names it
+  bool extra_counts : 1 = false;    ///< it had an Extra from the start, which counts in bytes()
   JobText text;                     ///< the last: what it holds stands behind the job
 
   /// Null while it is queued, and where it ended without a place.
@@ -255,7 +259,7 @@ struct Job final : Record {
   /// Its share of the byte bounds.
   std::size_t bytes() const {
     if (ended()) return kRecordBytes + text.size();
-    return kRecordBytes + text.size() + (streams ? kStreamBytes : 0) +
+    return kRecordBytes + text.size() + (streams ? kStreamBytes : 0) + (extra_counts ? kExtraBytes : 0) +
            (extra ? extra->body.size() + extra->history.bytes() : 0) + (progress() ? progress()->bytes() : 0);
   }
   /// What its worker says of how far it is; null: nothing yet.

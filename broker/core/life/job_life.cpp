@@ -162,6 +162,8 @@ void JobLife::fill(Job& job, const wire::Submit& fields, const Blob& body) {
   job.streams = fields.stream;
   if (job.streams) job.need_extra().answer = std::make_unique<AnswerStream>();
   if (!packed(body)) job.need_extra().body = body.owned();
+  if (fields.orphan == kOrphanCancel) job.need_extra();
+  job.extra_counts = job.extra != nullptr;
   state_.bytes += job.bytes();
 }
 

@@ -107,6 +107,11 @@ class JobLife {
   /// Ends running jobs that are not durable, when the time to finish is over.
   void give_up_running(TimePoint now);
 
+  /// Whether a job has an Extra from the start.
+  static bool has_extra(const wire::Submit& fields, const Blob& body) {
+    return fields.cost || fields.stream || fields.orphan == kOrphanCancel || !packed(body);
+  }
+
   // For Restorer, which brings jobs of an earlier life back:
   /// Whether a body is packed with the job's texts.
   static bool packed(const Blob& body);

@@ -50,7 +50,8 @@ ResultShare Results::share_of(const Options& options) {
 }
 
 std::size_t Results::memory_bytes() const {
-  return state_.bytes + state_.waiters_bytes + state_.groups_bytes + kept_.bytes() + kept_.dead_bytes();
+  return state_.bytes + state_.clients.bytes() + state_.waiters_bytes + state_.groups_bytes + kept_.bytes() +
+         kept_.dead_bytes();
 }
 
 bool Results::spills(std::size_t bytes, std::size_t body_bytes) const {

@@ -31,7 +31,8 @@ class Results {
   KeptResults& kept() { return kept_; }
   const KeptResults& kept() const { return kept_; }
 
-  /// Bytes of all jobs, their groups, waiting requests and kept results, as the bounds count them.
+  /// Bytes of all jobs, their clients and groups, waiting requests and kept results, as the bounds count
+  /// them.
   std::size_t memory_bytes() const;
   /// Whether a durable job's body is left to the store because much memory is used. `bytes`: the job's share
   /// of the byte bounds.

@@ -114,13 +114,15 @@ void Clients::drop_reference(Client& client) {
   free_places_.push_back(client.place);
   if (client.tenant != nullptr) leave_tenant(*client.tenant);
   // Destroying the client destroys the key too: look it up first, then erase by iterator.
-  by_name_.erase(by_name_.find(client.name));
+  by_name_.erase(by_name_.find(std::string_view(client.name)));
 }
 
 ClientQueue& Clients::join(Client& client, Flow& flow) {
   for (const auto& queue : client.queues) {
     if (&queue->flow() != &flow) continue;
-    if (queue->jobs++ == 0) idle_.remove(*queue);
+    if (queue->jobs++ > 0) return *queue;
+    idle_.remove(*queue);
+    gets_busy(*queue);
     return *queue;
   }
   client.queues.push_back(std::make_unique<ClientQueue>(flow, client));
@@ -128,7 +130,12 @@ ClientQueue& Clients::join(Client& client, Flow& flow) {
   ClientQueue& queue = *client.queues.back();
   queue.jobs = 1;
   if (client.tenant != nullptr) queue.tenant = &tenants_queue(*client.tenant, flow);
+  gets_busy(queue);
   return queue;
+}
+
+void Clients::gets_busy(ClientQueue& queue) {
+  if (queue.client().busy++ == 0) bytes_ += bytes_of(queue.client());
 }
 
 /// The tenant's queue in the flow, with one more queue of a client counted in it.
@@ -154,6 +161,7 @@ void Clients::leave_tenants_queue(ClientQueue& queue) {
 void Clients::leave(ClientQueue& queue) {
   LANEMQ_CHECK(queue.jobs > 0);
   if (--queue.jobs > 0) return;
+  if (--queue.client().busy == 0) bytes_ -= bytes_of(queue.client());
   idle_.push_back(queue);
   if (idle_.size() > idle_max_) drop(*idle_.pop_front());
 }

@@ -43,6 +43,7 @@ struct Client {
   bool paused = false;         ///< by an operator
   NamedTimes::Place times;
   std::vector<std::unique_ptr<ClientQueue>> queues;
+  std::size_t busy = 0;  ///< its queues that have jobs
   ListHook<Client> hook;
   std::size_t place = 0;  ///< the index for Clients::at()
 
@@ -87,6 +88,12 @@ class Clients {
   /// Destroys the queues without jobs in flows of services that are about to be forgotten.
   void forget_leaving();
 
+  /// The share of the byte bounds of all clients that have jobs, each with a queue: further ones are few, and
+  /// come while a job waits, too. Idle ones are bounded by their number alone.
+  std::size_t bytes() const { return bytes_; }
+  /// By how much one more job of the client makes that grow.
+  static std::size_t bytes_of_more(const Client& client) { return client.busy == 0 ? bytes_of(client) : 0; }
+
   /// Applies other options, also to queued jobs.
   void configure(std::vector<ClientOptions> options);
 
@@ -99,8 +106,14 @@ class Clients {
   const Client* at(std::size_t place) const { return places_[place]; }
 
  private:
-  using ByName = absl::flat_hash_map<std::string, std::unique_ptr<Client>, StringHash, StringEqual>;
+  /// What a client and a queue take beside their records: places in tables, lists of theirs, and the
+  /// allocator's rounding.
+  static constexpr std::size_t kBesideBytes = 320;
 
+  static std::size_t bytes_of(const Client& client) {
+    return sizeof(Client) + sizeof(ClientQueue) + kBesideBytes + client.name.size();
+  }
+  void gets_busy(ClientQueue& queue);
   ClientOptions entry_for(std::string_view name) const;
   void drop(ClientQueue& queue);
   ClientQueue& tenants_queue(Client& tenant, Flow& flow);
@@ -111,11 +124,14 @@ class Clients {
 
   std::vector<ClientOptions> options_;
   std::size_t idle_max_;
-  ByName by_name_, tenants_;  // tenants by their spaces
+  // By the names that stand in what they lead to.
+  absl::flat_hash_map<std::string_view, std::unique_ptr<Client>, StringHash, StringEqual> by_name_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Client>, StringHash, StringEqual> tenants_;  // by their spaces
   IntrusiveList<Client, &Client::hook> all_;
   std::vector<Client*> places_;
   std::vector<std::size_t> free_places_;
   IntrusiveList<ClientQueue, &ClientQueue::idle_hook> idle_;  // the longest idle first
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace lanemq::core

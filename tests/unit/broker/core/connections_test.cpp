@@ -3,8 +3,33 @@
 
 #include <gtest/gtest.h>
 
+#include "broker/core/scheduler/flow.hpp"
+#include "broker/core/scheduler/lanes.hpp"
+#include "broker/core/scheduler/workers.hpp"
+
 namespace lanemq::core {
 namespace {
+
+TEST(Clients, count_while_they_have_jobs) {
+  Lane lane(LaneOptions{.name = "l"}, 0);
+  Service service("s"), other("t");
+  Clients clients({}, 10);
+  Client& client = clients.named("c");
+  EXPECT_EQ(clients.bytes(), 0u);
+  const std::size_t more = Clients::bytes_of_more(client);
+  ClientQueue& queue = clients.join(client, lane.flow(service, 0));
+  EXPECT_EQ(clients.bytes(), more);
+  EXPECT_EQ(Clients::bytes_of_more(client), 0u);
+  clients.join(client, queue.flow());
+  EXPECT_EQ(clients.bytes(), more);
+  ClientQueue& second = clients.join(client, lane.flow(other, 0));
+  EXPECT_EQ(clients.bytes(), more) << "further queues are not counted";
+  clients.leave(second);
+  clients.leave(queue);
+  EXPECT_EQ(clients.bytes(), more);
+  clients.leave(queue);
+  EXPECT_EQ(clients.bytes(), 0u);
+}
 
 TEST(Connections, an_address_is_one_client_for_as_long_as_it_is_remembered) {
   Clients clients({}, 10);

@@ -136,7 +136,7 @@ class ProgressWithoutMemory : public ProgressKeeperTest {
  protected:
   static Options short_of_memory() {
     Options options = options_with_stall();
-    options.memory_max = 400;
+    options.memory_max = 1200;
     return options;
   }
   ProgressWithoutMemory() : ProgressKeeperTest(short_of_memory()) {}
@@ -146,7 +146,7 @@ TEST_F(ProgressWithoutMemory, a_note_beyond_memory_max_is_left_out_and_the_rest_
   submit("a", 1);
   progress("a", 10, std::string(limits::progress_note_bytes_max, 'n'));
 
-  EXPECT_LE(broker_.memory_bytes(), 400u);
+  EXPECT_LE(broker_.memory_bytes(), 1200u);
   EXPECT_EQ(broker_.jobs().find("a")->job()->progress()->note, "");
   EXPECT_EQ(told_["a"].back().second, 10);
   pass(kStall);
