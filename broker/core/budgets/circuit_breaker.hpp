@@ -24,17 +24,6 @@ enum class Verdict : std::uint8_t {
 /// Whether the `code` of a worker's failure says that the upstream could not be connected to.
 bool says_unreachable(std::string_view code);
 
-/// Who made the call and for which model, by marks. Or for whom alone an upstream fails: one client; all of a
-/// tenant, where no client is named; nobody in particular, where nothing is.
-struct Caller {
-  std::uint64_t client = kNoMark, model = kNoMark;
-  std::uint64_t tenant = kNoMark;  ///< the client's; kNoMark: it has none, and is its own
-
-  std::uint64_t party() const { return tenant != kNoMark ? tenant : client; }
-  /// Of the client, or else of the tenant.
-  std::uint64_t narrowest() const { return client != kNoMark ? client : tenant; }
-};
-
 /// Whether an upstream is worth calling (Nygard, "Release It!", 2007): opens when calls fail, tries one, then
 /// kTrialsMax at once, and closes when all of them were answered. While it is open its jobs wait.
 /// Each service has one, and each of its models that fails while others are answered. A client's calls may

@@ -155,9 +155,8 @@ void Estimates::put_known(const std::optional<wire::Cost>& stated, Estimate& est
 }
 
 Estimate Estimates::estimate(std::string_view model, std::string_view client, std::string_view body,
-                             const std::optional<wire::Cost>& said) const {
+                             const std::optional<wire::Cost>& stated) const {
   Estimate result;
-  const std::optional<wire::Cost> stated = word_of(said, body);
   if (!stated || !stated->knows_input() || !stated->knows_output()) {
     const BodyEstimate seen = estimate_body(body);
     result = estimate(

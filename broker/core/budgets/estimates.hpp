@@ -53,7 +53,8 @@ class Estimates {
   Estimates(std::int64_t media_tokens, std::int64_t output_default)
       : media_tokens_(media_tokens), output_default_(output_default) {}
 
-  /// Takes the numbers of which the client is certain as they are; others are for raise_to().
+  /// Takes the numbers of which the client is certain as they are; others are for raise_to(). `stated`: as
+  /// word_of() has it.
   Estimate estimate(std::string_view model, std::string_view client, std::string_view body,
                     const std::optional<wire::Cost>& stated) const;
   /// For a body that cannot be read now and counts as so many tokens: nothing is learned from it.

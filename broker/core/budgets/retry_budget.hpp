@@ -8,7 +8,6 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "broker/core/base/mark.hpp"
-#include "broker/core/budgets/circuit_breaker.hpp"
 
 namespace lanemq::core {
 

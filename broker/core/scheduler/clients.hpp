@@ -14,7 +14,6 @@
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/string_hash.hpp"
 #include "broker/core/base/times.hpp"
-#include "broker/core/budgets/circuit_breaker.hpp"
 #include "broker/core/scheduler/client_queue.hpp"
 
 namespace lanemq::core {
@@ -126,7 +125,8 @@ class Clients {
   std::size_t idle_max_;
   // By the names that stand in what they lead to.
   absl::flat_hash_map<std::string_view, std::unique_ptr<Client>, StringHash, StringEqual> by_name_;
-  absl::flat_hash_map<std::string, std::unique_ptr<Client>, StringHash, StringEqual> tenants_;  // by their spaces
+  absl::flat_hash_map<std::string, std::unique_ptr<Client>, StringHash, StringEqual>
+      tenants_;  // by their spaces
   IntrusiveList<Client, &Client::hook> all_;
   std::vector<Client*> places_;
   std::vector<std::size_t> free_places_;

@@ -39,8 +39,9 @@ Estimate Terms::estimate(BudgetSet set, std::string_view model, std::string_view
                          std::string_view body, const std::optional<wire::Cost>& cost) {
   Estimate estimate;
   if (!state_.budgets.counts_tokens(set)) return estimate;
-  estimate = state_.estimates.estimate(model, client, body, cost);
-  fit(set, word_of(cost, body), estimate);
+  const std::optional<wire::Cost> stated = word_of(cost, body);
+  estimate = state_.estimates.estimate(model, client, body, stated);
+  fit(set, stated, estimate);
   return estimate;
 }
 
@@ -65,21 +66,26 @@ void Terms::appraise(Job& job) {
   // A body that only the store has is estimated by its size.
   const std::uint32_t stored_tokens = job.body_stored ? std::max(expected.raw_input, kStoredTokensLeast) : 0;
   if (!counted) return job.set_expected({.raw_input = stored_tokens});
-  const std::string_view model = job.text.get(JobText::model), client = job.text.get(JobText::client);
+  const Estimate seen =
+      job.body_stored ? estimate_of(job, std::int64_t{stored_tokens}) : estimate_of(job, job.body().bytes());
+  job.set_expected(expected_of(seen));
+  job.estimate_rough = seen.rough;
+}
+
+/// Of a job's body, or of one that counts as so many tokens.
+Estimate Terms::estimate_of(const Job& job, const auto& body) const {
   const std::optional<wire::Cost> cost = job.extra ? job.extra->cost : std::nullopt;
-  Estimate estimate = job.body_stored ? state_.estimates.estimate(model, client, stored_tokens, cost)
-                                      : state_.estimates.estimate(model, client, job.body().bytes(), cost);
-  fit(budgets, cost, estimate);
-  job.set_expected(expected_of(estimate));
-  job.estimate_rough = estimate.rough;
+  Estimate estimate =
+      state_.estimates.estimate(job.text.get(JobText::model), job.text.get(JobText::client), body, cost);
+  fit(job.flow().budgets(), cost, estimate);
+  return estimate;
 }
 
 bool Terms::costs_more(Job& job, std::string_view body) {
   job.estimate_rough = false;
+  if (!state_.budgets.counts_tokens(job.flow().budgets())) return false;
   const Amounts debited = job.expected().amounts();
-  const Estimate seen =
-      estimate(job.flow().budgets(), job.text.get(JobText::model), job.text.get(JobText::client), body,
-               job.extra ? job.extra->cost : std::nullopt);
+  const Estimate seen = estimate_of(job, body);
   if (seen.amounts.input_tokens <= debited.input_tokens &&
       seen.amounts.output_tokens <= debited.output_tokens)
     return false;

@@ -68,6 +68,7 @@ class Terms {
  private:
   bool upstream_admits(const FlowGroup& group) const;
   static std::uint16_t refused_key_of(const Job& job);
+  Estimate estimate_of(const Job& job, const auto& body) const;
   void fit(BudgetSet set, const std::optional<wire::Cost>& stated, Estimate& estimate) const;
 
   State& state_;

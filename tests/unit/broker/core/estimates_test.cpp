@@ -373,14 +373,15 @@ TEST(Estimates, what_a_client_knows_counts_as_it_stands) {
 
 TEST(Estimates, of_what_is_no_json_what_is_stated_counts) {
   Estimates estimates(1600, 512);
-  const Estimate both =
-      estimates.estimate("m", "", kProse, wire::Cost{.input_tokens = 7, .output_tokens = 9});
-  EXPECT_EQ(both.amounts.input_tokens, 7);
-  EXPECT_EQ(both.amounts.output_tokens, 9);
-  const Estimate input =
-      estimates.estimate("m", "", kProse, wire::Cost{.input_tokens = 7, .output_tokens = {}});
-  EXPECT_EQ(input.amounts.input_tokens, 7);
-  EXPECT_EQ(input.amounts.output_tokens, 512);
+  const auto estimate_of = [&](const wire::Cost& stated) {
+    return estimates.estimate("m", "", kProse, word_of(stated, kProse)).amounts;
+  };
+  const Amounts both = estimate_of({.input_tokens = 7, .output_tokens = 9});
+  EXPECT_EQ(both.input_tokens, 7);
+  EXPECT_EQ(both.output_tokens, 9);
+  const Amounts input = estimate_of({.input_tokens = 7, .output_tokens = {}});
+  EXPECT_EQ(input.input_tokens, 7);
+  EXPECT_EQ(input.output_tokens, 512);
   for (const char* const body : {"{}", " \n[1]", "\xEF\xBB\xBF{\"a\":1}"})
     EXPECT_FALSE(word_of(wire::Cost{.input_tokens = 1, .output_tokens = 1}, body)->knows_input()) << body;
 }
