@@ -45,18 +45,29 @@ TimePoint Witness::may_be_gone_at(const Followed& job) const {
                   crashes_.keeps ? job.ends_at + job.retain : job.ends_at);
 }
 
-/// While new jobs are refused for a full disk the oldest results make way for them.
-bool Witness::may_have_made_way(const Followed& job) const {
-  const auto full = std::lower_bound(full_at_.begin(), full_at_.end(), job.ends_at);
-  return full != full_at_.end() && *full <= decided_at_;
+/// When the pause ended the job at the earliest, if it did: its upstream was left alone until after the job's
+/// deadline, or refused its keys. Perhaps nobody heard of that end, for those who asked before a crash are
+/// not known any more.
+TimePoint Witness::refused_at(const Followed& job, const Pause& pause) {
+  return pause.until > job.deadline ? std::max(pause.said_at, job.submitted_at) : core::kNever;
 }
 
-/// Its upstream is left alone until after its deadline, or refuses its keys: it ended then, and so long ago,
-/// which perhaps nobody heard of, for those who asked before a crash are not known any more.
+/// While new jobs are refused for a full disk the oldest results make way for them.
+bool Witness::may_have_made_way(const Followed& job) const {
+  const auto made_way = [&](TimePoint ended_at) {
+    const auto full = std::lower_bound(full_at_.begin(), full_at_.end(), ended_at);
+    return full != full_at_.end() && *full <= decided_at_;
+  };
+  return made_way(job.ends_at) || std::any_of(pauses_.begin(), pauses_.end(), [&](const Pause& pause) {
+           return made_way(refused_at(job, pause));
+         });
+}
+
+/// Whether it may have been refused as its upstream is paused, and so long ago.
 bool Witness::may_have_been_refused(const Followed& job, Duration ago) const {
   return std::any_of(pauses_.begin(), pauses_.end(), [&](const Pause& pause) {
-    const TimePoint ended_at = std::max(pause.said_at, job.submitted_at);
-    return pause.until > job.deadline && decided_at_ >= ended_at + ago;
+    const TimePoint ended_at = refused_at(job, pause);
+    return ended_at != core::kNever && decided_at_ >= ended_at + ago;
   });
 }
 

@@ -106,6 +106,9 @@ class Witness final : public Watcher {
     TimePoint over_at = core::kNever;            ///< ends_at, but for that
     bool marked = true;  ///< no crash came so soon behind it that the broker may not know it any more
   };
+  struct Pause {
+    TimePoint said_at{}, until{};
+  };
   struct Holder {
     std::string address;
     std::int64_t attempt = 0;
@@ -114,6 +117,7 @@ class Witness final : public Watcher {
 
   Followed& followed(const std::string& id) { return jobs_[id]; }
   TimePoint may_be_gone_at(const Followed& job) const;
+  static TimePoint refused_at(const Followed& job, const Pause& pause);
   bool may_have_made_way(const Followed& job) const;
   bool may_have_been_refused(const Followed& job, Duration ago) const;
   /// Whether it has not ended, whatever those may have heard who are not connected.
@@ -165,9 +169,6 @@ class Witness final : public Watcher {
   std::map<std::string, core::TimePoint> here_since_;   // workers, in this life of the broker
   std::map<std::string, std::string> service_of_;       // of workers, by address: their first
   core::TimePoint paused_until_{};                      // what upstreams asked for last that is longest
-  struct Pause {
-    TimePoint said_at{}, until{};
-  };
   std::vector<Pause> pauses_;  // that upstreams asked for, of one model or of all; and rests of keys
   // A key rests for a minute, and twice as long each time: of all that were refused, this is the longest.
   Duration key_rest_ = std::chrono::seconds(30);
