@@ -188,7 +188,11 @@ void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more
     const auto own = std::find_if(owed_.begin(), owed_.end(),
                                   [&](const Owed& owed) { return owed.job == job && owed.at == taken_at; });
     const Owed owed = own == owed_.end() ? Owed{job, taken_at, -moved, 0} : *own;
-    if (own != owed_.end()) owed_.erase(own);
+    // Those that were taken after it, also at the same time.
+    const auto later = own != owed_.end() ? owed_.erase(own)
+                                          : std::find_if(owed_.begin(), owed_.end(), [&](const Owed& other) {
+                                              return other.at >= taken_at;
+                                            });
     if (more > 0) {
       const core::Int128 least = -core::Int128{options_.limit} * period;
       high_ = std::clamp(high_ - moved, std::min(least, full_), full_);
@@ -200,10 +204,10 @@ void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more
       const core::Int128 least = std::max<core::Int128>(std::min(-moved, surely), 0);
       high_ = std::min(high_ + most, full_);
       low_ = std::min(low_ + least, full_);
-      for (Owed& other : owed_) {  // the bucket has held so much more since
-        if (other.at >= taken_at) other.most = std::max<core::Int128>(other.most - least, 0);
+      for (auto other = later; other != owed_.end(); ++other)  // the bucket has held so much more since
+        other->most = std::max<core::Int128>(other->most - least, 0);
+      for (Owed& other : owed_)
         other.least = std::max<core::Int128>(other.least - most, 0);
-      }
     }
     forget();
     return;
