@@ -272,6 +272,15 @@ test("what cannot be read of an answer fails its request alone", () => {
   assert.match(broken.message, /seq is no int/);
 });
 
+test("an optional field that cannot be read takes no answer away", () => {
+  begin(job("a"), job("b"));
+  const header = Buffer.from(encode(["LMQ1", "result", [{ ref: 1, usage: { k: 1 } }, { ref: 2 }], [Buffer.from("x"), Buffer.from("y")]]));
+  header[header.indexOf("\xa1k", "latin1")] = 0xcc; // the key is a number now
+  session.received([header], 0);
+  const [answer, other] = outcomes(session);
+  assert.deepEqual([answer.text, answer.usage, other.text, other.usage], ["x", {}, "y", {}]);
+});
+
 test("an optional field of another type counts as absent", () => {
   const odd = {
     queued_ms: "5", ran_ms: -1, attempts: 1.5, usage: 5, lane: 5, chunks: "x", message: 5, limiter: [1], upstream_status: 2 ** 40, retry_after_ms: "soon",
@@ -387,8 +396,11 @@ test("what the broker has read is not said again", () => {
 test("a new connection forgets who was suspected", () => {
   begin(job("a"), job("b"));
   refuse();
+  said(session); // the first mark, whose answer nobody will hear
   const [[, maps]] = reopen(1000);
   assert.deepEqual(maps.map(({ id }) => id), ["a", "b"]);
+  refuse(); // of this message, and of nothing that was said before a mark
+  assert.deepEqual(submitted(said(session)), ["a", "b"]);
 });
 
 test("a message keeps the entries of a map", () => {

@@ -33,7 +33,7 @@ test("options are the fields of the page", () => {
 });
 
 test("defaults are left out", () => {
-  const submit = new Submit("s", { whenLimited: "wait", whenSpent: "wait", cancelWhenGone: false, whenFull: "wait" });
+  const submit = new Submit("s", { whenLimited: "wait", whenSpent: "wait", cancelWhenGone: false, whenFull: "wait", extra: { "x-a": undefined } });
   assert.deepEqual([submit.fields, submit.patienceMs], [{ service: "s" }, undefined]);
 });
 

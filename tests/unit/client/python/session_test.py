@@ -286,8 +286,11 @@ class Refused(Case):
     def test_a_new_connection_forgets_who_was_suspected(self):
         self.begin(job("a"), job("b"))
         self.refuse()
+        said(self.session, 0.0)  # the first mark, whose answer nobody will hear
         [(_, maps, _)] = self.reopen(1.0)
         self.assertEqual([one["id"] for one in maps], ["a", "b"])
+        self.refuse()  # of this message, and of nothing that was said before a mark
+        self.assertEqual([fields["id"] for op, fields, _ in said(self.session, 0.0) if op == "submit"], ["a", "b"])
 
 
 class Connections(Case):
@@ -359,6 +362,12 @@ class Connections(Case):
         self.assertEqual((answer.body, other.body), (b"x", b"z"))
         self.assertEqual((type(error), error.local, error.id, type(broken), broken.id), (errors.InternalError, True, "b", errors.InternalError, "s"))
         self.assertIn("seq is no whole number", broken.message)
+
+    def test_an_optional_field_that_cannot_be_read_takes_no_answer_away(self):
+        self.begin(job("a"), job("b"))
+        self.session.received([packb(["LMQ1", "result", [{"ref": 1, "usage": {5: 1}}, {"ref": 2}], [b"x", b"y"]])], 0.0)
+        answer, other = outcomes(self.session)
+        self.assertEqual((answer.body, answer.usage, other.body, other.usage), (b"x", {}, b"y", {}))
 
     def test_an_optional_field_of_another_type_counts_as_absent(self):
         odd = {"queued_ms": "5", "ran_ms": -1, "attempts": 1.5, "usage": 5, "lane": 5, "chunks": "x", "message": 5, "limiter": [1],
