@@ -481,17 +481,29 @@ class BrokerAway(GatewayCase):
                 self.assertEqual((answer.headers["retry-after"], answer.headers["x-should-retry"]), ("1", "true"))
 
 
-class TakenForGone(GatewayCase):
-    def test_a_caller_that_is_there_has_its_answer_though_the_broker_has_cancelled_its_job(self):
-        proxy = Proxy(self.room.broker.clients)
-        self.addCleanup(proxy.close)
-        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", proxy.endpoint, "--listen",
+class CutOff(GatewayCase):
+    """Another gateway, between which and the broker the network fails."""
+
+    def setUp(self):
+        super().setUp()
+        self.proxy = Proxy(self.room.broker.clients)
+        self.addCleanup(self.proxy.close)
+        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", self.proxy.endpoint, "--listen",
                                                   "127.0.0.1:0", "--hosts", "*", "--state", os.path.join(self.folder, "other")))
-        base = self.ready(gateway)
+        self.other = self.ready(gateway)
+
+    def when_connected(self, value):
+        line = f"lanemq_gateway_broker_connected {value}"
+        harness.wait_until(lambda: line in self.ask("GET", "/metrics", base=self.other).body.decode().splitlines(), line)
+
+    def test_a_caller_that_is_there_has_its_answer_though_the_broker_has_cancelled_its_job(self):
+        proxy, base = self.proxy, self.other
         calls = [self.send(CHAT, chat("x+hold"), headers, base=base) for headers in ("", "idempotency-key: once\r\n")]
-        self.when_running(2)
+        begun = self.send(CHAT, chat("x+tokens=9+stall=3", stream=True), base=base)
+        seen = self.read_until(begun, lambda seen: b"data:" in seen)
+        self.when_running(3)
         proxy.refuse()
-        harness.wait_until(lambda: self.room.stats()["counters"]["orphans_cancelled"] == 2, "the end of jobs that nobody wants")
+        harness.wait_until(lambda: self.room.stats()["counters"]["orphans_cancelled"] == 3, "the end of jobs that nobody wants")
         proxy.heal()
         self.release("x+hold")
         for call in calls:
@@ -499,6 +511,20 @@ class TakenForGone(GatewayCase):
             self.assertEqual(answer.status, 200, answer.body)
         again = self.ask("POST", CHAT, chat("x+hold"), {"idempotency-key": "once"}, base)
         self.assertEqual((again.status, again.headers["idempotency-replayed"]), (200, "true"))
+        # Who has a part of its stream hears of the end: another job would say something else.
+        self.read_until(begun, lambda seen: b'data: {"error":' in seen, seen)
+        self.assertEqual(self.calls_begun(), 5)
+
+    def test_requests_wait_and_it_is_ready_for_longer_than_a_takeover_takes(self):
+        self.when_connected(1)
+        self.proxy.refuse()
+        self.when_connected(0)
+        self.assertEqual(self.ask("GET", "/readyz", base=self.other).status, 200)
+        waits = self.send(CHAT, chat(), base=self.other)
+        self.assertEqual(self.ask("GET", "/healthz", base=self.other).status, 200)  # the other one has been read by now
+        self.proxy.heal()
+        answer = self.answer_of(waits)
+        self.assertEqual(answer.status, 200, answer.body)
 
 
 class LongStreams(GatewayCase):
