@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import harness
+from test_peer_keys import Keys
 
 PLUGINS = os.path.join(harness.PROGRAMS, "plugins")
 
@@ -229,6 +230,23 @@ file = "{os.path.join(PLUGINS, 'judge')}.so"
         printed = self.room.run(harness.program("lanemq-broker"), "--config", self.path, "--print-config").stdout
         self.assertIn('name = "guard"', printed)
         self.assertIn('[plugin.settings]\nbytes_max = "1000"\nclient = "nightly"\nlane = "batch"\n', printed)
+
+
+class PluginsAndTenants(harness.Case):
+    arguments = None
+
+    def test_what_is_refused_names_the_id_as_its_sender_knows_it(self):
+        keys = Keys()
+        self.addCleanup(keys.room.cleanup)
+        keys.add("alice", "client", tenant='"acme"')
+        path = os.path.join(keys.room.name, "broker.toml")
+        with open(path, "w") as file:
+            file.write(BrokerPlugins.config)
+        self.room.start_broker(*harness.STEADY, "--config", path, *keys.arguments())
+        alice = self.room.client(options=keys.options("alice"))
+        alice.submit(body=b"y" * 1001, id="mine")
+        refused = alice.get("error")
+        self.assertEqual((refused.fields["code"], refused.fields["id"]), ("forbidden", "mine"))
 
 
 if __name__ == "__main__":

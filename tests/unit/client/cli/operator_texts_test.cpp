@@ -56,6 +56,8 @@ TEST(Explanation, says_the_one_thing_that_a_queued_job_waits_for_and_what_would_
       {queued("no worker chat lane=low draining"),
        "Job j1 waits because no worker serves \"chat\" in lane \"low\" (all that do drain).",
        "lanemq resume worker"},
+      {queued("no worker chat lane=b lane=low"),
+       "Job j1 waits because no worker serves \"chat lane=b\" in lane \"low\".", "without --lanes"},
       {queued("upstream chat", seconds(4)),
        "Job j1 waits because the upstream of \"chat\" failed and is left alone; it is tried again in 4.0s.",
        "logs of its workers"},
