@@ -462,6 +462,28 @@ TEST(Broker, at_the_bound_of_owners_who_is_gone_makes_room) {
   EXPECT_NE(bench.broker_.jobs().find("a")->result(), nullptr);
 }
 
+/// A second for each megabyte, beside the time that a worker may be silent.
+TEST(Broker, a_large_body_has_its_time_on_its_way) {
+  Options options = small_options();
+  options.heartbeat = seconds(1);
+  Bench bench(options);
+  bench.worker(1);
+  bench.submit("a", std::string(5'000'000, 'x'));
+  const auto lists_nothing_twice = [&] {
+    const wire::Heartbeat inventory;
+    for (int i = 0; i < 2; ++i)
+      bench.broker_.handle(HeartbeatHeard{"w", &inventory}, bench.now_);
+    bench.turn();
+  };
+
+  bench.pass(seconds(7));
+  lists_nothing_twice();
+  EXPECT_EQ(bench.broker_.stats().jobs_requeued_missing, 0u) << "it may be on its way";
+  bench.pass(seconds(1));
+  lists_nothing_twice();
+  EXPECT_EQ(bench.broker_.stats().jobs_requeued_missing, 1u);
+}
+
 TEST(Broker, a_large_body_goes_by_without_a_copy) {
   Bench bench;
   bench.worker(1);

@@ -139,6 +139,12 @@ TEST(BodyEstimate, media_stand_under_the_keys_that_carry_them) {
   EXPECT_EQ(media(R"({"type":"text","text":"see https://example.com/a.png"})"), 0);
   EXPECT_EQ(media(R"({"type":"document","source":{"type":"text","data":"the words of a document"}})"), 0);
   EXPECT_EQ(media(R"({"type":"link","url":"https://example.com"})"), 0);
+  std::string words;
+  while (words.size() < base64.size())
+    words += "as it was said ";
+  EXPECT_EQ(
+      media(R"({"type":"document","source":{"type":"text","data":")" + base64 + words + base64 + "\"}}"), 0)
+      << "its ends alone are base64";
 }
 
 TEST(BodyEstimate, what_a_tool_was_called_with_counts_whole) {

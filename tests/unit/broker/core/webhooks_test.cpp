@@ -123,17 +123,21 @@ TEST_F(WebhooksTest, have_ids_that_fit_whatever_the_job_is_called) {
   end(longest);
   end(of_tenant, &acme);
   end("@acme/z", &acme);
+  end(longest.substr(1) + 'z');
 
   std::vector<std::string> ids;
   for (std::size_t place = 0; place < broker_->jobs().places(); ++place)
     if (const Record* const record = broker_->jobs().at(place); record != nullptr && record->job() != nullptr)
       ids.emplace_back(record->id());
-  ASSERT_EQ(ids.size(), 3u);
+  ASSERT_EQ(ids.size(), 4u);
   for (const std::string& id : ids)
     EXPECT_LE(id.size(), limits::id_bytes_max);
   EXPECT_THAT(ids[0], StartsWith("webhook:"));
   EXPECT_THAT(ids[1], StartsWith("@acme/webhook:"));
   EXPECT_EQ(ids[2], "@acme/webhook:z:1764111900123");
+  const auto without_time = [](const std::string& id) { return id.substr(0, id.rfind(':')); };
+  EXPECT_NE(without_time(ids[0]), without_time(ids[3]))
+      << "long ids that begin alike stay apart in one moment";
   const std::string body = body_of(ids[1].substr(0, ids[1].rfind(':')));
   EXPECT_THAT(body, HasSubstr(R"("data":{"tenant":"acme","id":)"));
   EXPECT_THAT(body, HasSubstr("\"id\":\"" + of_tenant.substr(6) + '"'));
