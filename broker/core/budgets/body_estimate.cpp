@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace lanemq::core {
@@ -199,6 +200,34 @@ Part part_of(std::string_view block, bool in_text) {
   return {.weight = weigh_text(block)};
 }
 
+/// A key of an object, without escapes that it need not have: an upstream reads max_tokens in
+/// `max_\u0074okens`, too.
+class WrittenKey {
+ public:
+  operator std::string_view() const { return text_; }
+  /// `written` outlives this.
+  void set(std::string_view written) {
+    text_ = written;
+    if (written.size() > kBytesMax || written.find('\\') == std::string_view::npos) return;
+    std::size_t size = 0;
+    while (!written.empty()) {
+      unsigned code = 0;
+      const bool escapes = written.size() >= kEscape && written.starts_with("\\u") &&
+                           std::from_chars(written.data() + 2, written.data() + kEscape, code, 16).ptr ==
+                               written.data() + kEscape;
+      plain_[size++] = escapes && code < 0x80 ? static_cast<char>(code) : written.front();
+      written.remove_prefix(escapes && code < 0x80 ? kEscape : 1);
+    }
+    text_ = {plain_.data(), size};
+  }
+
+ private:
+  static constexpr std::size_t kEscape = 6, kBytesMax = 256;  // of \uXXXX; longer ones mean nothing here
+
+  std::string_view text_;
+  std::array<char, kBytesMax> plain_;
+};
+
 /// One pass over JSON. Knows just enough structure to tell keys from values, and the outermost object from
 /// what is inside it.
 class Scanner {
@@ -246,8 +275,9 @@ class Scanner {
   }
 
  private:
-  static constexpr std::int64_t kTokensMax = 100'000'000;
+  static constexpr std::int64_t kTokensMax = 100'000'000, kChoicesMax = 128;
   static constexpr int kNoTools = 1 << 30;
+  static constexpr std::string_view kPrompt = "prompt", kUrl = "url";
 
   std::int64_t work_left() const { return kScanWork - estimate_.work; }
 
@@ -255,7 +285,8 @@ class Scanner {
     if (const std::string_view rest(at_, static_cast<std::size_t>(end_ - at_)); !rest.empty())
       guess_rest(rest);
     estimate_.text_tokens = weight_ / kTokenWeight + kReplyPrime;
-    if (estimate_.max_output) *estimate_.max_output = std::min(*estimate_.max_output, kTokensMax) * choices_;
+    if (estimate_.max_output)
+      *estimate_.max_output *= answers_.choices * std::max<std::int64_t>(answers_.prompts, 1);
     return estimate_;
   }
 
@@ -268,6 +299,7 @@ class Scanner {
       if (tools && tools_depth_ == kNoTools) tools_depth_ = depth_;
       holds_media_ = is_one_of(key_, kMediaHolders);
     }
+    if (c == '[' && depth_ == 3 && key_ == kPrompt) ++answers_.prompts;
     if (c == '{' && depth_ == tools_depth_ + 1) weight_ += kPerTool * kTokenWeight;
     is_value_of_key_ = false;
   }
@@ -317,13 +349,14 @@ class Scanner {
     estimate_.work += after - at_;
     if (after != limit && *after == ':') {
       at_ = after + 1;
-      key_ = text;
+      key_.set(text);
       is_value_of_key_ = true;
       if (tools) take_text(text);
       if (text == "role") weight_ += kPerMessage * kTokenWeight;
       return;
     }
     const bool in_list = !std::exchange(is_value_of_key_, false);
+    if (in_list && depth_ == 2 && key_ == kPrompt) ++answers_.prompts;
     switch (meaning) {
       case Meaning::name:
         return;
@@ -331,7 +364,7 @@ class Scanner {
         if (!text.empty()) take_media(text);
         return;
       case Meaning::media:
-        if (is_media(text) || (holds_media_ && !in_list && key_ == "url")) return take_media(text);
+        if (is_media(text) || (holds_media_ && !in_list && key_ == kUrl)) return take_media(text);
         break;
       case Meaning::text:
         break;
@@ -360,26 +393,42 @@ class Scanner {
   void take_number() {
     const char* const begin = --at_;
     const char* const limit = begin + std::min<std::ptrdiff_t>(end_ - begin, kNumberBytesMax);
-    std::int64_t value = 0;
-    const auto [rest, error] = std::from_chars(begin, limit, value);
-    at_ = std::max(rest, begin + 1);
-    while (at_ != limit && (is_digit(*at_) || *at_ == '.' || *at_ == 'e' || *at_ == 'E' || *at_ == '-'))
+    while (at_ != limit && (is_digit(*at_) || *at_ == '.' || *at_ == 'e' || *at_ == 'E' || *at_ == '-' ||
+                            (*at_ == '+' && at_ != begin)))
       ++at_;
+    const std::string_view number(begin, static_cast<std::size_t>(at_ - begin));
     estimate_.work += kStructureWork + 2 * (at_ - begin);
     const bool of_key = std::exchange(is_value_of_key_, false);
     if (tools_depth_ != kNoTools)
       weight_ += weigh({begin, static_cast<std::size_t>(at_ - begin)});
     else if (!of_key)
       weight_ += kTokenWeight;
-    if (of_key && error == std::errc() && depth_ == 1) take_option(key_, value);
+    if (of_key && depth_ == 1) take_option(key_, number);
   }
 
   /// A number of the outermost object.
-  void take_option(std::string_view key, std::int64_t value) {
-    if (value < 0) return;
-    if (is_one_of(key, kOutputBounds))
-      estimate_.max_output = std::max(estimate_.max_output.value_or(0), value);
-    if (key == "n") choices_ = std::clamp<std::int64_t>(value, 1, 128);
+  void take_option(std::string_view key, std::string_view number) {
+    const bool is_bound = is_one_of(key, kOutputBounds);
+    if (!is_bound && key != "n" && key != "best_of") return;
+    const std::optional<std::int64_t> value = whole(number);
+    if (!value) return;
+    if (is_bound)
+      estimate_.max_output = std::max(estimate_.max_output.value_or(0), *value);
+    else
+      answers_.choices = std::max(answers_.choices, std::min(*value, kChoicesMax));
+  }
+
+  /// A number that is not negative, as a whole one; 1e5 is one, too.
+  static std::optional<std::int64_t> whole(std::string_view number) {
+    const char* const end = number.data() + number.size();
+    std::int64_t value = 0;
+    const auto [behind, error] = std::from_chars(number.data(), end, value);
+    if (error == std::errc::invalid_argument || number.front() == '-') return std::nullopt;
+    const bool is_exact = behind == end || (*behind != '.' && *behind != 'e' && *behind != 'E');
+    if (error == std::errc() && is_exact) return std::min(value, kTokensMax);
+    double real = 0;
+    const bool is_large = std::from_chars(number.data(), end, real).ec != std::errc();
+    return is_large || real >= static_cast<double>(kTokensMax) ? kTokensMax : static_cast<std::int64_t>(real);
   }
 
   // ---- what is too much to read -----------------------------------------------------------------------
@@ -411,6 +460,7 @@ class Scanner {
     const std::string_view tail = rest.substr(rest.size() - std::min(rest.size(), kLastBytes));
     find_options(tail, "\"max_");
     find_options(tail, "\"n\"");
+    find_options(tail, "\"best_of\"");
     estimate_.work +=
         static_cast<std::int64_t>(pieces) * kPieceWork + static_cast<std::int64_t>(tail.size() / 2);
   }
@@ -432,19 +482,19 @@ class Scanner {
       if (value_at == std::string_view::npos || behind[value_at] != ':') continue;
       value_at = behind.find_first_not_of(" \n\r\t", value_at + 1);
       if (value_at == std::string_view::npos) continue;
-      std::int64_t value = 0;
-      const char* const digits = behind.data() + value_at;
-      if (std::from_chars(digits, behind.data() + behind.size(), value).ec == std::errc())
-        take_option(behind.substr(0, quote), value);
+      take_option(behind.substr(0, quote), behind.substr(value_at));
     }
   }
 
   const char* at_;
   const char* end_;
   BodyEstimate estimate_;
-  std::int64_t weight_ = 0, choices_ = 1;
+  std::int64_t weight_ = 0;
+  struct {
+    std::int64_t choices = 1, prompts = 0;  // prompts: of a list, each of which is answered
+  } answers_;
   std::int64_t media_bytes_ = 0;  // of the media that were seen
-  std::string_view key_;
+  WrittenKey key_;
   bool is_value_of_key_ = false;
   bool holds_media_ = false;  // the object or list that was opened last
   bool cut_text_ = false;     // what was read ends within a text

@@ -331,6 +331,32 @@ TEST(BodyEstimate, the_bound_of_the_answer_is_read_where_it_belongs) {
   EXPECT_GT(estimate_body(chat(R"("x")", R"(,"max_tokens":99999999999)")).max_output, 0);
 }
 
+TEST(BodyEstimate, the_bound_of_the_answer_is_read_however_it_is_written) {
+  EXPECT_EQ(estimate_body(chat(R"("x")", R"(,"max_\u0074okens":5000)")).max_output, 5000);
+  EXPECT_EQ(estimate_body(chat(R"("x")", R"(,"\u006dax_token\u0073" : 70)")).max_output, 70);
+  EXPECT_EQ(
+      estimate_body(chat(R"("x")", R"(,"max_\u00e9okens":5,"max_\u007":6,"max_tokens\\":7)")).max_output,
+      std::nullopt);
+  EXPECT_EQ(estimate_body(chat(R"("x")", R"(,"max_tokens":1e3)")).max_output, 1000);
+  EXPECT_EQ(estimate_body(chat(R"("x")", R"(,"max_tokens":0.25E+4)")).max_output, 2500);
+  EXPECT_EQ(estimate_body(chat(R"("x")", R"(,"max_tokens":100.0)")).max_output, 100);
+  EXPECT_EQ(estimate_body(chat(R"("x")", R"(,"max_tokens":1e400)")).max_output, 100'000'000);
+  EXPECT_EQ(estimate_body(chat(R"("x")", R"(,"max_tokens":-1e4)")).max_output, std::nullopt);
+  EXPECT_EQ(estimate_body(chat(R"("x")", R"(,"max_tokens":10,"n":3)")).max_output, 30);
+  EXPECT_EQ(estimate_body(chat(R"("x")", R"(,"max_tokens":10,"n":1,"best_of":5)")).max_output, 50);
+}
+
+TEST(BodyEstimate, each_of_several_prompts_is_answered) {
+  const auto bound = [](const std::string& prompt) {
+    return estimate_body(R"({"max_tokens":100,"prompt":)" + prompt + R"(,"stop":["a","b"]})").max_output;
+  };
+  EXPECT_EQ(bound(R"("one")"), 100);
+  EXPECT_EQ(bound(R"(["one"])"), 100);
+  EXPECT_EQ(bound(R"(["one","two","three"])"), 300);
+  EXPECT_EQ(bound("[1,2,3]"), 100);
+  EXPECT_EQ(bound("[[1,2,3],[4]]"), 200);
+}
+
 TEST(BodyEstimate, tools_count_with_their_keys) {
   const std::string tool =
       R"({"type":"function","function":{"name":"weather","description":"tells the weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}})";
