@@ -27,6 +27,10 @@ bool says_unreachable(std::string_view code) {
   return code == "connect" || code == "resolve" || code == "tls";
 }
 
+bool says_uncalled(std::string_view code) {
+  return code == "unknown_key";
+}
+
 bool CircuitBreaker::admits(bool top_lane, TimePoint now) const {
   switch (state_) {
     case State::closed:

@@ -23,6 +23,9 @@ enum class Verdict : std::uint8_t {
 
 /// Whether the `code` of a worker's failure says that the upstream could not be connected to.
 bool says_unreachable(std::string_view code);
+/// Whether it says that the worker could not even call: it has no secret for the job's key. That says nothing
+/// of the upstream.
+bool says_uncalled(std::string_view code);
 
 /// Whether an upstream is worth calling (Nygard, "Release It!", 2007): opens when calls fail, tries one, then
 /// kTrialsMax at once, and closes when all of them were answered. While it is open its jobs wait.

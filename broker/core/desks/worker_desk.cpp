@@ -64,6 +64,7 @@ std::string session_name(std::mt19937_64& random) {
 Verdict verdict_of(ErrorClass error_class, std::string_view code) {
   switch (error_class) {
     case ErrorClass::retry:
+      if (says_uncalled(code)) break;
       return says_unreachable(code) ? Verdict::unreachable : Verdict::failure;
     case ErrorClass::overloaded:
       return Verdict::failure;
@@ -668,7 +669,7 @@ void WorkerDesk::on(const FailureReported& event, TimePoint now) {
   ack(*worker, {fields.job, fields.attempt});
   // An unknown class, of a newer worker, is taken for the most careful one.
   const ErrorClass error_class = lanemq::error_class(fields.error_class).value_or(ErrorClass::retry);
-  if (error_class == ErrorClass::released)
+  if (error_class == ErrorClass::released || says_uncalled(fields.code))
     rest(*worker, now);
   else
     end_rest(*worker);
@@ -686,8 +687,8 @@ void WorkerDesk::on(const FailureReported& event, TimePoint now) {
   if (!ended) take_failure(*job, error_class, refused, event, now);
 }
 
-/// A worker that hands jobs back gets a rest, so that it is not offered job after job in vain. The first job
-/// it hands back costs no rest, each further one does.
+/// A worker that hands jobs back, or has no key for them, gets a rest, so that it is not offered job after
+/// job in vain. The first such job costs no rest, each further one does.
 void WorkerDesk::rest(Worker& worker, TimePoint now) {
   if (worker.rest.is_set() || ++worker.handed_back == 1) return;
   Duration rest = kReleasedPause;
@@ -792,8 +793,9 @@ void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint n
   if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
   Service& service = job.flow().service();
   // A webhook waits for minutes and hours between its attempts, so that many are no storm; and none is to be
-  // given up because others were tried again.
-  if (!service.tells_ends && !service.retries.take(job.queue->client().caller())) {
+  // given up because others were tried again. What was no call is no storm, either.
+  const bool in_budget = !service.tells_ends && !says_uncalled(event.fields->code);
+  if (in_budget && !service.retries.take(job.queue->client().caller())) {
     ++state_.stats.jobs_failed_retry_budget;
     return fail(job, ErrorCode::upstream_failed, event, now,
                 "the retry budget of service \"" + service.name + "\" is used up (" +

@@ -690,6 +690,29 @@ TEST(Broker, a_body_that_is_read_late_makes_no_trial_of_a_call_from_before_the_f
   EXPECT_EQ(bench.handed_over(), "none") << "the trial is still out";
 }
 
+TEST(Broker, a_worker_without_the_jobs_key_says_nothing_of_the_upstream) {
+  Options options = small_options();
+  options.attempts_max = 2;
+  Bench bench(options);
+  bench.worker(1);
+  const Service& service = *bench.broker_.workers().services().begin()->second;
+  const int jobs = static_cast<int>(CircuitBreaker::kWindowCalls) + RetryBudget::kRetriesMax;
+  for (int i = 0; i < jobs; ++i) {
+    const std::string id = "j" + std::to_string(i);
+    bench.submit(id);
+    for (int seconds_waited = 0; bench.broker_.jobs().find(id)->job() != nullptr; ++seconds_waited) {
+      ASSERT_LT(seconds_waited, 100) << id;
+      if (bench.broker_.jobs().find(id)->job()->worker() != nullptr)
+        bench.failure(id, "retry", "unknown_key");
+      else
+        bench.pass(seconds(1));
+    }
+    EXPECT_THAT(bench.last(), HasSubstr("unknown_key"));
+    ASSERT_EQ(service.breaker.state(), CircuitBreaker::State::closed);
+  }
+  EXPECT_TRUE(service.retries.full());
+}
+
 TEST(Broker, a_breaker_that_is_switched_off_never_opens) {
   Options options = small_options();
   options.breaker = false;
