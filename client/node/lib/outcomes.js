@@ -20,6 +20,8 @@ const MESSAGE_CHARS_MAX = 1024;
 const NAME_CHARS_MAX = 100; // of an error's class, as a code
 const SHOWN_CHARS_MAX = 60; // of a value in a message
 const BAD_OUTCOME = "bad_outcome";
+/** Classes that cost no attempt: what cannot be said would come again and again. */
+const FREE = ["limited", "quota", "released"];
 export const USAGE = ["requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"];
 export const LIMITS = ["requests", "tokens", "input_tokens", "output_tokens"].flatMap((of) => [
   `remaining_${of}`, `limit_${of}`, `reset_${of}_ms`,
@@ -72,7 +74,7 @@ export function ofFault(fault) {
     const code = wire.beginning(`${error.name}`.slice(0, NAME_CHARS_MAX), wire.NAME_BYTES_MAX);
     return { op: "error", fields: { class: errorClass, ...(code && { code }), message: message(error.message) } };
   } catch (unsaid) {
-    return bad(errorClass, unsaid);
+    return bad(FREE.includes(errorClass) ? "permanent" : errorClass, unsaid);
   }
 }
 

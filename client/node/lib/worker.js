@@ -47,6 +47,8 @@ export const VERSION = JSON.parse(readFileSync(new URL("../package.json", import
 const DRAIN_TIMEOUT_MS = 10_000;
 /** Words of one job's progress go to the worker's thread at once, but not more often; the others with what else there is to say. */
 const SAY_EVERY_MS = 50;
+/** Pieces of one job that were not sent and are remembered, until it is known whether anybody awaited them. */
+const UNSENT_MAX = 1024;
 /** Pieces of one job whose chunk() was not awaited, beyond a full window. */
 const PIECES_WAITING_MAX = 64;
 const GONE_WITHIN_MS = 5000; // of a process that ends while its worker serves
@@ -80,17 +82,15 @@ class StreamGate {
    * @returns {Promise<void>}
    */
   enter(piece) {
-    if (this.#closed) return rejected(new JobCancelled(this.#id));
+    if (this.#closed) throw new JobCancelled(this.#id);
     if (this.#waiting.length === 0 && this.#isOpen()) {
       this.#pass(piece);
       return Promise.resolve();
     }
     if (this.#waiting.length >= PIECES_WAITING_MAX) {
-      return rejected(new RangeError(`${PIECES_WAITING_MAX} pieces wait for the reader: await chunk() before the next one`));
+      throw new RangeError(`${PIECES_WAITING_MAX} pieces wait for the reader: await chunk() before the next one`);
     }
-    const passed = new Promise((resolve, reject) => this.#waiting.push({ piece, resolve: () => resolve(undefined), reject }));
-    passed.catch(() => {}); // a handler that does not wait hears of the cancel by other ways
-    return passed;
+    return new Promise((resolve, reject) => this.#waiting.push({ piece, resolve: () => resolve(undefined), reject }));
   }
 
   /** @returns {Promise<unknown>} Until what waits now has passed. */
@@ -135,15 +135,36 @@ class StreamGate {
   }
 }
 
-/** @param {Error} error */
-function rejected(error) {
-  const promise = Promise.reject(error);
-  promise.catch(() => {});
-  return promise;
+/**
+ * A piece on its way. Where nobody waits for it a rejection is no unhandled one, which would end the process.
+ * @extends {Promise<void>}
+ */
+class Sent extends Promise {
+  heard = false;
+
+  static get [Symbol.species]() {
+    return Promise;
+  }
+
+  /**
+   * Also what `await` and Promise.all() call, since this is no plain promise.
+   * @type {Promise<void>["then"]}
+   */
+  then(fulfilled, rejected) {
+    this.heard = true;
+    return super.then(fulfilled, rejected);
+  }
+
+  silent() {
+    super.then(undefined, () => {});
+    return this;
+  }
 }
 
 /** A job for a handler. */
 export class JobCall {
+  /** @type {{ sent: Sent, error: unknown }[]} */
+  #unsent = [];
   #cancelled;
   #place;
   #abort = new AbortController();
@@ -272,10 +293,27 @@ export class JobCall {
   /**
    * Sends a piece of the answer; to be awaited. Fulfilled when the reader is less than 64 pieces and 256 KiB behind; rejected with
    * JobCancelled where the job is cancelled meanwhile. Requires: `stream`. Once a piece was sent the job is not tried again.
+   * Up to 64 pieces wait where a handler does not await this, and with a piece that is not sent and that nobody awaits the job fails.
    * @param {Body} body
    * @returns {Promise<void>}
    */
-  async chunk(body) {
+  chunk(body) {
+    /** @type {unknown} */
+    let unsent;
+    const sent = new Sent((resolve, reject) => {
+      try {
+        this.#enter(body).then(resolve, reject);
+      } catch (error) {
+        unsent = error;
+        reject(error);
+      }
+    });
+    if (unsent && !(unsent instanceof JobCancelled) && this.#unsent.length < UNSENT_MAX) this.#unsent.push({ sent, error: unsent });
+    return sent.silent();
+  }
+
+  /** @param {Body} body */
+  #enter(body) {
     if (!this.#gate) throw new TypeError("the client wants no pieces: chunk() is for jobs whose `stream` is true");
     this.check();
     return this.#gate.enter(bodyBytes(body));
@@ -309,9 +347,11 @@ export class JobCall {
     });
   }
 
-  /** @internal Until the pieces that wait are sent, or nobody wants them. */
+  /** @internal Until the pieces that wait are sent, or nobody wants them. Throws why a piece was not sent that nobody awaited. */
   async piecesSent() {
     await this.#gate?.passed();
+    const lost = this.#unsent.find(({ sent }) => !sent.heard);
+    if (lost) throw lost.error;
   }
 
   /** @internal @param {number} count @param {number} size */
@@ -543,7 +583,6 @@ export class Worker {
       (word, atOnce) => this.#tell({ what: "progress", lease, word }, atOnce));
     this.#calls.set(lease.join(), { call, place });
     const outcome = await this.#outcomeOf(call);
-    await call.piecesSent();
     this.#calls.delete(lease.join());
     this.#tell({ what: "finish", lease, place, outcome });
   }
@@ -556,9 +595,12 @@ export class Worker {
     let outcome;
     try {
       const handler = /** @type {Service} */ (this.#services.get(call.service)).handler;
-      outcome = ofAnswer(await handler(call));
+      const answer = await handler(call);
+      await call.piecesSent();
+      outcome = ofAnswer(answer);
     } catch (error) {
       outcome = this.#outcomeOfFault(call, error);
+      await call.piecesSent().catch(() => {});
     }
     if (isBad(outcome)) this.#complain(() => `what the handler of ${call.service} says at job ${call.id} cannot be handed in: ${outcome.fields.message}`);
     return outcome;
@@ -569,6 +611,18 @@ export class Worker {
    * @param {unknown} fault
    */
   #outcomeOfFault(call, fault) {
+    try {
+      return this.#readFault(call, fault);
+    } catch (odd) {
+      return ofFault(odd); // a proxy may throw at any look
+    }
+  }
+
+  /**
+   * @param {JobCall} call
+   * @param {unknown} fault
+   */
+  #readFault(call, fault) {
     if (!(fault instanceof Failure) && call.cancelled) return ofCancel();
     if (!(fault instanceof Failure || fault instanceof JobCancelled)) {
       this.#complain(() => `the handler of ${call.service} failed at job ${call.id}: ${fault instanceof Error ? fault.stack : fault}`);

@@ -70,6 +70,7 @@ export class JobCall {
     /**
      * Sends a piece of the answer; to be awaited. Fulfilled when the reader is less than 64 pieces and 256 KiB behind; rejected with
      * JobCancelled where the job is cancelled meanwhile. Requires: `stream`. Once a piece was sent the job is not tried again.
+     * Up to 64 pieces wait where a handler does not await this, and with a piece that is not sent and that nobody awaits the job fails.
      * @param {Body} body
      * @returns {Promise<void>}
      */
@@ -83,7 +84,7 @@ export class JobCall {
      * @param {string} [note]
      */
     progress(pct?: number | undefined, note?: string): void;
-    /** @internal Until the pieces that wait are sent, or nobody wants them. */
+    /** @internal Until the pieces that wait are sent, or nobody wants them. Throws why a piece was not sent that nobody awaited. */
     piecesSent(): Promise<void>;
     /** @internal @param {number} count @param {number} size */
     taken(count: number, size: number): void;

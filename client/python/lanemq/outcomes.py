@@ -27,6 +27,7 @@ NAME_CHARS_MAX = 100  # of an exception's class, as a code
 USAGE = ("requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 LIMITS = tuple(name.format(of) for of in ("requests", "tokens", "input_tokens", "output_tokens")
                for name in ("remaining_{}", "limit_{}", "reset_{}_ms"))
+_FREE = ("limited", "quota", "released")  # cost no attempt: what cannot be said would come again and again
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 
@@ -73,7 +74,7 @@ def of_fault(fault: BaseException) -> Outcome:
         code = printable(type(fault).__name__)[:NAME_CHARS_MAX].encode()[:wire.NAME_BYTES_MAX].decode(errors="ignore")
         return Outcome("error", {"class": error_class, "code": code, "message": _message(fault)})
     except BaseException as bad:
-        return _bad(error_class, bad)
+        return _bad("permanent" if error_class in _FREE else error_class, bad)
 
 
 def _bad(error_class: str, fault: BaseException) -> Outcome:

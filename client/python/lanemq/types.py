@@ -279,15 +279,15 @@ def status_of(fields: Mapping[str, Any]) -> Status:
 
 
 def body_bytes(body: Body) -> bytes:
-    """What goes on the wire. Raises TypeError."""
+    """What goes on the wire. Raises TypeError, and ValueError for what JSON cannot say (NaN, infinity)."""
     if type(body) is bytes:
         return body
     if isinstance(body, str):
-        return body.encode()
+        return str.encode(body)
     if isinstance(body, (bytes, bytearray, memoryview)):
         return bytes(body)
     if isinstance(body, (dict, list)):
-        return json.dumps(body, ensure_ascii=False).encode()
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     raise TypeError(f"a body is bytes, text, or a dict or list for JSON, not {type(body).__name__}")
 
 

@@ -83,9 +83,9 @@ describe("faults", () => {
     assert.equal(ofFault(Object.assign(new Error("m"), { name: "Ж".repeat(100) })).fields.code, "Ж".repeat(64));
   });
 
-  test("what cannot be said keeps its class, and nothing else", () => {
+  test("what cannot be said keeps a class that costs an attempt, and nothing else", () => {
     for (const [kind, fault, why] of [
-      ["quota", new Quota("", { code: "ж".repeat(65) }), /^code is .* and has 130 bytes; the limit is 128$/],
+      ["permanent", new Quota("", { code: "ж".repeat(65) }), /^code is .* and has 130 bytes; the limit is 128$/],
       ["overloaded", new Overloaded("", { code: "a\udce9" }), /^code is .*; it is text that UTF-8 has$/],
       ["permanent", new Permanent("a\udce9"), /^message is .*a\\udce9.*; it is text that UTF-8 has$/i],
       ["retry", new Error("no file caf\udce9.txt"), /^message is .*no file caf\\udce9.txt/i],
@@ -95,7 +95,7 @@ describe("faults", () => {
       ["retry", sly, /^it cannot be read: RangeError: no field$|^message is no text/],
       ["retry", Object.defineProperty(new Error(), "message", { get() { throw new RangeError("none"); } }), /^it cannot be read: RangeError: none$/],
       ["retry", Object.assign(new Error(), { name: Symbol("n") }), /^it cannot be read: TypeError/],
-      ["released", Object.assign(new Released(), { message: silent }), /^message is no text/],
+      ["permanent", Object.assign(new Released(), { message: silent }), /^message is no text/],
       ["retry", new Retry("", { body: 5 }), /^the body cannot be sent/],
       ["retry", new Retry("", { usage: { requests: 0.5 } }), /^usage.requests is 0.5/],
     ]) {
@@ -106,7 +106,7 @@ describe("faults", () => {
       assert.equal(badClass(ofFault(new Permanent("", { upstreamStatus: odd })), why), "permanent");
     }
     for (const odd of [NaN, Infinity, "5", [5], true, 5n, silent]) {
-      assert.equal(badClass(ofFault(new Limited("", { retryAfterMs: odd })), /^retryAfterMs is .*; it is a number of milliseconds$/), "limited");
+      assert.equal(badClass(ofFault(new Limited("", { retryAfterMs: odd })), /^retryAfterMs is .*; it is a number of milliseconds$/), "permanent", "it would come again and again");
     }
   });
 

@@ -57,7 +57,7 @@ class Answers(unittest.TestCase):
         self.bad(Result(b"x", usage=Sly()), "cannot be read: KeyError")
         loop = []
         loop.append(loop)
-        for odd in (5, 1.5, NAN, lambda: b"x", object(), {"a": {1}}, "\udce9", {"a": "\udce9"}, loop, Silent(), (b"x",)):
+        for odd in (5, 1.5, NAN, lambda: b"x", object(), {"a": {1}}, {"a": NAN}, [INF], "\udce9", {"a": "\udce9"}, loop, Silent(), (b"x",)):
             self.bad(odd, r"the body cannot be sent \(.*\); it is bytes, text, or a dict or list for JSON")
             self.bad(Result(odd), "the body cannot be sent")
 
@@ -86,18 +86,18 @@ class Faults(unittest.TestCase):
         name = "Ж" * 100
         self.assertEqual(outcomes.of_fault(type(name, (Exception,), {})()).fields["code"], "Ж" * 64)
 
-    def test_what_cannot_be_said_keeps_its_class_and_nothing_else(self):
+    def test_what_cannot_be_said_keeps_a_class_that_costs_an_attempt_and_nothing_else(self):
         lone = b"caf\xe9.txt".decode("utf-8", "surrogateescape")
-        self.bad("quota", Quota(code="\u0436" * 65), "code is .* and has 130 bytes; the limit is 128")
+        self.bad("permanent", Quota(code="\u0436" * 65), "code is .* and has 130 bytes; the limit is 128")
         self.bad("overloaded", Overloaded(code=lone), r"code is .*caf\\udce9.txt.*; it is text that UTF-8 has")
         self.bad("permanent", Permanent(lone), r"message is .*caf\\udce9.txt.*; it is text that UTF-8 has")
         self.bad("retry", FileNotFoundError(f"no file {lone}"), r"message is .*no file caf\\udce9.txt.* \(FileNotFoundError\)")
         self.bad("retry", Silent(), r"message is no text: str\(\) of Silent raised RuntimeError")
-        self.bad("released", Released(Silent()), r"message is no text: str\(\) of Silent")
+        self.bad("permanent", Released(Silent()), r"message is no text: str\(\) of Silent")
         for odd in ("teapot", 99, 600, 2**70, 418.5, NAN, True, [418]):
             self.bad("permanent", Permanent(upstream_status=odd), "upstream_status is .*; it is a whole number from 100 to 599")
         for odd in (NAN, INF, "5", [5], True, 10**400, Silent()):
-            self.bad("limited", Limited(retry_after=odd), "retry_after is .*; it is a number of seconds")
+            self.bad("permanent", Limited(retry_after=odd), "retry_after is .*; it is a number of seconds")
         self.bad("retry", Retry(body=5), "the body cannot be sent")
         self.bad("retry", Retry(usage={"requests": 0.5}), "usage.requests is 0.5")
 
