@@ -30,6 +30,8 @@ constexpr int kUnservedLooks = 2;
 constexpr milliseconds kUnnamedRetain = std::chrono::minutes(2);
 /// How often a job is submitted again that the broker has cancelled since it took this gateway for gone.
 constexpr int kOrphanedMax = 3;
+/// The pause before a job is submitted again that a stopping broker did not keep, where it says none.
+constexpr milliseconds kStoppingPause{1000};
 constexpr std::size_t kIdDigits = 32;  ///< of an Idempotency-Key's hash
 /// Bytes of all finished flights that are kept.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
@@ -319,7 +321,7 @@ bool Flight::may_fall_back(const ClientError& error) const {
 /// the same runs under another id, since the broker keeps the end of this one.
 bool Flight::take_up_orphan(const ClientError& error) {
   const bool is_orphan = error.code == name_of(ErrorCode::cancelled) && error.message == kOrphanText;
-  if (!is_orphan || last_seq_ >= 0 || error.chunks > 0 || ++orphaned_ > kOrphanedMax) return false;
+  if (!is_orphan || last_seq_ >= 0 || error.chunks > 0 || ++again_.orphaned > kOrphanedMax) return false;
   Flights::Claim* const claim = flights_.claim_of(*this);
   base_id_ = claim != nullptr ? flights_.id_of_key(plan_, ++generation_) : new_ulid();
   if (claim != nullptr) claim->generation = generation_;
@@ -327,9 +329,27 @@ bool Flight::take_up_orphan(const ClientError& error) {
   return true;
 }
 
+/// The broker is stopping and did not keep the job: another one, or its next life, gets it. As when it is
+/// silent, that is waited for.
+bool Flight::wait_for_next_broker(const ClientError& error) {
+  if (error.code != name_of(ErrorCode::draining) || error.local || last_seq_ >= 0 || error.chunks > 0)
+    return false;
+  Gateway& gateway = flights_.gateway_;
+  const Loop::TimePoint now = gateway.loop.now();
+  if (!again_.stopping_since) again_.stopping_since = now;
+  if (gateway.draining || now - *again_.stopping_since >= gateway.settings.broker_wait) return false;
+  service_timer_.reset();
+  step_timer_ = gateway.loop.timer();
+  step_timer_->after(error.retry_after.value_or(kStoppingPause), [this] {
+    const std::shared_ptr<Flight> self = shared_from_this();
+    submit_step();
+  });
+  return true;
+}
+
 void Flight::go_on(const ClientError& why) {
   step_timer_.reset();
-  if (take_up_orphan(why)) return;
+  if (take_up_orphan(why) || wait_for_next_broker(why)) return;
   if (may_fall_back(why)) {
     ++flights_.gateway_.metrics.fall_backs;
     ++step_;

@@ -134,12 +134,17 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void cancel_job();
   bool may_fall_back(const ClientError& error) const;
   bool take_up_orphan(const ClientError& error);
+  bool wait_for_next_broker(const ClientError& error);
 
   Flights& flights_;
   JobPlan plan_;
   std::string base_id_;
   std::uint64_t generation_ = 0;  ///< of the Idempotency-Key: see find_generation()
-  int orphaned_ = 0;              ///< how often the broker took this gateway for gone
+  /// Why it was submitted again.
+  struct {
+    int orphaned = 0;                                 ///< how often the broker took this gateway for gone
+    std::optional<Loop::TimePoint> stopping_since{};  ///< when a broker first said that it stops
+  } again_;
   std::size_t looked_at_ = 0, looks_ = 0;
   JobFacts facts_;
   Loop::TimePoint started_;

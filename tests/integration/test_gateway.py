@@ -440,6 +440,26 @@ class ForwardedHeaders(GatewayCase):
                 self.assertEqual(told, status == 400, (path, size, answer.body))
 
 
+class BrokerStops(GatewayCase):
+    def test_requests_wait_for_its_next_life(self):
+        running = self.send(CHAT, chat("x+hold"))
+        self.when_running(1)
+        old = self.room.broker
+        old.signal(signal.SIGTERM)
+        before = self.metric("lanemq_gateway_jobs_total")
+        waiting = [self.send(CHAT, chat()), self.send(CHAT, chat(stream=True))]
+        # Two were refused, and submitted again.
+        harness.wait_until(lambda: self.metric("lanemq_gateway_jobs_total") >= before + 4, "a second try of each")
+        self.release("x+hold")
+        self.assertEqual(self.answer_of(running).status, 200)
+        self.assertEqual(old.wait(), 0)
+        self.room.start_broker(*self.arguments, clients=old.clients, workers=old.workers, admin=old.admin)
+        for connection in waiting:
+            answer = self.answer_of(connection)
+            self.assertEqual((answer.status, b"error" in answer.body), (200, False), answer.body)
+        self.assertEqual(self.calls_begun(), 3)
+
+
 class BrokerAway(GatewayCase):
     flags = ("--broker-wait", "3s")
 
