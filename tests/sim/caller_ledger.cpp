@@ -148,6 +148,8 @@ void CallerLedger::answered(const wire::Spent& spent, TimePoint now) {
       key.holders.try_emplace(asked.session, Holder{.requests = said.requests, .tokens = said.tokens});
   Holder& its = holder->second;
   const auto share = shares_[asked.key].find(asked.session);
+  if (share != shares_[asked.key].end() && asked.ref == share->second.last_ref)
+    share->second.places.on_way = spent.places;
   if (share != shares_[asked.key].end() && asked.ref < share->second.last_ref) {
     // Said long ago: what it gives back its gateway may use all the same, and learns that by its next answer.
     const auto given_back = [](std::int64_t granted, std::int64_t wanted) {
@@ -291,7 +293,7 @@ void CallerLedger::settle_places(const std::string& name, TimePoint now) {
     const auto holder = key.holders.find(session);
     const bool lives_here = holder != key.holders.end() && lives(session, now);
     if (!lives_here && std::max(share.places.used, share.places.granted) > 0) return;
-    if (lives_here && share.places.granted > holder->second.places) return;
+    if (lives_here && std::max(share.places.granted, share.places.on_way) > holder->second.places) return;
     known += share.places.used;
   }
   // What runs besides are calls of gateways that died.

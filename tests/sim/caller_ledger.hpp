@@ -23,6 +23,7 @@ struct CallerShare {
   struct Part {
     std::int64_t used = 0;     ///< in all; of places: what its calls have now
     std::int64_t granted = 0;  ///< up to which it goes
+    std::int64_t on_way = 0;   ///< of places: what an answer says that it has not heard yet
     std::int64_t said = 0;     ///< what it had used as of its last `spend`, which is granted in any case
     std::int64_t held() const { return granted - used; }
   };

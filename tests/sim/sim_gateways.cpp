@@ -207,6 +207,7 @@ void SimGateways::Gateway::ask(std::size_t key, bool for_all) {
   want(mine.places, spend.places + spend.places_ahead);
   Buffer ref_bytes;
   mine.last_ref = all_.stage_.next_ref++;
+  mine.places.on_way = 0;
   spend.ref = number_ref(mine.last_ref, ref_bytes);
   its.awaits = true;
   its.asked_at = now();
@@ -245,6 +246,7 @@ void SimGateways::Gateway::heard(const std::string& header) {
       its.requests.granted = spent->requests;
       its.tokens.granted = spent->tokens;
       its.places.granted = spent->places;
+      its.places.on_way = 0;
       serve(key);
     }
   }
