@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "tests/support/upstream/json.hpp"
-#include "tests/support/upstream/peak.hpp"
 
 namespace lanemq::upstream {
 namespace {
@@ -39,21 +38,39 @@ struct Arrival {
   std::string key;
 };
 
+struct Arrivals {
+  std::vector<Arrival> calls;
+  Duration started_unix{};  // Of the double.
+};
+
+Duration time_of(const Json& record, const char* name) {
+  return std::chrono::microseconds(std::llround(record.at(name).get<double>() * 1000));
+}
+
 // Adds one line to the audit, and to the arrivals if the call was accepted. Throws Json::exception on
 // nonsense.
-void take_line(const std::string& line, Audit& audit, std::vector<Arrival>& arrivals) {
+void take_line(const std::string& line, Audit& audit, Arrivals& arrivals) {
   const Json record = Json::parse(line);
-  const auto at = std::chrono::microseconds(std::llround(record.at("t_ms").get<double>() * 1000));
+  const Duration at = time_of(record, "t_ms");
   const auto status = record.at("status").get<unsigned>();
   ++audit.calls;
   audit.ok += status == 200 && !record.contains("fault");
   audit.rejected_429 += status == 429 && !record.contains("fault");
   audit.violations += record.contains("leaks");
-  if (record.contains("charged"))
-    arrivals.push_back({at, record.at("charged").get<std::uint64_t>(), record.value("key", "")});
+  if (!record.contains("charged")) return;
+  arrivals.calls.push_back({at, record.at("charged").get<std::uint64_t>(), record.value("key", "")});
+  // Each of the three is cut to microseconds: together they are at most one more than the start.
+  if (record.contains("ended_unix_ms"))
+    arrivals.started_unix = std::chrono::floor<std::chrono::milliseconds>(time_of(record, "ended_unix_ms") -
+                                                                          time_of(record, "latency_ms") - at);
 }
 
 }  // namespace
+
+PeakMeter::Spans spans_of(WindowKind window) {
+  if (window == WindowKind::fixed) return PeakMeter::Spans::fixed;
+  return window == WindowKind::clock ? PeakMeter::Spans::clock : PeakMeter::Spans::any;
+}
 
 std::string to_line(const CallRecord& record) {
   std::string line = "{\"t_ms\":" + milliseconds(record.at);
@@ -99,9 +116,9 @@ void CallLog::flush() {
   buffer_.clear();
 }
 
-tl::expected<Audit, std::string> audit(std::istream& log) {
+tl::expected<Audit, std::string> audit(std::istream& log, WindowKind window, Duration period) {
   Audit audit;
-  std::vector<Arrival> arrivals;
+  Arrivals arrivals;
   std::string line;
   for (std::uint64_t number = 1; std::getline(log, line); ++number) {
     if (log.eof()) {
@@ -115,15 +132,16 @@ tl::expected<Audit, std::string> audit(std::istream& log) {
     }
   }
   // Lines stand in the order in which calls ended; the limits go by when they arrived.
-  std::stable_sort(arrivals.begin(), arrivals.end(),
+  std::stable_sort(arrivals.calls.begin(), arrivals.calls.end(),
                    [](const Arrival& a, const Arrival& b) { return a.at < b.at; });
+  const PeakMeter unused(period, spans_of(window), arrivals.started_unix);
   std::map<std::string, PeakMeter> peaks;
-  for (const Arrival& arrival : arrivals)
-    peaks[arrival.key].add(arrival.at, arrival.tokens);
-  audit.accepted = arrivals.size();
+  for (const Arrival& arrival : arrivals.calls)
+    peaks.try_emplace(arrival.key, unused).first->second.add(arrival.at, arrival.tokens);
+  audit.accepted = arrivals.calls.size();
   for (const auto& [key, peak] : peaks) {
-    audit.peak_calls_60s = std::max(audit.peak_calls_60s, peak.calls());
-    audit.peak_tokens_60s = std::max(audit.peak_tokens_60s, peak.tokens());
+    audit.peak_calls = std::max(audit.peak_calls, peak.calls());
+    audit.peak_tokens = std::max(audit.peak_tokens, peak.tokens());
   }
   return audit;
 }

@@ -10,7 +10,9 @@
 
 #include <tl/expected.hpp>
 
+#include "tests/support/upstream/counter.hpp"
 #include "tests/support/upstream/draws.hpp"
+#include "tests/support/upstream/peak.hpp"
 
 namespace lanemq::upstream {
 
@@ -74,19 +76,25 @@ class CallLog {
   std::string buffer_;
 };
 
+/// In which spans the calls under such a limit are counted. A bucket has no windows: in any.
+PeakMeter::Spans spans_of(WindowKind window);
+
 /// What a log proves.
 struct Audit {
   std::uint64_t calls = 0;
   std::uint64_t accepted = 0;
   std::uint64_t ok = 0;
-  std::uint64_t rejected_429 = 0;     ///< By the limits, or because the key was spent.
-  std::uint64_t violations = 0;       ///< Calls with something that a gateway should have kept to itself.
-  std::uint64_t peak_calls_60s = 0;   ///< Of the key that had most, as each has limits of its own.
-  std::uint64_t peak_tokens_60s = 0;  ///< The same.
-  bool torn = false;                  ///< The last line had no end and was left out.
+  std::uint64_t rejected_429 = 0;  ///< By the limits, or because the key was spent.
+  std::uint64_t violations = 0;    ///< Calls with something that a gateway should have kept to itself.
+  std::uint64_t peak_calls = 0;    ///< Of a period, of the key that had most, as each has limits of its own.
+  std::uint64_t peak_tokens = 0;   ///< The same.
+  bool torn = false;               ///< The last line had no end and was left out.
 };
 
-/// Reads a whole log. A line that is no record is an error that names its number.
-tl::expected<Audit, std::string> audit(std::istream& log);
+/// Reads a whole log, of a double whose wall clock started at a whole millisecond. A line that is no record
+/// is an error that names its number. Peaks are those of `window`; a bucket's are those of any span of the
+/// period, in which it may take its limit and what it holds.
+tl::expected<Audit, std::string> audit(std::istream& log, WindowKind window = WindowKind::sliding,
+                                       Duration period = kPeriodDefault);
 
 }  // namespace lanemq::upstream

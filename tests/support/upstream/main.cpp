@@ -6,7 +6,6 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include <lanemq/version.hpp>
 
 #include "tests/support/upstream/call_log.hpp"
+#include "tests/support/upstream/limit_options.hpp"
 #include "tests/support/upstream/server.hpp"
 #include "tests/support/upstream/upstream.hpp"
 
@@ -47,6 +47,7 @@ enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kCannotListen = 3 };
 
 struct Options {
   UpstreamOptions upstream;
+  LimitOptions limits;
   ServerOptions server;
   std::string latency_ms = "20..200";
   double token_ms = 0;
@@ -99,29 +100,12 @@ std::vector<ApiKey> parse_keys(const std::vector<std::string>& texts) {
 
 /// Every option is one row: name, where it goes, one sentence with the unit, what is allowed.
 void add_options(CLI::App& app, Options& options) {
-  Quota& quota = options.upstream.quota;
   FaultRates& faults = options.upstream.faults;
-  const CLI::Range calls(std::uint64_t{1}, kRequestsPerMinuteMax);
-  const CLI::Range tokens(std::uint64_t{1}, kTokensPerMinuteMax);
   const CLI::Range rate(0.0, 1.0);
-  const CLI::CheckedTransformer windows(
-      std::map<std::string, WindowKind>{{"sliding", WindowKind::sliding}, {"bucket", WindowKind::bucket}});
 
   app.add_option("--listen", options.server.listen, "Numeric address and port; port 0 picks one")
       ->capture_default_str();
-  app.add_option("--rpm", quota.requests_per_minute, "Calls per minute; absent: no limit")->check(calls);
-  app.add_option("--tpm", quota.tokens_per_minute,
-                 "Tokens per minute, charged at arrival as prompt bytes / 4 + max_tokens (512 if absent); "
-                 "absent: no limit")
-      ->check(tokens);
-  app.add_option(
-         "--window", quota.window,
-         "sliding: at most the limit in any 60 s. bucket: refilled continuously by limit / 60 per second")
-      ->transform(windows)
-      ->option_text("sliding|bucket=sliding");
-  app.add_option("--burst", quota.burst_requests, "Calls the bucket holds; absent: rpm / 10, at least 1")
-      ->check(calls);
-  app.add_option("--burst-tokens", quota.burst_tokens, "Tokens the bucket holds; absent: tpm")->check(tokens);
+  add_limit_options(app, options.limits, options.upstream);
   app.add_option("--latency-ms", options.latency_ms,
                  "Time to answer, A..B (log-normal) or A (constant), in ms")
       ->capture_default_str();
@@ -138,9 +122,10 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--stall-ms", options.stall_ms, "When a stalled call's connection closes, in ms")
       ->check(CLI::Range(0.0, kWaitMsMax))
       ->capture_default_str();
-  app.add_option("--keys", options.keys,
-                 "Keys that calls must carry, else 401: SECRET or NAME=SECRET, separate by comma; each has "
-                 "--rpm and --tpm for itself; absent: none needed")
+  app.add_option(
+         "--keys", options.keys,
+         "Keys that calls must carry, else 401: SECRET or NAME=SECRET, separate by comma; each has all "
+         "limits for itself; absent: none needed")
       ->delimiter(',');
   app.add_flag("--allow-sdk-headers", options.allow_sdk_headers,
                "x-stainless-* are no violation: for SDKs that call the double itself");
@@ -152,9 +137,11 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30))
       ->capture_default_str();
   app.add_option("--log", options.log, "File for one JSON line per call; begun anew");
-  app.add_option("--check", options.check,
-                 "Do not serve: read this log and tell its peaks; exit 1 on a violation and, with --rpm or "
-                 "--tpm, if they exceed it or on any 429");
+  app.add_option(
+      "--check", options.check,
+      "Do not serve: read this log and tell its peaks by --window and --period; exit 1 on a violation "
+      "and, with --rpm or --tpm, if they exceed it (the largest, where it changes; a bucket's and its "
+      "burst) or on any 429");
   app.footer(kFooter + model_faults_help() + kFooterEnd);
 }
 
@@ -163,10 +150,13 @@ void check_rules(const Options& options) {
   if (faults.http_5xx + faults.reset + faults.stall + faults.half > 1) {
     throw CLI::ValidationError("--fault-*", "the shares add up to more than 1");
   }
-  const Quota& quota = options.upstream.quota;
-  if (quota.window == WindowKind::sliding && (quota.burst_requests || quota.burst_tokens)) {
-    throw CLI::ValidationError("--burst", "a sliding window has no burst; add --window bucket");
-  }
+}
+
+/// How much of a limit any period may hold: a bucket passes its limit and what it held when that began.
+std::uint64_t most_of(const Changing& limit, const Quota& quota,
+                      Allowance (Quota::*allow)(std::uint64_t) const) {
+  const std::uint64_t most = limit.largest();
+  return quota.window == WindowKind::bucket ? most + (quota.*allow)(most).capacity : most;
 }
 
 int check(const std::string& path, const Quota& quota) {
@@ -175,18 +165,21 @@ int check(const std::string& path, const Quota& quota) {
     std::cerr << "lanemq-upstream: cannot read the log " << path << "; name one written with --log\n";
     return kUsage;
   }
-  const auto result = audit(file);
+  const auto result = audit(file, quota.window, quota.period);
   if (!result) {
     std::cerr << "lanemq-upstream: " << path << ": " << result.error() << "\n";
     return kFailed;
   }
   std::cout << "calls " << result->calls << "  accepted " << result->accepted << "  ok " << result->ok
-            << "  429s " << result->rejected_429 << "  peak_calls_60s " << result->peak_calls_60s
-            << "  peak_tokens_60s " << result->peak_tokens_60s << "  violations " << result->violations
-            << (result->torn ? "  (last line torn, left out)" : "") << "\n";
-  const bool calls_exceeded = quota.requests_per_minute && result->peak_calls_60s > quota.requests_per_minute;
-  const bool tokens_exceeded = quota.tokens_per_minute && result->peak_tokens_60s > quota.tokens_per_minute;
-  const bool judged = quota.requests_per_minute || quota.tokens_per_minute;
+            << "  429s " << result->rejected_429 << "  " << peak_name("calls", quota.period) << " "
+            << result->peak_calls << "  " << peak_name("tokens", quota.period) << " " << result->peak_tokens
+            << "  violations " << result->violations << (result->torn ? "  (last line torn, left out)" : "")
+            << "\n";
+  const bool calls_exceeded =
+      quota.requests && result->peak_calls > most_of(quota.requests, quota, &Quota::allow_requests);
+  const bool tokens_exceeded =
+      quota.tokens && result->peak_tokens > most_of(quota.tokens, quota, &Quota::allow_tokens);
+  const bool judged = quota.requests || quota.tokens;
   const bool over = judged && (calls_exceeded || tokens_exceeded || result->rejected_429);
   return over || result->violations ? kFailed : kDone;
 }
@@ -216,12 +209,15 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     check_rules(options);
+    read_limits(options.limits, options.upstream);
     options.upstream.latency = parse_latency(options.latency_ms);
     options.upstream.keys = parse_keys(options.keys);
     options.upstream.stall = milliseconds(options.stall_ms);
     if (options.allow_sdk_headers) options.upstream.sdk_headers = SdkHeaders::allowed;
     options.upstream.token_gap = milliseconds(options.token_ms);
-    options.upstream.started_unix = std::chrono::system_clock::now().time_since_epoch();
+    // Whole milliseconds: from a log, which is cut to microseconds, the start is read exactly.
+    options.upstream.started_unix =
+        std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now()).time_since_epoch();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsage;
   }

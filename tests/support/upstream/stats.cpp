@@ -3,12 +3,13 @@
 
 #include "tests/support/upstream/draws.hpp"
 #include "tests/support/upstream/json.hpp"
+#include "tests/support/upstream/peak.hpp"
 
 namespace lanemq::upstream {
 namespace {
 
-OrderedJson limit_or_null(std::uint64_t limit) {
-  return limit == 0 ? OrderedJson() : OrderedJson(limit);
+OrderedJson limit_or_null(const std::optional<std::uint64_t>& limit) {
+  return limit ? OrderedJson(*limit) : OrderedJson();
 }
 
 OrderedJson faults_json(const Stats& stats) {
@@ -20,25 +21,26 @@ OrderedJson faults_json(const Stats& stats) {
   return faults;
 }
 
-OrderedJson keys_json(const Stats& stats) {
+OrderedJson keys_json(const Stats& stats, Duration period) {
   OrderedJson keys = OrderedJson::object();
   for (const auto& [name, key] : stats.keys)
     keys[name] = {{"accepted", key.accepted},
                   {"rejected_429", key.rejected_429},
                   {"refused_dead", key.refused_dead},
-                  {"peak_calls_60s", key.peak_calls_60s},
-                  {"peak_tokens_60s", key.peak_tokens_60s}};
+                  {peak_name("calls", period), key.peak_calls},
+                  {peak_name("tokens", period), key.peak_tokens}};
   return keys;
 }
 
 }  // namespace
 
-std::string stats_body(const Stats& stats, const Quota& quota, std::uint64_t calls_peak,
-                       std::uint64_t tokens_peak, Duration uptime) {
+std::string stats_body(const Stats& stats, const Limits& limits, Duration uptime) {
   return written({{"uptime_ms", std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count()},
-                  {"window", quota.window == WindowKind::sliding ? "sliding" : "bucket"},
-                  {"limit_rpm", limit_or_null(quota.requests_per_minute)},
-                  {"limit_tpm", limit_or_null(quota.tokens_per_minute)},
+                  {"window", name_of(limits.window)},
+                  {"period_s", std::chrono::duration<double>(limits.period).count()},
+                  {"limit_rpm", limit_or_null(limits.requests)},
+                  {"limit_tpm", limit_or_null(limits.tokens)},
+                  {"limit_at_once", limit_or_null(limits.at_once)},
                   {"calls", stats.calls},
                   {"ended", stats.ended},
                   {"paths", stats.paths},
@@ -52,8 +54,8 @@ std::string stats_body(const Stats& stats, const Quota& quota, std::uint64_t cal
                   {"hung_up", stats.hung_up},
                   {"deltas", stats.deltas},
                   {"faults", faults_json(stats)},
-                  {"peak_calls_60s", calls_peak},
-                  {"peak_tokens_60s", tokens_peak},
+                  {peak_name("calls", limits.period), limits.peak_calls},
+                  {peak_name("tokens", limits.period), limits.peak_tokens},
                   {"duplicate_jobs", stats.duplicate_jobs},
                   {"tokens",
                    {{"prompt", stats.prompt_tokens},
@@ -64,7 +66,11 @@ std::string stats_body(const Stats& stats, const Quota& quota, std::uint64_t cal
                   {"connections", stats.connections},
                   {"connections_peak", stats.connections_peak},
                   {"connections_refused", stats.connections_refused},
-                  {"keys", keys_json(stats)}});
+                  {"others",
+                   {{"granted", limits.others.granted},
+                    {"refused", limits.others.refused},
+                    {"steps_cut", limits.others.steps_cut}}},
+                  {"keys", keys_json(stats, limits.period)}});
 }
 
 }  // namespace lanemq::upstream

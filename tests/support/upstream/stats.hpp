@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "tests/support/upstream/limiter.hpp"
@@ -14,8 +15,8 @@ struct KeyStats {
   std::uint64_t accepted = 0;
   std::uint64_t rejected_429 = 0;  ///< By its limits.
   std::uint64_t refused_dead = 0;  ///< After it was declared dead.
-  std::uint64_t peak_calls_60s = 0;
-  std::uint64_t peak_tokens_60s = 0;
+  std::uint64_t peak_calls = 0;    ///< Of a period, as PeakMeter counts.
+  std::uint64_t peak_tokens = 0;
 };
 
 /// What GET /stats tells: counters since the start, and the state now. See Upstream for what each counts.
@@ -46,8 +47,19 @@ struct Stats {
   std::map<std::string, KeyStats> keys{};  ///< By name; empty where any key is welcome.
 };
 
+/// What limits there are at the moment, and what is seen beside the calls.
+struct Limits {
+  WindowKind window = WindowKind::sliding;
+  Duration period = kPeriodDefault;
+  std::optional<std::uint64_t> requests{};
+  std::optional<std::uint64_t> tokens{};
+  std::optional<std::uint64_t> at_once{};
+  std::uint64_t peak_calls = 0;
+  std::uint64_t peak_tokens = 0;
+  OthersTally others{};
+};
+
 /// The body of GET /stats. A limit that is not set is null.
-std::string stats_body(const Stats& stats, const Quota& quota, std::uint64_t calls_peak,
-                       std::uint64_t tokens_peak, Duration uptime);
+std::string stats_body(const Stats& stats, const Limits& limits, Duration uptime);
 
 }  // namespace lanemq::upstream

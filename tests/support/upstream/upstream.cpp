@@ -22,31 +22,18 @@ std::string digits_of(std::uint64_t number) {
   return digits;
 }
 
-ApiError rate_limited(const Verdict& verdict, const std::string& model) {
-  const bool by_requests = verdict.dimension == Dimension::requests;
-  const std::string where = " for " + model + " on " +
-                            (by_requests ? "requests per min (RPM)" : "tokens per min (TPM)") + ": Limit " +
-                            std::to_string(verdict.limit);
-  ApiError error{.message = {}, .type = by_requests ? "requests" : "tokens", .code = "rate_limit_exceeded"};
-  if (!verdict.wait) {
-    // Requested > Limit: no wait would help, so none is told.
-    error.message = "Request too large" + where + ", Requested " + std::to_string(verdict.requested) +
-                    ". The input or output tokens must be reduced in order to run successfully.";
-  } else {
-    error.message = "Rate limit reached" + where + ", Used " + std::to_string(verdict.used) + ", Requested " +
-                    std::to_string(verdict.requested) + ". Please try again in " +
-                    format_duration(*verdict.wait) + ".";
-  }
-  return error;
-}
-
 }  // namespace
 
 Upstream::Upstream(const UpstreamOptions& options, TimePoint now, Log log)
-    : options_(options), started_(now), log_(std::move(log)) {
+    : options_(options), started_(now), log_(std::move(log)), peak_(meter(options)) {
+  accounts_.reserve(std::max<std::size_t>(1, options.keys.size()));
   for (const ApiKey& key : options.keys)
-    accounts_.emplace_back(key, options.quota);
-  if (accounts_.empty()) accounts_.emplace_back(ApiKey{}, options.quota);
+    accounts_.emplace_back(key, options, now);
+  if (accounts_.empty()) accounts_.emplace_back(ApiKey{}, options, now);
+}
+
+PeakMeter Upstream::meter(const UpstreamOptions& options) {
+  return PeakMeter(options.quota.period, spans_of(options.quota.window), options.started_unix);
 }
 
 Call Upstream::receive(const Request& request, TimePoint now) {
@@ -211,17 +198,27 @@ void Upstream::limit(Work& work, const ModelRequest& asked, const ModelFaults& f
   record.service_tier = asked.service_tier;
   record.prompt_tokens = asked.prompt_tokens;
   const Verdict verdict = work.account->limiter.admit(asked.charge(), work.call.arrived);
-  if (verdict.accepted) return accept(work, asked, faults);
+  if (!verdict.accepted) return refuse_by_limits(work, asked, verdict);
+  work.call.limiter = &work.account->limiter;
+  accept(work, asked, faults);
+}
+
+void Upstream::refuse_by_limits(Work& work, const ModelRequest& asked, const Verdict& verdict) {
   ++stats_.rejected_429;
   ++work.account->stats.rejected_429;
-  refuse(work, 429, rate_limited(verdict, asked.model));
-  if (!verdict.wait) return;
-  HeaderFields& headers = work.call.reply.headers;
-  headers.emplace_back("retry-after",
-                       std::to_string(std::chrono::ceil<std::chrono::seconds>(*verdict.wait).count()));
-  if (work.api.dialect() == Dialect::openai)
-    headers.emplace_back("retry-after-ms",
-                         std::to_string(std::chrono::ceil<std::chrono::milliseconds>(*verdict.wait).count()));
+  const TimePoint now = work.call.arrived;
+  RateRefusal refusal = refuse_rate({.tongue = tongue_at(options_.speaks, work.api.dialect()),
+                                     .tells = options_.tells,
+                                     .verdict = verdict,
+                                     .gauge = work.account->limiter.gauge(verdict.dimension, now),
+                                     .period = options_.quota.period,
+                                     .model = asked.model,
+                                     .request_id = request_id(),
+                                     .now_unix = unix_time(now)});
+  Reply& reply = work.call.reply;
+  reply.status = 429;
+  reply.body = std::move(refusal.body);
+  reply.headers = std::move(refusal.headers);
 }
 
 void Upstream::accept(Work& work, const ModelRequest& asked, const ModelFaults& faults) {
@@ -313,6 +310,7 @@ void Upstream::refuse_as_asked(Work& work, const ModelFaults& faults) {
 
 void Upstream::finish(const Call& call, Ending ending, std::uint64_t sent, TimePoint now) {
   if (!call.record) return;
+  if (call.limiter) call.limiter->leave();
   CallRecord record = *call.record;
   record.latency = now - call.arrived;
   record.ended_unix = unix_time(now);
@@ -373,9 +371,9 @@ CallRecord Upstream::begin_record(const Work& work) const {
 
 void Upstream::add_headers(Work& work) {
   HeaderFields& headers = work.call.reply.headers;
-  if (work.account)
-    add_limit_headers(headers, work.api.dialect(), work.account->limiter, work.call.arrived,
-                      unix_time(work.call.arrived));
+  if (work.account && options_.tells == Tells::all)
+    add_limit_headers(headers, tongue_at(options_.speaks, work.api.dialect()), work.account->limiter,
+                      work.call.arrived, unix_time(work.call.arrived));
   if (work.api.dialect() == Dialect::anthropic) {
     headers.emplace_back("request-id", request_id());
   } else {
@@ -398,15 +396,31 @@ std::string Upstream::request_id() const {
   return "req_" + digits_of(stats_.calls);
 }
 
-std::string Upstream::stats_reply(TimePoint now) const {
+std::string Upstream::stats_reply(TimePoint now) {
   Stats stats = stats_;
-  if (!options_.keys.empty())
-    for (const Account& account : accounts_) {
-      KeyStats& key = stats.keys[account.key.name] = account.stats;
-      key.peak_calls_60s = account.peak.calls();
-      key.peak_tokens_60s = account.peak.tokens();
-    }
-  return stats_body(stats, options_.quota, peak_.calls(), peak_.tokens(), now - started_);
+  Limiter& any = accounts_.front().limiter;  // All have the same limits.
+  const auto limit = [&](Dimension dimension) {
+    const auto gauge = any.gauge(dimension, now);
+    return gauge ? std::optional(gauge->limit) : std::nullopt;
+  };
+  Limits limits{.window = options_.quota.window,
+                .period = options_.quota.period,
+                .requests = limit(Dimension::requests),
+                .tokens = limit(Dimension::tokens),
+                .at_once = any.at_once(now),
+                .peak_calls = peak_.calls(),
+                .peak_tokens = peak_.tokens()};
+  for (Account& account : accounts_) {
+    const OthersTally others = account.limiter.others(now);
+    limits.others.granted += others.granted;
+    limits.others.refused += others.refused;
+    limits.others.steps_cut += others.steps_cut;
+    if (options_.keys.empty()) continue;
+    KeyStats& key = stats.keys[account.key.name] = account.stats;
+    key.peak_calls = account.peak.calls();
+    key.peak_tokens = account.peak.tokens();
+  }
+  return stats_body(stats, limits, now - started_);
 }
 
 }  // namespace lanemq::upstream

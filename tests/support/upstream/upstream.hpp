@@ -19,6 +19,7 @@
 #include "tests/support/upstream/limiter.hpp"
 #include "tests/support/upstream/model_faults.hpp"
 #include "tests/support/upstream/peak.hpp"
+#include "tests/support/upstream/rate_refusal.hpp"
 #include "tests/support/upstream/script.hpp"
 #include "tests/support/upstream/stats.hpp"
 
@@ -39,6 +40,8 @@ struct UpstreamOptions {
   std::uint64_t seed = 1;
   std::vector<ApiKey> keys{};  ///< Empty: any key, or none, is welcome, and all calls are one account.
   SdkHeaders sdk_headers = SdkHeaders::refused;
+  Tongue speaks = Tongue::by_endpoint;
+  Tells tells = Tells::all;
   Duration started_unix{};  ///< The wall clock at the start, since 1970.
 };
 
@@ -55,6 +58,7 @@ struct Call {
   bool releases = false;               ///< Others may go on now: see released().
   std::unique_ptr<Script> script{};    ///< How the body is sent; null: reply.body, as a whole.
   Duration stall{};                    ///< How long a script's silence lasts until the connection is closed.
+  Limiter* limiter = nullptr;          ///< Under which it is under way until finish(); null: it is not.
   std::optional<CallRecord> record{};  ///< Present for paths that take work: only those are logged.
 };
 
@@ -71,8 +75,8 @@ enum class Ending {
 /// What takes work (see api.hpp) is refused with 401, 400 or 413 before the limits are asked and with 429 by
 /// them; none of these counts against the limits. What is accepted counts from its arrival on, whatever
 /// becomes of it, with ModelRequest::charge() tokens that are never given back. GET /v1/models,
-/// /v1/models/{id}, /healthz and /stats are free. Every reply to work tells the limits of its key in
-/// x-ratelimit-* or anthropic-ratelimit-* headers, as they were at its arrival.
+/// /v1/models/{id}, /healthz and /stats are free. Every reply to work tells the limits of its key as they
+/// were at its arrival, in the words of UpstreamOptions::speaks, as far as `tells` lets it.
 ///
 /// What a gateway must keep to itself is a violation, logged by name and refused with 400: a top-level
 /// parameter that the API does not know, a model's name with `@`, header fields x-lanemq-* (but -job and
@@ -126,10 +130,13 @@ class Upstream {
 
   /// What belongs to one key; without keys, to all calls.
   struct Account {
-    Account(ApiKey account_key, const Quota& quota) : key(std::move(account_key)), limiter(quota) {}
+    Account(ApiKey account_key, const UpstreamOptions& options, TimePoint started)
+        : key(std::move(account_key)),
+          limiter(options.quota, started, options.started_unix),
+          peak(meter(options)) {}
     ApiKey key;
     Limiter limiter;
-    PeakMeter peak{};
+    PeakMeter peak;
     KeyStats stats{};
     Death death = Death::none;
   };
@@ -142,6 +149,7 @@ class Upstream {
     Account* account = nullptr;
   };
 
+  static PeakMeter meter(const UpstreamOptions& options);
   void receive_work(Work& work);
   void refuse(Work& work, unsigned status, const ApiError& error);
   void check(Work& work);
@@ -149,6 +157,7 @@ class Upstream {
   Reply release(std::string_view body);
   Reply models(const Request& request, std::string_view id) const;
   void limit(Work& work, const ModelRequest& asked, const ModelFaults& faults);
+  void refuse_by_limits(Work& work, const ModelRequest& asked, const Verdict& verdict);
   void accept(Work& work, const ModelRequest& asked, const ModelFaults& faults);
   void answer(Work& work, const ModelRequest& asked, const ModelFaults& faults);
   void refuse_as_asked(Work& work, const ModelFaults& faults);
@@ -157,7 +166,7 @@ class Upstream {
   CallRecord begin_record(const Work& work) const;
   Account* account_of(const Request& request);
   std::string request_id() const;
-  std::string stats_reply(TimePoint now) const;
+  std::string stats_reply(TimePoint now);
   Duration unix_time(TimePoint now) const { return options_.started_unix + (now - started_); }
   std::int64_t created_s() const { return options_.started_unix / std::chrono::seconds(1); }
 
@@ -165,6 +174,7 @@ class Upstream {
   TimePoint started_;
   Log log_;
   std::vector<Account> accounts_;  ///< One a key, in their order; one without a name where there are none.
+                                   ///< Never more once it is made: calls point into it.
   PeakMeter peak_;
   Stats stats_;
   std::unordered_set<std::uint64_t> jobs_seen_;

@@ -66,15 +66,15 @@ TEST(Audit, finds_the_peak_over_arrivals_though_lines_stand_in_another_order) {
   EXPECT_EQ(result->accepted, 4u);
   EXPECT_EQ(result->ok, 3u);
   EXPECT_EQ(result->rejected_429, 1u);
-  EXPECT_EQ(result->peak_calls_60s, 3u);
-  EXPECT_EQ(result->peak_tokens_60s, 35u);
+  EXPECT_EQ(result->peak_calls, 3u);
+  EXPECT_EQ(result->peak_tokens, 35u);
   EXPECT_FALSE(result->torn);
 }
 
 TEST(Audit, keeps_calls_sixty_seconds_apart_in_two_windows) {
   std::istringstream log(line(999ns, 200, 1) + line(60s + 999ns, 200, 1));
 
-  EXPECT_EQ(audit(log)->peak_calls_60s, 1u);
+  EXPECT_EQ(audit(log)->peak_calls, 1u);
 }
 
 TEST(Audit, tells_the_peak_of_the_key_that_had_most) {
@@ -86,8 +86,8 @@ TEST(Audit, tells_the_peak_of_the_key_that_had_most) {
   const auto result = audit(log);
 
   EXPECT_EQ(result->accepted, 3u);
-  EXPECT_EQ(result->peak_calls_60s, 2u);
-  EXPECT_EQ(result->peak_tokens_60s, 20u);
+  EXPECT_EQ(result->peak_calls, 2u);
+  EXPECT_EQ(result->peak_tokens, 20u);
 }
 
 TEST(Audit, counts_violations_and_takes_no_asked_for_429_for_the_limits) {
@@ -122,6 +122,34 @@ TEST(Audit, names_the_line_that_is_no_record) {
 
 TEST(CallLog, refuses_a_file_that_cannot_be_written) {
   EXPECT_THROW(CallLog("/nowhere/at/all.jsonl"), std::runtime_error);
+}
+
+TEST(Audit, counts_by_the_window_and_the_period) {
+  constexpr Duration kStarted = 105s + 900ms;  // Whole periods of 10 s begin at 4.1 and 14.1 s of the double.
+  constexpr Duration kArrivals[] = {1s + 400us, 4s + 100ms, 9s, 10s, 11s, 12s, 14s + 99ms};
+  std::string lines;
+  for (const Duration at : kArrivals) {
+    const Duration latency = 3ms + 700ns;
+    lines += to_line({.at = at,
+                      .status = 200,
+                      .charged = 1,
+                      .latency = latency,
+                      .ended_unix = kStarted + at + latency}) +
+             "\n";
+  }
+  const auto peak = [&](WindowKind window, Duration period) {
+    std::istringstream log(lines);
+    return audit(log, window, period)->peak_calls;
+  };
+
+  EXPECT_EQ(peak(WindowKind::sliding, 5s), 4u) << "9 to 12";
+  EXPECT_EQ(peak(WindowKind::bucket, 5s), 4u);
+  EXPECT_EQ(peak(WindowKind::fixed, 5s), 4u) << "from 9 on";
+  EXPECT_EQ(peak(WindowKind::clock, 5s), 4u) << "10 to 14.099";
+  EXPECT_EQ(peak(WindowKind::sliding, 10s), 6u) << "4.1 to 14.099";
+  EXPECT_EQ(peak(WindowKind::fixed, 10s), 5u) << "1.0004 to 11";
+  EXPECT_EQ(peak(WindowKind::clock, 10s), 6u) << "4.1 to 14.099";
+  EXPECT_EQ(peak(WindowKind::clock, 1s), 1u);
 }
 
 }  // namespace

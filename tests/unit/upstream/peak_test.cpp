@@ -46,5 +46,31 @@ TEST(PeakMeter, counts_calls_sixty_seconds_apart_in_two_windows) {
   EXPECT_EQ(meter.tokens(), 7u);
 }
 
+TEST(PeakMeter, counts_by_its_period) {
+  PeakMeter meter(1s);
+  for (const auto at : {0ms, 900ms, 1000ms, 1899ms, 1900ms})
+    meter.add(at, 1);
+
+  EXPECT_EQ(meter.calls(), 3u);
+  EXPECT_EQ(peak_name("calls", 1s), "peak_calls_1s");
+  EXPECT_EQ(peak_name("tokens", 500ms), "peak_tokens_0.5s");
+}
+
+TEST(PeakMeter, counts_windows_that_begin_with_a_call) {
+  PeakMeter meter(10s, PeakMeter::Spans::fixed);
+  for (const auto at : {0s, 9s, 10s, 11s, 19s, 25s})
+    meter.add(at, 1);
+
+  EXPECT_EQ(meter.calls(), 3u) << "those of 10, 11 and 19 s; wherever they begin it would be four";
+}
+
+TEST(PeakMeter, counts_whole_periods_of_the_clock) {
+  PeakMeter meter(60s, PeakMeter::Spans::clock, 100s);  // Periods end at 20 and at 80 s of the meter.
+  for (const auto at : {0s, 19s, 20s, 30s, 79s, 80s})
+    meter.add(at, 1);
+
+  EXPECT_EQ(meter.calls(), 3u);
+}
+
 }  // namespace
 }  // namespace lanemq::upstream

@@ -360,6 +360,55 @@ class Limits(unittest.TestCase):
             self.assertEqual(upstream.ask()[0].status, 200)
 
 
+    def test_the_call_over_the_places_is_refused_until_one_ends(self):
+        with Upstream("--at-once", "1", "--latency-ms", "1", "--rpm", "100") as upstream:
+            held = socket.create_connection(("127.0.0.1", upstream.port), timeout=PATIENCE)
+            held.sendall(post(json.dumps({**json.loads(BODY), "model": "m+hold"})))
+            upstream.wait_for(lambda stats: stats["in_flight"] == 1)
+            answer, body = upstream.ask()
+            self.assertEqual((answer.status, answer.getheader("retry-after")), (429, None))
+            self.assertIn("Limit 1, Used 1", json.loads(body)["error"]["message"])
+            held.close()
+            upstream.wait_for(lambda stats: stats["in_flight"] == 0)
+            self.assertEqual(upstream.ask()[0].status, 200)
+            self.assertEqual(upstream.stats()["limit_at_once"], 1)
+
+    def test_periods_of_each_kind_of_window_pass_the_check(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for window in ("sliding", "bucket", "fixed", "clock"):
+                log, limits = f"{folder}/{window}", ("--rpm", "5", "--period", "0.2", "--window", window)
+                with Upstream(*limits, "--latency-ms", "0", "--log", log) as upstream:
+                    while upstream.stats()["accepted"] < 20:
+                        upstream.ask()
+                    self.assertLessEqual(upstream.stats()["peak_calls_0.2s"], 6)
+                self.assertRegex(check(log, *limits).stdout, "peak_calls_0.2s [1-6] ")
+                # What it refused is no call too many, and says itself that somebody called too often.
+                accepted = [json.dumps(record) + "\n" for record in read_log(log) if record["status"] == 200]
+                with open(log, "w", encoding="utf-8") as file:
+                    file.writelines(accepted)
+                self.assertEqual(check(log, *limits).returncode, 0, check(log, *limits).stdout)
+
+    def test_others_use_the_same_account(self):
+        with Upstream("--rpm", "3", "--others", "burst:2/1000s,1/s@9000..", "--latency-ms", "0") as upstream:
+            # Theirs come before ours, at the very start.
+            self.assertEqual([upstream.ask()[0].status for _ in range(2)], [200, 429])
+            self.assertEqual(upstream.stats()["others"], {"granted": 2, "refused": 0, "steps_cut": 0})
+
+    def test_words_are_those_that_it_is_asked_for(self):
+        with Upstream("--rpm", "1", "--speaks", "none", "--latency-ms", "0") as upstream:
+            upstream.ask()
+            answer, body = upstream.ask()
+            self.assertEqual((answer.status, body, answer.getheader("retry-after")), (429, b"", None))
+        with Upstream("--rpm", "1", "--speaks", "ietf", "--latency-ms", "0") as upstream:
+            self.assertEqual(upstream.ask()[0].getheader("ratelimit-policy"), '"requests";q=1;w=60')
+        with Upstream("--rpm", "1", "--tells", "retry-after", "--latency-ms", "0") as upstream:
+            self.assertIsNone(upstream.ask()[0].getheader("x-ratelimit-limit-requests"))
+            answer, body = upstream.ask()
+            self.assertTrue(0 < int(answer.getheader("retry-after")) <= 60)
+            self.assertIsNone(answer.getheader("retry-after-ms"))
+            self.assertNotIn("Limit", json.loads(body)["error"]["message"])
+
+
 class Faults(unittest.TestCase):
     def test_a_reset_breaks_the_answer_off(self):
         with Upstream("--fault-reset", "1", "--latency-ms", "1") as upstream:
@@ -442,7 +491,15 @@ class Ends(unittest.TestCase):
         for options, code, words in [
             (["--rpm", "0"], 2, "--rpm"),
             (["--latency-ms", "9..3"], 2, "A..B"),
-            (["--window", "fixed"], 2, "--window"),
+            (["--window", "wide"], 2, "--window"),
+            (["--period", "0"], 2, "--period"),
+            (["--rpm", "600,300"], 2, "600,300@30"),
+            (["--at-once", "40@5"], 2, "--at-once"),
+            (["--slope", "0.5"], 2, "--slope"),
+            (["--speaks", "french"], 2, "--speaks"),
+            (["--tells", "some"], 2, "--tells"),
+            (["--others", "many"], 2, "burst:300/20s"),
+            (["--others", "half"], 2, "--rpm"),
             (["--fault-5xx", "0.7", "--fault-half", "0.7"], 2, "more than 1"),
             (["--burst", "5"], 2, "--window bucket"),
             (["--keys", "a=x,b=x"], 2, "each name and secret once"),

@@ -73,6 +73,64 @@ TEST_F(UpstreamTest, answers_a_chat_and_logs_it_when_it_ends) {
   EXPECT_EQ(upstream.stats().in_flight, 0u);
 }
 
+TEST_F(UpstreamTest, gives_a_place_back_when_a_call_ends_however_it_ends) {
+  Upstream upstream = make({.quota = {.at_once = 1}});
+  for (const Ending ending : {Ending::answered, Ending::hung_up, Ending::cut}) {
+    const Call first = upstream.receive(chat(), kBeginning);
+    EXPECT_EQ(first.reply.status, 200u);
+    const Call second = upstream.receive(chat(), kBeginning);
+    EXPECT_EQ(second.reply.status, 429u);
+    upstream.finish(second, Ending::answered, 0, kBeginning);
+    EXPECT_EQ(upstream.receive(chat(), kBeginning).reply.status, 429u) << "a refused call had no place";
+    upstream.finish(first, ending, 0, kBeginning);
+  }
+}
+
+TEST_F(UpstreamTest, has_places_for_each_key) {
+  Upstream upstream =
+      make({.quota = {.at_once = 1}, .keys = {{.name = "a", .secret = "1"}, {.name = "b", .secret = "2"}}});
+
+  EXPECT_EQ(upstream.receive(chat_with("Bearer 1"), kBeginning).reply.status, 200u);
+  EXPECT_EQ(upstream.receive(chat_with("Bearer 2"), kBeginning).reply.status, 200u);
+  EXPECT_EQ(upstream.receive(chat_with("Bearer 1"), kBeginning).reply.status, 429u);
+}
+
+TEST_F(UpstreamTest, tells_what_others_got_on_the_accounts_of_all_keys) {
+  Upstream upstream = make({.quota = {.requests = 5, .period = 10s, .others = *parse_others("1/s")},
+                            .keys = {{.name = "a", .secret = "1"}, {.name = "b", .secret = "2"}}});
+
+  const Json stats = Json::parse(upstream.receive(get("/stats"), kBeginning + 9s + 1ms).reply.body);
+
+  EXPECT_EQ(stats["others"]["granted"], 10);
+  EXPECT_EQ(stats["others"]["refused"], 10);
+  EXPECT_EQ(stats["limit_rpm"], 5);
+  EXPECT_EQ(stats["limit_at_once"], nullptr);
+  EXPECT_EQ(stats["period_s"], 10);
+  EXPECT_TRUE(stats.contains("peak_calls_10s"));
+}
+
+TEST_F(UpstreamTest, speaks_as_it_is_told_whatever_the_endpoint) {
+  Upstream upstream = make({.quota = {.requests = 1}, .speaks = Tongue::anthropic});
+
+  EXPECT_TRUE(headers(upstream.receive(chat(), kBeginning)).contains("anthropic-ratelimit-requests-limit"));
+  const Call refused = upstream.receive(chat(), kBeginning);
+  EXPECT_EQ(Json::parse(refused.reply.body)["error"]["type"], "rate_limit_error");
+  EXPECT_EQ(headers(refused)["retry-after"], "60");
+}
+
+TEST_F(UpstreamTest, tells_no_more_than_it_may) {
+  for (const Tells tells : {Tells::retry_after, Tells::none}) {
+    Upstream upstream = make({.quota = {.requests = 1}, .tells = tells});
+    EXPECT_FALSE(headers(upstream.receive(chat(), kBeginning)).contains("x-ratelimit-limit-requests"));
+
+    const auto refused = headers(upstream.receive(chat(), kBeginning));
+
+    EXPECT_FALSE(refused.contains("x-ratelimit-limit-requests"));
+    EXPECT_FALSE(refused.contains("retry-after-ms"));
+    EXPECT_EQ(refused.contains("retry-after"), tells == Tells::retry_after);
+  }
+}
+
 TEST_F(UpstreamTest, gives_equal_answers_for_equal_seeds) {
   Upstream first = make({.seed = 4});
   Upstream second = make({.seed = 4});
@@ -85,7 +143,7 @@ TEST_F(UpstreamTest, gives_equal_answers_for_equal_seeds) {
 }
 
 TEST_F(UpstreamTest, refuses_over_the_limit_as_the_real_service_does) {
-  Upstream upstream = make({.quota = {.requests_per_minute = 1}});
+  Upstream upstream = make({.quota = {.requests = 1}});
   upstream.finish(upstream.receive(chat(), kBeginning), Ending::answered, 0, kBeginning);
 
   const Call call = upstream.receive(chat(), kBeginning + 51s + 360ms);
@@ -110,7 +168,7 @@ TEST_F(UpstreamTest, refuses_over_the_limit_as_the_real_service_does) {
 }
 
 TEST_F(UpstreamTest, says_requested_over_limit_where_waiting_would_not_help) {
-  Upstream upstream = make({.quota = {.tokens_per_minute = 11}});
+  Upstream upstream = make({.quota = {.tokens = 11}});
 
   const Call call = upstream.receive(chat(), kBeginning);
 
@@ -122,7 +180,7 @@ TEST_F(UpstreamTest, says_requested_over_limit_where_waiting_would_not_help) {
 }
 
 TEST_F(UpstreamTest, tells_what_remains_with_every_reply_to_a_chat) {
-  Upstream upstream = make({.quota = {.requests_per_minute = 60, .tokens_per_minute = 1000}});
+  Upstream upstream = make({.quota = {.requests = 60, .tokens = 1000}});
 
   const Call good = upstream.receive(chat(), kBeginning);
   const Call bad = upstream.receive(chat("{}"), kBeginning + 20s);
@@ -153,7 +211,7 @@ TEST_F(UpstreamTest, knows_its_paths_methods_and_key) {
 }
 
 TEST_F(UpstreamTest, each_key_has_its_own_limits) {
-  Upstream upstream = make({.quota = {.requests_per_minute = 2}, .keys = {{"k1", "one"}, {"k2", "two"}}});
+  Upstream upstream = make({.quota = {.requests = 2}, .keys = {{"k1", "one"}, {"k2", "two"}}});
   const auto status_of = [&](std::string_view authorization) {
     const Call call = upstream.receive(chat_with(authorization), kBeginning);
     upstream.finish(call, Ending::answered, 0, kBeginning);
@@ -235,7 +293,7 @@ TEST_F(UpstreamTest, holds_a_call_until_its_model_is_released) {
 }
 
 TEST_F(UpstreamTest, counts_faults_and_charges_them) {
-  Upstream upstream = make({.quota = {.requests_per_minute = 100}, .faults = {.stall = 1}, .stall = 5s});
+  Upstream upstream = make({.quota = {.requests = 100}, .faults = {.stall = 1}, .stall = 5s});
 
   const Call call = upstream.receive(chat(), kBeginning);
   upstream.finish(call, Ending::answered, 0, kBeginning + 5s);
@@ -329,7 +387,7 @@ TEST_F(UpstreamTest, a_stream_spells_the_same_answer_and_counts_what_was_sent) {
 }
 
 TEST_F(UpstreamTest, refuses_and_logs_what_a_gateway_must_not_pass_on) {
-  Upstream upstream = make({.quota = {.requests_per_minute = 1}});
+  Upstream upstream = make({.quota = {.requests = 1}});
   Request request = chat(R"({"model":"gpt@high","lane":"x","messages":[{}]})");
   request.headers = {{"X-LaneMQ-Lane", "high"},
                      {"x-priority", "1"},
@@ -358,7 +416,7 @@ TEST_F(UpstreamTest, lets_sdks_call_it_themselves_when_it_is_told_to) {
 }
 
 TEST_F(UpstreamTest, speaks_anthropic_to_those_who_speak_it) {
-  Upstream upstream = make({.quota = {.requests_per_minute = 1}, .keys = {{"k", "secret"}}});
+  Upstream upstream = make({.quota = {.requests = 1}, .keys = {{"k", "secret"}}});
   Request message{.method = "POST",
                   .target = "/v1/messages?beta=true",
                   .body = R"({"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hello"}]})"};
@@ -422,7 +480,7 @@ TEST_F(UpstreamTest, chance_breaks_streams_off_in_their_middle) {
 }
 
 TEST_F(UpstreamTest, stats_tell_limits_peaks_and_counts) {
-  Upstream upstream = make({.quota = {.requests_per_minute = 100}});
+  Upstream upstream = make({.quota = {.requests = 100}});
   upstream.connection_opened();
   upstream.finish(upstream.receive(chat(), kBeginning), Ending::answered, 0, kBeginning + 1s);
 
