@@ -39,6 +39,7 @@ JobOutcome JobOutcome::failure(JobFailure failure) {
   report.usage = failure.usage;
   report.limits = failure.limits;
   report.upstream_status = failure.upstream_status;
+  report.limited_by = failure.limited_by;
   return outcome;
 }
 

@@ -24,6 +24,7 @@ struct JobOutcome {
     std::optional<wire::Usage> usage;
     std::optional<wire::UpstreamLimits> limits;
     std::optional<int> upstream_status;
+    std::optional<LimitedBy> limited_by;
   };
 
   Blob body;

@@ -711,6 +711,7 @@ void Session::say_outcome(const wire::Lease& lease, const JobOutcome& outcome) {
   message.limits = report->limits;
   message.upstream_status = report->upstream_status;
   if (report->retry_after) message.retry_after_ms = report->retry_after->count();
+  if (report->limited_by) message.limited_by = name_of(*report->limited_by);
   outbox_.push(message, outcome.body);
 }
 

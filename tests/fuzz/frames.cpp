@@ -87,6 +87,8 @@ wire::UpstreamLimits some_limits() {
   limits.remaining_tokens = 1'000'000'000'000;
   limits.reset_requests_ms = 1000;
   limits.limit_tokens = 0;
+  limits.limit_concurrency = 8;
+  limits.period_requests_ms = 86'400'000;
   return limits;
 }
 
@@ -211,7 +213,8 @@ std::vector<std::string> worker_reports() {
   seeds.add(wire::Progress{1, 2, 40, "reads its input"});
   seeds.add(wire::Outcome{1, 1, {}, {}});
   seeds.add(wire::Outcome{1ull << 62, 2, some_usage(), some_limits()});
-  seeds.add(wire::Failure{1, 1, "limited", "429", "slow down", 2000, some_usage(), some_limits(), 429});
+  seeds.add(
+      wire::Failure{1, 1, "limited", "429", "slow down", 2000, some_usage(), some_limits(), 429, "day"});
   seeds.add(wire::Heartbeat{});
   seeds.add(wire::Heartbeat{{{1, 1}, {2, 3}, {1ull << 40, 1}}});
   seeds.add(wire::Bye{});

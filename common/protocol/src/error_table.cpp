@@ -22,6 +22,12 @@ constexpr std::string_view kRefusals[] = {
 #undef LANEMQ_REFUSAL_NAME
 };
 
+constexpr std::string_view kLimitedBy[] = {
+#define LANEMQ_LIMITED_BY_NAME(word, meaning) #word,
+    LANEMQ_LIMITED_BY_TABLE(LANEMQ_LIMITED_BY_NAME)
+#undef LANEMQ_LIMITED_BY_NAME
+};
+
 }  // namespace
 
 std::span<const ErrorInfo> error_table() {
@@ -79,6 +85,16 @@ std::string_view name_of(ErrorClass error_class) {
 std::optional<ErrorClass> error_class(std::string_view name) {
   for (std::size_t i = 0; i < std::size(kClasses); ++i)
     if (kClasses[i] == name) return static_cast<ErrorClass>(i);
+  return std::nullopt;
+}
+
+std::string_view name_of(LimitedBy kind) {
+  return kLimitedBy[static_cast<std::size_t>(kind)];
+}
+
+std::optional<LimitedBy> limited_by(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kLimitedBy); ++i)
+    if (kLimitedBy[i] == name) return static_cast<LimitedBy>(i);
   return std::nullopt;
 }
 

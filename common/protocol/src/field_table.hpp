@@ -309,7 +309,10 @@ inline constexpr FieldSpec kLimitsFields[] = {
     field<&UpstreamLimits::limit_requests>("limit_requests"),
     field<&UpstreamLimits::limit_tokens>("limit_tokens"),
     field<&UpstreamLimits::limit_input_tokens>("limit_input_tokens"),
-    field<&UpstreamLimits::limit_output_tokens>("limit_output_tokens")};
+    field<&UpstreamLimits::limit_output_tokens>("limit_output_tokens"),
+    field<&UpstreamLimits::limit_concurrency>("limit_concurrency"),
+    field<&UpstreamLimits::period_requests_ms>("period_requests_ms"),
+    field<&UpstreamLimits::period_tokens_ms>("period_tokens_ms")};
 
 template <class Nested>
 inline constexpr std::span<const FieldSpec> kNestedFields{};
@@ -475,7 +478,8 @@ LANEMQ_OP(Failure, "error", false, false, field<&Failure::job>("job", kRequired)
           field<&Failure::code>("code", kName), field<&Failure::message>("message", kText),
           field<&Failure::retry_after_ms>("retry_after_ms", kMilliseconds), field<&Failure::usage>("usage"),
           field<&Failure::limits>("limits"),
-          field<&Failure::upstream_status>("upstream_status", {.max = kHttpStatusMax}))
+          field<&Failure::upstream_status>("upstream_status", {.max = kHttpStatusMax}),
+          field<&Failure::limited_by>("limited_by", kName))
 LANEMQ_OP(Heartbeat, "heartbeat", false, false,
           field<&Heartbeat::jobs>("jobs", {.max = limits::header_bytes_max}))
 LANEMQ_OP_WITHOUT_FIELDS(Bye, "bye")

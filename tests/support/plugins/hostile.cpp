@@ -107,6 +107,21 @@ void start(void* handler, const lanemq_job* job, lanemq_completion done) {
     failure.usage = &usage;
     host->failure(host, done, &failure);
   }
+  if (how == "limited" || how == "limited_by_an_older_one") {
+    lanemq_failure failure = LANEMQ_FAILURE;
+    failure.error_class = LANEMQ_LIMITED;
+    failure.code = {"busy", 4};
+    failure.limited_by = {"concurrency", 11};
+    lanemq_limits limits = LANEMQ_LIMITS_UNKNOWN;
+    limits.limit_requests = 60;
+    limits.limit_concurrency = 3;
+    if (how != "limited") {
+      failure.size = offsetof(lanemq_failure, limited_by);
+      limits.size = offsetof(lanemq_limits, limit_concurrency);
+    }
+    failure.limits = &limits;
+    host->failure(host, done, &failure);
+  }
   if (how == "progress" && host->size >= LANEMQ_HOST_WITH_PROGRESS) {
     const std::string note(300, 'n');
     host->progress(host, done, 7, "first", 5);

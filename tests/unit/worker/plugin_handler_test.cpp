@@ -239,6 +239,19 @@ TEST_F(PluginHandlerTest, garbage_in_a_failure_is_bounded) {
   EXPECT_EQ(last_.report->usage->requests, std::nullopt);
 }
 
+TEST_F(PluginHandlerTest, says_which_kind_of_limit_refused_unless_it_is_older) {
+  const auto handler = make("hostile");
+
+  EXPECT_EQ(end_of(*handler, "limited"), "limited/busy");
+  EXPECT_EQ(last_.report->limited_by, LimitedBy::concurrency);
+  EXPECT_EQ(last_.report->limits->limit_concurrency, 3);
+
+  EXPECT_EQ(end_of(*handler, "limited_by_an_older_one"), "limited/busy");
+  EXPECT_EQ(last_.report->limited_by, std::nullopt);
+  EXPECT_EQ(last_.report->limits->limit_requests, 60);
+  EXPECT_EQ(last_.report->limits->limit_concurrency, std::nullopt);
+}
+
 TEST_F(PluginHandlerTest, odd_times_and_exceptions_in_other_calls_do_no_harm) {
   const auto odd = make("hostile", "odd_time");
   EXPECT_EQ(odd->next_wakeup(), std::nullopt);

@@ -123,7 +123,7 @@ TEST_F(PoolHandlerTest, an_error_says_all_that_the_protocol_has) {
   const auto handler = each(
       "say('error', job, attempt=1, **{'class': 'limited'}, code='busy', message='later', retry_after_ms=70,"
       " body='why', upstream_status=429, usage={'requests': 1, 'input_tokens': 9}, "
-      "limits={'remaining_tokens': 0})");
+      "limits={'remaining_tokens': 0, 'limit_concurrency': 3}, limited_by='concurrency')");
 
   start(*handler, 1);
 
@@ -135,6 +135,8 @@ TEST_F(PoolHandlerTest, an_error_says_all_that_the_protocol_has) {
   EXPECT_EQ(ended.report->upstream_status, 429);
   EXPECT_EQ(ended.report->usage->input_tokens, 9);
   EXPECT_EQ(ended.report->limits->remaining_tokens, 0);
+  EXPECT_EQ(ended.report->limits->limit_concurrency, 3);
+  EXPECT_EQ(ended.report->limited_by, LimitedBy::concurrency);
 }
 
 TEST_F(PoolHandlerTest, jobs_are_spread_over_free_processes) {

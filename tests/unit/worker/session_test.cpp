@@ -1011,6 +1011,20 @@ TEST_F(SessionTest, passes_the_status_of_the_upstream_on) {
   EXPECT_EQ(std::get<wire::Failure>(report).upstream_status, 429);
 }
 
+TEST_F(SessionTest, says_which_kind_of_limit_refused) {
+  serve();
+  hear(offer(1));
+  session_.finish({1, 1},
+                  JobOutcome::failure(
+                      {.error_class = ErrorClass::limited, .code = "429", .limited_by = LimitedBy::slope}),
+                  now_, effects_);
+
+  Decoder decoder;
+  wire::WorkerReport report;
+  ASSERT_EQ(decoder.decode(session_.outbox().front().header, report), nullptr);
+  EXPECT_EQ(std::get<wire::Failure>(report).limited_by, "slope");
+}
+
 TEST_F(SessionTest, sends_the_last_word_of_a_jobs_progress_a_few_times_a_second) {
   serve();
   hear(offer(1));

@@ -114,7 +114,10 @@ std::optional<wire::UpstreamLimits> limits_of(const Json& object) {
                               .limit_requests = whole(*said, "limit_requests"),
                               .limit_tokens = whole(*said, "limit_tokens"),
                               .limit_input_tokens = whole(*said, "limit_input_tokens"),
-                              .limit_output_tokens = whole(*said, "limit_output_tokens")};
+                              .limit_output_tokens = whole(*said, "limit_output_tokens"),
+                              .limit_concurrency = whole(*said, "limit_concurrency"),
+                              .period_requests_ms = whole(*said, "period_requests_ms"),
+                              .period_tokens_ms = whole(*said, "period_tokens_ms")};
 }
 
 JobFailure failure_of(const Json& object) {
@@ -130,6 +133,7 @@ JobFailure failure_of(const Json& object) {
     failure.retry_after = std::chrono::milliseconds(std::min<std::int64_t>(*after, limits::duration_ms_max));
   if (const auto status = whole(object, "upstream_status"))
     failure.upstream_status = static_cast<int>(std::min<std::int64_t>(*status, 999));
+  failure.limited_by = limited_by(text(object, "limited_by"));
   return failure;
 }
 

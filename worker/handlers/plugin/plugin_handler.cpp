@@ -85,7 +85,10 @@ std::optional<wire::UpstreamLimits> limits_of(const lanemq_limits* limits) {
                               .limit_requests = number(known.limit_requests),
                               .limit_tokens = number(known.limit_tokens),
                               .limit_input_tokens = number(known.limit_input_tokens),
-                              .limit_output_tokens = number(known.limit_output_tokens)};
+                              .limit_output_tokens = number(known.limit_output_tokens),
+                              .limit_concurrency = number(known.limit_concurrency),
+                              .period_requests_ms = number(known.period_requests_ms),
+                              .period_tokens_ms = number(known.period_tokens_ms)};
 }
 
 ErrorClass class_of(std::int32_t said) {
@@ -126,6 +129,7 @@ JobFailure failure_of(const lanemq_failure& said, std::size_t body_bytes_max) {
   failure.body = Blob::copy(view_of(said.body).substr(0, body_bytes_max));
   failure.usage = usage_of(said.usage);
   failure.limits = limits_of(said.limits);
+  failure.limited_by = limited_by(view_of(said.limited_by));
   return failure;
 }
 

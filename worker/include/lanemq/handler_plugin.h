@@ -82,11 +82,14 @@ typedef struct lanemq_limits {
   int64_t remaining_requests, remaining_tokens, remaining_input_tokens, remaining_output_tokens;
   int64_t reset_requests_ms, reset_tokens_ms, reset_input_tokens_ms, reset_output_tokens_ms; /* from now on */
   int64_t limit_requests, limit_tokens, limit_input_tokens, limit_output_tokens;
+  int64_t limit_concurrency;                    /* calls at once */
+  int64_t period_requests_ms, period_tokens_ms; /* of the figures; LANEMQ_NONE: a minute */
 } lanemq_limits;
 #define LANEMQ_LIMITS_UNKNOWN                                                                            \
   {                                                                                                      \
     sizeof(lanemq_limits), LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, \
-        LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE                     \
+        LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE, LANEMQ_NONE,       \
+        LANEMQ_NONE, LANEMQ_NONE                                                                         \
   }
 
 /* Why a job failed. Begin with LANEMQ_FAILURE, and set what you know. */
@@ -101,11 +104,16 @@ typedef struct lanemq_failure {
   int32_t upstream_status;     /* the HTTP status; 0: the upstream did not answer */
   const lanemq_usage* usage;   /* null: not known */
   const lanemq_limits* limits; /* null: not known */
+  /* Of LANEMQ_LIMITED, which kind of limit refused: `rate`, `concurrency`, `slope` or `day`; empty: not
+   * known. */
+  lanemq_bytes limited_by;
 } lanemq_failure;
 #define LANEMQ_FAILURE                                                                                      \
   {                                                                                                         \
     sizeof(lanemq_failure), LANEMQ_RETRY, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, LANEMQ_NONE, 0, NULL, \
-        NULL                                                                                                \
+        NULL, {                                                                                             \
+      NULL, 0                                                                                               \
+    }                                                                                                       \
   }
 
 /* What the worker does for a handler. It is the worker's, and valid until destroy() has returned; all

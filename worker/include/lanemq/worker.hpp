@@ -47,11 +47,14 @@ struct JobFailure {
   std::string code{};     ///< for programs, 1..100 bytes: `upstream_503`, `timeout`
   std::string message{};  ///< for people, callers among them
   std::string detail{};   ///< for the worker's log alone: where the call went, and what the system said
+  /// When the upstream says that it may be asked again. What it says of its limits, as when one of them is
+  /// full again, goes into `limits`.
   std::optional<std::chrono::milliseconds> retry_after{};
   Blob body{};  ///< what the upstream said, if anything
   std::optional<wire::Usage> usage{};
   std::optional<wire::UpstreamLimits> limits{};
-  std::optional<int> upstream_status{};  ///< the HTTP status, where the upstream answered
+  std::optional<int> upstream_status{};   ///< the HTTP status, where the upstream answered
+  std::optional<LimitedBy> limited_by{};  ///< of class `limited`, where the upstream says which limit refused
 };
 
 /// How far a job is, for Completion::progress().

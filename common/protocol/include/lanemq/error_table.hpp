@@ -109,4 +109,21 @@ enum class ErrorClass : unsigned char {
 std::string_view name_of(ErrorClass error_class);
 std::optional<ErrorClass> error_class(std::string_view name);
 
+// Which kind of an upstream's limit refused, of a failure of class `limited`: X(word, meaning).
+#define LANEMQ_LIMITED_BY_TABLE(X)                \
+  X(rate, "so much in a period of up to an hour") \
+  X(concurrency, "too many calls at once")        \
+  X(slope, "the pace rises too fast")             \
+  X(day, "so much in a period of more than an hour")
+
+enum class LimitedBy : unsigned char {
+#define LANEMQ_LIMITED_BY_ENUMERATOR(word, meaning) word,
+  LANEMQ_LIMITED_BY_TABLE(LANEMQ_LIMITED_BY_ENUMERATOR)
+#undef LANEMQ_LIMITED_BY_ENUMERATOR
+};
+
+std::string_view name_of(LimitedBy kind);
+/// None: the upstream did not say, or the word is of a later version.
+std::optional<LimitedBy> limited_by(std::string_view name);
+
 }  // namespace lanemq

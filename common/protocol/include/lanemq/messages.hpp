@@ -50,6 +50,8 @@ struct UpstreamLimits {
   std::optional<std::int64_t> reset_requests_ms, reset_tokens_ms, reset_input_tokens_ms,
       reset_output_tokens_ms;
   std::optional<std::int64_t> limit_requests, limit_tokens, limit_input_tokens, limit_output_tokens;
+  std::optional<std::int64_t> limit_concurrency{};                       ///< calls at once
+  std::optional<std::int64_t> period_requests_ms{}, period_tokens_ms{};  ///< of the figures; none: a minute
 };
 
 /// One hand-over of a job: the number the broker gave it and which attempt it is.
@@ -318,6 +320,7 @@ struct Failure {
   std::optional<Usage> usage;
   std::optional<UpstreamLimits> limits;
   std::optional<std::int64_t> upstream_status;  ///< the HTTP status, where the upstream sent one
+  std::string_view limited_by{};                ///< LimitedBy: which kind of limit refused; empty: not known
 };
 
 /// From a worker with its inventory; from the broker without one.

@@ -486,6 +486,28 @@ TEST(UpstreamLimits, are_read) {
   EXPECT_EQ(outcome.limits->remaining_tokens, 1);
   EXPECT_EQ(outcome.limits->reset_output_tokens_ms, 2);
   EXPECT_EQ(outcome.limits->limit_requests, std::nullopt);
+  EXPECT_EQ(outcome.limits->period_requests_ms, std::nullopt);
+}
+
+TEST(UpstreamLimits, have_calls_at_once_and_periods) {
+  Reports reports;
+  const Frame limits = Frame()
+                           .map(3)
+                           .field("limit_concurrency", 8)
+                           .field("period_requests_ms", 86'400'000)
+                           .field("period_tokens_ms", 3'600'000);
+
+  const auto& failure = reports.expect<wire::Failure>(Frame::header("error", 4)
+                                                          .field("class", "limited")
+                                                          .field("limited_by", "day")
+                                                          .field("limits", limits)
+                                                          .field("job", 1));
+
+  ASSERT_TRUE(failure.limits.has_value());
+  EXPECT_EQ(failure.limits->limit_concurrency, 8);
+  EXPECT_EQ(failure.limits->period_requests_ms, 86'400'000);
+  EXPECT_EQ(failure.limits->period_tokens_ms, 3'600'000);
+  EXPECT_EQ(failure.limited_by, "day");
 }
 
 // ---- a report that cannot be read -----------------------------------------------------------------------

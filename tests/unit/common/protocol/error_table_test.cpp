@@ -43,5 +43,13 @@ TEST(ErrorClasses, are_found_by_their_names) {
   EXPECT_EQ(error_class("fatal"), std::nullopt);
 }
 
+TEST(LimitedBy, is_found_by_its_word) {
+  for (const LimitedBy each : {LimitedBy::rate, LimitedBy::concurrency, LimitedBy::slope, LimitedBy::day})
+    EXPECT_EQ(limited_by(name_of(each)), each);
+  EXPECT_EQ(name_of(LimitedBy::concurrency), "concurrency");
+  EXPECT_EQ(limited_by("fortnight"), std::nullopt);
+  EXPECT_EQ(limited_by(""), std::nullopt);
+}
+
 }  // namespace
 }  // namespace lanemq
