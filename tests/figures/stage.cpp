@@ -107,12 +107,12 @@ void Stage::begin(const wire::JobOffer& offer, std::string_view worker) {
   const Answer answer = upstream_(job.work, now_);
   at(now_ + answer.takes,
      [this, answer, lease = wire::Lease{offer.job, offer.attempt}, number, address = std::string(worker)] {
-       if (answer.retry_after) {
+       if (answer.retry_after || answer.refused) {
          wire::Failure failure;
          failure.job = lease.job;
          failure.attempt = lease.attempt;
          failure.error_class = name_of(ErrorClass::limited);
-         failure.retry_after_ms = core::to_ms(*answer.retry_after) + 1;
+         if (answer.retry_after) failure.retry_after_ms = core::to_ms(*answer.retry_after) + 1;
          failure.limits = answer.limits;
          return broker_.handle(core::FailureReported{address, &failure, {}}, now_);
        }

@@ -33,7 +33,8 @@ struct Work {
 /// How the upstream answers a call.
 struct Answer {
   Duration takes = std::chrono::milliseconds(100);
-  std::optional<Duration> retry_after;              ///< set: it refused for its rate
+  std::optional<Duration> retry_after;              ///< set: it refused for its rate, and says until when
+  bool refused = false;                             ///< it refused for its rate, and does not say until when
   std::optional<wire::UpstreamLimits> limits = {};  ///< what it says of its limits
 };
 

@@ -33,9 +33,9 @@ std::int64_t burst_of(const core::RateOptions& options, core::WindowKind window)
 
 }  // namespace
 
-void ModelShare::cut(TimePoint now) {
+void ModelShare::cut(int least, TimePoint now) {
   if (at(now) < 1000 && now - cut_at_ < seconds(2)) return;
-  share_ = std::max(share_ * 4 / 5, 10);
+  share_ = std::max({share_ * 4 / 5, 10, least});
   cut_at_ = now;
   rises_at_ = now + seconds(10);
 }
@@ -231,7 +231,10 @@ void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more
 
 void ModelRate::cut(TimePoint now) {
   advance(now);
-  share_.cut(now);
+  const std::int64_t calls = options_.period / seconds(2);
+  const bool few = 2 * calls >= ceiling_;
+  const std::int64_t least = few ? 500 : (calls * 1000 + ceiling_ - 1) / ceiling_;
+  share_.cut(resource() == core::Resource::requests ? static_cast<int>(least) : 0, now);
   share_then_ = share_.at(now);
   lower_low(ceiling_);
 }

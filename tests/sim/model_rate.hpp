@@ -15,10 +15,11 @@ using core::Duration;
 using core::TimePoint;
 
 /// What refusals have left of a limit, in thousandths: a fifth less with each, at most once in two seconds,
-/// and a hundredth of it more each second from ten seconds after the last one on.
+/// but of calls one each two seconds, or half of them; and a hundredth of it more each second from ten
+/// seconds after the last one on.
 class ModelShare {
  public:
-  void cut(TimePoint now);
+  void cut(int least, TimePoint now);
   /// All of it is back: what was guessed is known.
   void restore() { share_ = 1000; }
   int at(TimePoint now);

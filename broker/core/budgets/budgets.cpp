@@ -533,7 +533,7 @@ void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, Tim
     note(budgets_[i].quota, i);
   if (reservation.key != Reservation::kNoKey) note(account_of(reservation), pool);
   for_parts(reservation, [&](Quota& quota, const Part& part) {
-    quota.succeeded(reservation.taken_at, calls);
+    quota.succeeded(reservation.taken_at, now, calls);
     if (!quota.answered(model, reservation.taken_at, now)) return;
     note_change(part.budget, part.account);
     ease(part.budget);
@@ -559,6 +559,10 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
               now);
   if (reservation.key != Reservation::kNoKey) {
     const Part part{.budget = set.pool, .account = key_at(reservation).account};
+    if (shows_places(quota_of(part), part, reservation.taken_at, limited, now)) {
+      if (limited.waits) pause_part(part, limited, now, in_use);
+      return true;
+    }
     const bool paused = pause_part(part, limited, now, in_use);
     if (!limited.told && is_short(part, limited, now)) cut(reservation, now);
     return paused;
@@ -566,6 +570,12 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
   bool any = false;
   for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
+    if (budgets_[i].counted() == &budgets_[i].quota &&
+        shows_places(budgets_[i].quota, {.budget = i}, reservation.taken_at, limited, now)) {
+      if (limited.waits) pause_part({.budget = i}, limited, now, in_use);
+      any = true;
+      continue;
+    }
     any = pause_part({.budget = i}, limited, now, in_use) || any;
     Quota* const counted = budgets_[i].counted();
     if (limited.told || counted == nullptr || !is_short({.budget = i}, limited, now)) continue;
@@ -573,6 +583,18 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
     counted->cut(now);
   }
   return any;
+}
+
+/// Whether a refusal shows that fewer calls may be under way; else it is about the pace. Where others hold
+/// all places, so that none of ours is under way, it is no place that becomes free which we wait for.
+bool Budgets::shows_places(Quota& quota, const Part& part, TimePoint taken_at, const Limited& limited,
+                           TimePoint now) {
+  const bool said = limited.by == LimitedBy::concurrency;
+  const bool bare = !limited.by && !limited.told && !limited.waits;
+  if (!said && (!bare || !is_short(part, limited, now))) return false;
+  if (quota.refused_at_once(taken_at, now, said) == ConcurrencyLimit::Shown::pace) return false;
+  note_change(part.budget, part.account);
+  return limited.waits || quota.concurrency().running() > 0;
 }
 
 /// Whether a refusal is about all models: the upstream says so, the job or the budget names no other model,

@@ -14,6 +14,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include <lanemq/error_table.hpp>
 #include <lanemq/messages.hpp>
 
 #include "broker/core/base/mark.hpp"
@@ -222,12 +223,17 @@ class Budgets {
     TimePoint until{};               ///< the upstream asks to be left alone until then
     bool shared = false;             ///< the upstream says that nothing is left of what all models share
     bool told = false;               ///< the upstream says what its limits are
+    std::optional<LimitedBy> by{};   ///< which limit, where it says so
+    bool waits = true;               ///< `until` is the upstream's own word
   };
   /// Pauses the account of the job's key; without a key every budget with rates. Pauses the job's model
   /// alone, unless another model was refused within kOthersWithin and none was answered since, nor within
   /// kAnsweredLately. Where the pause is probed the model is set apart in any case, so that another model
   /// finds out whether the pause holds. A pause is only ever lengthened. A refusal that states no limits also
-  /// lowers them (cut()). `in_use`: as of go_apart(). False when nothing was paused: then only the job waits.
+  /// lowers them (cut()). One that says nothing at all, or that it is for too many at once, may lower the
+  /// concurrency instead (ConcurrencyLimit::refused()); then nothing is paused but for the time that the
+  /// upstream names. `in_use`: as of go_apart(). False when nothing was paused or lowered: then only the job
+  /// waits.
   bool pause(const Reservation& reservation, const Limited& limited, TimePoint now,
              const std::function<bool(std::size_t)>& in_use);
   static constexpr Duration kOthersWithin = std::chrono::minutes(1);
@@ -374,6 +380,8 @@ class Budgets {
     return part.account == kOwnLimits ? budget.quota : budget.accounts[part.account].quota;
   }
   Quota& quota_of(const Part& part) { return const_cast<Quota&>(std::as_const(*this).quota_of(part)); }
+  bool shows_places(Quota& quota, const Part& part, TimePoint taken_at, const Limited& limited,
+                    TimePoint now);
   bool pauses_all(const Part& part, const Limited& limited, TimePoint now) const;
   bool is_short(const Part& part, const Limited& limited, TimePoint now) const;
   bool pause_part(const Part& part, const Limited& limited, TimePoint now,

@@ -17,7 +17,8 @@ constexpr std::string_view kModel = "model ";
 constexpr char kOf = '\n';
 
 /// Numbers that say what the upstream has said and shown; the same with what an exact save has besides.
-constexpr std::int64_t kLearnedNumbers = 6, kExactNumbers = 10;
+constexpr std::int64_t kLearnedNumbers = 6, kExactNumbersBefore = 10,
+                       kExactNumbers = kExactNumbersBefore + OthersUse::kNumbers;
 /// Stands for the configured limit, whatever that is when it is restored.
 constexpr std::int64_t kNoCeiling = std::int64_t{1} << 60;
 /// Refusals of a key are counted up to this when restored.
@@ -66,11 +67,19 @@ StoredNumbers shifted_limit(StoredNumbers in, Duration by) {
     keep();
     shift();
   }
+  if (learned >= kExactNumbersBefore) {
+    shift();
+    keep();
+    keep();
+    shift();
+  }
   if (learned == kExactNumbers) {
+    keep();
+    shift();
+    shift();
     shift();
     keep();
     keep();
-    shift();
   }
   while (!in.at_end()) {
     earlier ? shift() : keep();  // an age since the refill stays
@@ -107,8 +116,13 @@ void ConcurrencyLimit::save(std::int64_t epoch_us, StoredNumbers& numbers) const
 }
 
 void ConcurrencyLimit::restore(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now) {
-  const std::int64_t lowered = std::clamp<std::int64_t>(numbers.next(), 0, configured_);
-  limit_ = configured_ == 0 ? 0 : std::max<std::int64_t>(configured_ - lowered, 1);
+  // Where none is configured, below zero: one that refusals have shown.
+  const std::int64_t lowered = numbers.next();
+  if (configured_ == 0) {
+    if (lowered < 0) lower(std::min(-std::max(lowered, -kSentMax), kSentMax), now);
+  } else {
+    limit_ = std::max<std::int64_t>(configured_ - std::clamp<std::int64_t>(lowered, 0, configured_), 1);
+  }
   successes_ = std::clamp<std::int64_t>(numbers.next(), 0, limit_);
   cut_at_ = std::min(time_of(numbers.next(), epoch_us), now);
 }
@@ -153,6 +167,7 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
     numbers.put(trial_ ? 1 : 0);
     numbers.put(history_.foreign());
     numbers.put(unix_us(remaining_sent_at_, epoch_us));
+    others_.save(epoch_us, numbers);
   }
   if (!window_) return;
   for (const SlidingWindow::Sent& sent : window_->sent(detail)) {
@@ -181,12 +196,13 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   }
   trial_ = ramp_ == 0;
   TimePoint owed_at = now;
-  if (learned == kExactNumbers) {
+  if (learned >= kExactNumbersBefore) {
     owed_at = std::min(time(), now);
     trial_ = numbers.next() != 0;
     history_.lower(numbers.next());
     remaining_sent_at_ = std::min(time(), now);
   }
+  if (learned == kExactNumbers) others_.restore(numbers, epoch_us, limit_, period_, now);
   if (window_) {
     window_->advance(now);
     while (!numbers.at_end()) {

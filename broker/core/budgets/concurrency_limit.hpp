@@ -10,18 +10,26 @@ namespace lanemq::core {
 
 class StoredNumbers;
 
-/// How many jobs of a budget run at once, and how many may: what is configured, or less after the upstream
-/// said that it is overloaded (AIMD; Chiu & Jain, 1989).
+/// How many jobs of a budget run at once, and how many may: what is configured; less after the upstream said
+/// that it is overloaded (AIMD; Chiu & Jain, 1989); or what its refusals have shown that it takes at once.
+///
+/// A bare refusal may be about the calls under way or about the pace. As many as were under way and taken are
+/// tried first: where refusals stop, it was the places. Then one more is tried from time to time, and more
+/// while that is taken; where it is refused the next try comes after twice as long. Where refusals go on
+/// although few are under way, it was the pace. The idea of learning the bound from losses is that of
+/// Netflix's concurrency-limits (AIMDLimit); the search for it is ours.
 class ConcurrencyLimit {
  public:
   /// `configured` 0: no limit, and overload changes nothing.
   explicit ConcurrencyLimit(std::int64_t configured) : configured_(configured), limit_(configured) {}
 
   std::int64_t configured() const { return configured_; }
-  /// The limit that counts now: 1 to configured().
+  /// The limit that counts now, at least 1; 0: there is none.
   std::int64_t limit() const { return limit_; }
+  /// Whether it is lower than configured, or learnt where none is.
+  bool is_learnt() const { return limit_ != configured_; }
   std::int64_t running() const { return running_; }
-  bool full() const { return configured_ > 0 && running_ >= limit_; }
+  bool full() const { return limit_ > 0 && running_ >= limit_; }
 
   void take() { ++running_; }
   void free() { --running_; }
@@ -29,17 +37,12 @@ class ConcurrencyLimit {
   /// Sets another limit, at its full value; running jobs go on.
   void configure(std::int64_t limit) {
     if (limit == configured_) return;
-    configured_ = limit_ = limit;
-    successes_ = 0;
+    configured_ = limit;
+    lift();
   }
 
-  /// Restores the configured limit. True if it was lower.
-  bool lift() {
-    if (limit_ == configured_) return false;
-    limit_ = configured_;
-    successes_ = 0;
-    return true;
-  }
+  /// Forgets what the upstream said and showed: the configured limit counts. True if another did.
+  bool lift();
 
   /// A call made at `called_at` found the upstream overloaded: lowers the limit by three tenths. All calls
   /// that were under way at a cut are one sign, not many.
@@ -51,7 +54,9 @@ class ConcurrencyLimit {
   }
   /// A call made at `called_at` was answered: the limit grows by one for each full round of answers. `calls`:
   /// so many, of which it was the last.
-  void succeeded(TimePoint called_at, std::int64_t calls = 1) {
+  void succeeded(TimePoint called_at, TimePoint now, std::int64_t calls = 1) {
+    if (limit_ == configured_) return;
+    if (learns_) return try_more(called_at, now);
     for (; calls > 0; --calls) {
       if (limit_ == configured_ || called_at < cut_at_) return;
       if (++successes_ < limit_) continue;
@@ -60,14 +65,33 @@ class ConcurrencyLimit {
     }
   }
 
+  /// What a refusal was about.
+  enum class Shown : std::uint8_t { places, pace };
+  /// A call made at `called_at`, which does not run any more, was refused, and nothing says why. `places`:
+  /// the upstream says that it was for too many at once.
+  Shown refused(TimePoint called_at, TimePoint now, bool places);
+  /// The upstream says that so many may run at once.
+  void learn(std::int64_t limit, TimePoint now);
+
   /// For exact saves: how far it was lowered, not what runs.
   void save(std::int64_t epoch_us, StoredNumbers& numbers) const;
   void restore(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now);
 
  private:
+  void try_more(TimePoint called_at, TimePoint now);
+  void lower(std::int64_t limit, TimePoint now);
+
   std::int64_t configured_, limit_;
   std::int64_t running_ = 0, successes_ = 0;
   TimePoint cut_at_{};
+  // Where refusals have shown the limit:
+  bool learns_ = false;                // so it is
+  std::int64_t taken_ = 0, step_ = 1;  // as many at once were taken; so many more are tried next
+  std::int64_t first_ = 0;             // as many were under way at the first of a row of refusals
+  TimePoint tried_at_ = kNever;        // since when more than taken_ may run
+  TimePoint next_try_{};               // not before
+  Duration tries_after_{};             // the last try that was refused
+  TimePoint pace_until_{};             // refusals before are about the pace
 };
 
 }  // namespace lanemq::core

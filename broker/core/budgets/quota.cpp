@@ -8,6 +8,8 @@ namespace {
 
 /// Limits with longer periods are not what a short pause comes from: a refusal does not lower them.
 constexpr Duration kRefusedPeriodMax = std::chrono::minutes(1);
+/// Of the limits that an upstream states, where it says no other.
+constexpr std::int64_t kUnsaidPeriodMs = 60'000;
 
 }  // namespace
 
@@ -90,7 +92,7 @@ void Quota::take(const Claim& claim, TimePoint now) {
 bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now) {
   concurrency_.free();
   end_probe(taken_at);
-  bool room = concurrency_.configured() > 0;
+  bool room = concurrency_.limit() > 0;
   if (used == nullptr) return room;
   for (RateLimit& rate : rates_) {
     const std::int64_t more = used->of(rate.resource()) - expected.of(rate.resource());
@@ -147,14 +149,20 @@ bool Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePo
     return {limits.limit_requests, limits.remaining_requests, limits.reset_requests_ms};
   };
   bool changed = false;
+  if (const auto& places = limits.limit_concurrency; places && *places != concurrency_.limit())
+    concurrency_.learn(*places, now);
   for (RateLimit& rate : rates_) {
-    if (rate.period() != std::chrono::minutes(1)) continue;
+    const std::optional<std::int64_t>& period_ms =
+        rate.resource() == Resource::requests ? limits.period_requests_ms : limits.period_tokens_ms;
+    if (to_ms(rate.period()) != period_ms.value_or(kUnsaidPeriodMs)) continue;
     const Said said = said_of(rate.resource());
     if (said.limit && rate.learn_limit(*said.limit, now)) changed = true;
     if (!said.remaining) continue;
-    std::optional<Duration> reset;
-    if (said.reset_ms) reset = std::chrono::milliseconds(std::min<std::int64_t>(*said.reset_ms, 60'000));
-    rate.learn_remaining(*said.remaining, reset, taken_at, now);
+    OthersUse::Said words{.remaining = *said.remaining, .limit = said.limit};
+    if (said.reset_ms)
+      words.reset =
+          std::chrono::milliseconds(std::clamp<std::int64_t>(*said.reset_ms, 0, to_ms(rate.period())));
+    rate.learn_remaining(words, taken_at, now);
   }
   return changed;
 }
@@ -175,7 +183,7 @@ bool Quota::lift(TimePoint now) {
 }
 
 bool Quota::can_lift(TimePoint now) {
-  return now < paused_until_ || concurrency_.limit() != concurrency_.configured() ||
+  return now < paused_until_ || concurrency_.is_learnt() ||
          std::any_of(rates_.begin(), rates_.end(), [&](RateLimit& rate) { return rate.can_lift(now); });
 }
 

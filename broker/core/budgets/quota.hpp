@@ -137,7 +137,13 @@ class Quota {
   /// Forgets what the upstream has said and shown: its pause, lower limits, a lower concurrency. True if
   /// there was something to forget.
   bool lift(TimePoint now);
-  void succeeded(TimePoint taken_at, std::int64_t calls = 1) { concurrency_.succeeded(taken_at, calls); }
+  void succeeded(TimePoint taken_at, TimePoint now, std::int64_t calls = 1) {
+    concurrency_.succeeded(taken_at, now, calls);
+  }
+  /// A call was refused, and nothing says for what; `places`: for too many at once. Requires: it is settled.
+  ConcurrencyLimit::Shown refused_at_once(TimePoint taken_at, TimePoint now, bool places) {
+    return concurrency_.refused(taken_at, now, places);
+  }
   void overloaded(TimePoint taken_at, TimePoint now) { concurrency_.overloaded(taken_at, now); }
 
   /// For Budgets::save() and restore(). `name` is put in front of the names of limits.

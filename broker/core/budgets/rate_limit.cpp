@@ -20,6 +20,9 @@ std::int64_t scale_of(std::int64_t limit) {
   return std::clamp<std::int64_t>(100000 / limit, 1, 1000);
 }
 
+/// A call each so long is asked in any case: a client that obeys its upstream asks as often, and waits less.
+constexpr Duration kAskedEvery = std::chrono::seconds(2);
+
 /// How long after a cut a limit begins to rise again, and the least time between two cuts.
 constexpr Duration kRecoverAfter = std::chrono::seconds(10), kCutPause = std::chrono::seconds(2);
 /// Refusals leave at least so many thousandths of a limit.
@@ -90,7 +93,6 @@ void RateLimit::configure(const RateOptions& options, TimePoint now) {
   bucket_.set_level(std::max(level, -limit_) * scale_, now);
   if (window_) window_->set_scale(scale_);
   history_.lower(before - limit_);
-  held_for_ = kNoHold;
   apply_limit();
 }
 
@@ -112,14 +114,18 @@ std::int64_t RateLimit::effective() const {
 
 void RateLimit::apply_limit() {
   advanced_at_ = kNever;
+  held_for_ = kNoHold;
   if (window_) window_->set_limit(effective());
+  others_paced_ = 0;
   apply_pace();
 }
 
 void RateLimit::apply_pace() {
-  std::int64_t pace = window_ ? window_->pace() : effective() * scale_;
+  // What a bucket gives back comes evenly, so it is pace enough.
+  const bool given_back = others_count_ > 0 && others_.is_even();
+  std::int64_t pace = window_ && !given_back ? window_->pace() : effective() * scale_;
   if (window_ && ramp_ == kRampFull && resource_ != Resource::requests)
-    pace += lump_pace(window_->headroom(), effective()) * scale_;
+    pace += lump_pace(own_headroom(), effective()) * scale_;
   // Debts are paid back during a pause, too.
   const int share = ramp_ == 0 ? kRampFull : ramp_;
   bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, 1));
@@ -135,17 +141,24 @@ bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
   return true;
 }
 
+/// What refusals leave at the least: a call each two seconds, where that is no more than half of it.
+int RateLimit::share_min() const {
+  if (resource_ != Resource::requests) return kShareMin;
+  const std::int64_t asked = (period_ / kAskedEvery * 1000 + ceiling_ - 1) / ceiling_;
+  return static_cast<int>(std::clamp<std::int64_t>(asked, kShareMin, 500));
+}
+
 void RateLimit::cut(TimePoint now) {
   advance(now);
   if (share_ < 1000 && now - cut_at_ < kCutPause) return;
-  share_ = std::max(share_ * 4 / 5, kShareMin);
+  share_ = std::max(share_ * 4 / 5, share_min());
   cut_at_ = changed_at_ = now;
   apply_limit();
 }
 
 bool RateLimit::can_lift(TimePoint now) {
   advance(now);
-  return ceiling_ != limit_ || share_ != 1000 || ramp_ != kRampFull;
+  return others_.any() || ceiling_ != limit_ || share_ != 1000 || ramp_ != kRampFull;
 }
 
 bool RateLimit::lift(TimePoint now) {
@@ -154,6 +167,8 @@ bool RateLimit::lift(TimePoint now) {
   share_ = 1000;
   ramp_ = kRampFull;
   trial_ = false;
+  others_.forget();
+  others_count_ = 0;
   apply_limit();
   return true;
 }
@@ -177,11 +192,25 @@ void RateLimit::pause(TimePoint until, TimePoint now) {
 }
 
 std::int64_t RateLimit::headroom() const {
-  return window_ ? window_->headroom() : floor_divide(bucket_.level(), scale_);
+  return window_ ? own_headroom() : floor_divide(bucket_.level(), scale_);
 }
 
-void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
-                                TimePoint now) {
+void RateLimit::leave_to_others(TimePoint now) {
+  others_count_ = others_.amount(now);
+  // What comes back at once leaves us the pace of a smaller window.
+  const std::int64_t paced = others_.is_even() ? 0 : std::min(others_count_, effective() - 1);
+  if (paced == others_paced_) return;
+  others_paced_ = paced;
+  window_->set_limit(effective() - paced);
+}
+
+std::int64_t RateLimit::headroom_left() const {
+  // What others took makes no debt of ours.
+  const std::int64_t own = own_headroom();
+  return own > 0 ? std::max<std::int64_t>(own - others_count_, 0) : own;
+}
+
+void RateLimit::learn_remaining(const OthersUse::Said& said, TimePoint sent_at, TimePoint now) {
   // An answer to an older request tells nothing new.
   if (sent_at < remaining_sent_at_) return;
   advance(now);
@@ -190,13 +219,16 @@ void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> 
   remaining_sent_at_ = sent_at;
   // Some upstreams report what remained when they took the request in, others what remains when they answer
   // it.
-  const std::int64_t foreign = std::min(*then, headroom()) - std::clamp<std::int64_t>(remaining, 0, limit_);
-  if (foreign <= std::max<std::int64_t>(effective() / kForeignTolerance, 1)) return;
-  history_.lower(foreign);
-  if (!window_) return owe(foreign, now);
-  const TimePoint leaves_with_reset =
-      now - (period_ - std::clamp(reset.value_or(period_), Duration(0), period_));
-  window_->record_late(foreign, std::max(leaves_with_reset, TimePoint{}));
+  const std::int64_t foreign =
+      std::min(*then, headroom()) - std::clamp<std::int64_t>(said.remaining, 0, limit_);
+  const std::int64_t tolerance = std::max<std::int64_t>(effective() / kForeignTolerance, 1);
+  if (!window_) {
+    if (foreign <= tolerance) return;
+    history_.lower(foreign);
+    return owe(foreign, now);
+  }
+  if (foreign <= tolerance && !others_.any()) return;
+  others_.heard(said, foreign, tolerance, effective(), period_, now);
   advanced_at_ = kNever;
   advance(now);
 }
@@ -217,9 +249,10 @@ void RateLimit::advance(TimePoint now) {
     // Until then the window had no more room, whether advance() was called meanwhile or not.
     if (const TimePoint changes = window_->next_change(); changes <= now) {
       bucket_.refill(changes);
-      bucket_.lower_to((window_->headroom() + 1) * scale_);
+      bucket_.lower_to((headroom_left() + 1) * scale_);
     }
     window_->advance(now);
+    if (others_.any() || others_count_ > 0) leave_to_others(now);
   }
   for (; ramp_ < kRampFull && ramp_next_ <= now; ramp_next_ += kRampStep) {
     bucket_.refill(ramp_next_);
@@ -249,19 +282,19 @@ void RateLimit::advance(TimePoint now) {
   else
     apply_pace();
   // What the window cannot take now must not gather for a later burst.
-  bucket_.lower_to((window_->headroom() + 1) * scale_);
+  bucket_.lower_to((headroom_left() + 1) * scale_);
 }
 
 std::int64_t RateLimit::available(TimePoint now) {
   advance(now);
   if (!window_) return bucket_.level();
-  return std::min(floor_divide(bucket_.level(), scale_), window_->headroom());
+  return std::min(floor_divide(bucket_.level(), scale_), headroom_left());
 }
 
 std::int64_t RateLimit::find_held(int hold) const {
   const std::int64_t held = capacity() * hold / 1000;
   // A strict window has room for a burst only if that room is always kept free, which costs rate.
-  return window_ ? std::min(held, std::max<std::int64_t>(limit_ / kHeldInWindow, 1)) : held;
+  return window_ ? std::min(held, std::max<std::int64_t>(effective() / kHeldInWindow, 1)) : held;
 }
 
 std::int64_t RateLimit::whole_for(std::int64_t amount) const {
@@ -283,7 +316,7 @@ std::int64_t RateLimit::headroom_for(std::int64_t amount, int hold) const {
 bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   if (amount > limit_) return false;
   advance(now);
-  if (window_ && window_->headroom() < headroom_for(amount, hold)) return false;
+  if (window_ && headroom_left() < headroom_for(amount, hold)) return may_ask(amount, hold, now);
   return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold) ||
          (is_trial(amount) && ramp_ > 0 && bucket_.level() >= 0);
 }
@@ -291,6 +324,13 @@ bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
 /// Whether the amount may be the first after a pause, which finds out whether the pause is over.
 bool RateLimit::is_trial(std::int64_t amount) const {
   return trial_ && (window_ || amount <= capacity());
+}
+
+/// Whether the amount may go that others' use alone keeps back: the first after a pause, since the upstream
+/// said when to come again; or one that finds out whether it is still so.
+bool RateLimit::may_ask(std::int64_t amount, int hold, TimePoint now) const {
+  if (others_count_ == 0 || amount <= 0 || own_headroom() < headroom_for(amount, hold)) return false;
+  return bucket_.level() >= 0 && ramp_ > 0 && (trial_ || others_.may_ask(now));
 }
 
 TimePoint RateLimit::foreseen(std::int64_t amount, int hold, TimePoint now) const {
@@ -313,6 +353,7 @@ void RateLimit::take(std::int64_t amount, TimePoint now, int hold) {
   advance(now);
   if (ramp_ > 0 && amount > 0) trial_ = false;
   note_room(now);
+  if (others_count_ > 0 && amount > 0 && headroom_left() < amount) others_.asked(now);
   const std::int64_t level = bucket_.level(), left = held(hold) * scale_;
   if (window_ && level >= 0)
     bucket_.take(std::min(amount * scale_, level - (level >= left ? left : 0)));
@@ -350,7 +391,10 @@ TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint no
   // While the limit recovers the pace rises each second.
   if (share_ < 1000) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
   if (!window_) return refilled;
-  if (window_->headroom() < headroom_for(amount, hold)) return window_->next_change();
+  if (headroom_left() < headroom_for(amount, hold)) {
+    const TimePoint asks = others_count_ > 0 && ramp_ > 0 ? std::max(others_.ask_at(), now) : kNever;
+    return std::min(window_->next_change(), asks);
+  }
   return std::min(refilled, std::max(window_->next_change(), now));
 }
 

@@ -10,6 +10,7 @@
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/headroom_history.hpp"
 #include "broker/core/budgets/least_room.hpp"
+#include "broker/core/budgets/others_use.hpp"
 #include "broker/core/budgets/sliding_window.hpp"
 #include "broker/core/budgets/token_bucket.hpp"
 
@@ -65,8 +66,9 @@ class RateLimit {
   /// The upstream states its limit for a period. A lower one counts from now on; a later, higher one counts
   /// up to the configured limit. True if the limit that counts has changed.
   bool learn_limit(std::int64_t limit, TimePoint now);
-  /// The upstream refused what was within the limit: lowers it by a fifth, at most once in two seconds. From
-  /// ten seconds after the last cut it rises again by a hundredth a second (AIMD; Chiu & Jain, 1989).
+  /// The upstream refused what was within the limit: lowers it by a fifth, at most once in two seconds, but
+  /// not below a call each two seconds. From ten seconds after the last cut it rises again by a hundredth a
+  /// second (AIMD; Chiu & Jain, 1989).
   void cut(TimePoint now);
   /// Forgets what the upstream said and showed, its pause too: the configured limit counts, at full pace.
   /// True if there was something to forget.
@@ -79,10 +81,9 @@ class RateLimit {
   /// doubles each second. Requires: no earlier pause lasts longer.
   void pause(TimePoint until, TimePoint now);
   /// The upstream states what remained when it took in a request sent at `sent_at`. Where that is clearly
-  /// less than here, others use the account: the difference counts as sent now, until `reset` or for a
-  /// period. A higher `remaining` than ours is ignored: what others took comes back as time passes.
-  void learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
-                       TimePoint now);
+  /// less than here, others use the account (OthersUse); a bucket owes the difference. A higher `remaining`
+  /// than ours is ignored.
+  void learn_remaining(const OthersUse::Said& said, TimePoint sent_at, TimePoint now);
 
   /// What can be sent, whatever the pace, and what is known of others' use: so that two times compare.
   std::int64_t room(TimePoint now);
@@ -108,7 +109,12 @@ class RateLimit {
     if (!window_) room_.note(bucket_.room(), bucket_.capacity(), now);
   }
   std::int64_t effective() const;
+  int share_min() const;
   std::int64_t headroom() const;
+  std::int64_t own_headroom() const { return window_->headroom() + others_paced_; }
+  void leave_to_others(TimePoint now);
+  /// What may be sent, others' use counted.
+  std::int64_t headroom_left() const;
   /// The most that the window must have free for `amount`. An amount above the stated limit, but within the
   /// configured one, goes when the window is otherwise empty: else it would wait for ever, and the upstream
   /// decides.
@@ -117,6 +123,7 @@ class RateLimit {
   std::int64_t level_for(std::int64_t amount, int hold) const;
   std::int64_t headroom_for(std::int64_t amount, int hold) const;
   bool is_trial(std::int64_t amount) const;
+  bool may_ask(std::int64_t amount, int hold, TimePoint now) const;
   std::int64_t find_held(int hold) const;
 
   std::string name_;
@@ -141,6 +148,9 @@ class RateLimit {
   mutable int held_for_ = kNoHold;
   mutable std::int64_t held_ = 0;
   HeadroomHistory history_;
+  OthersUse others_;               // where there is a window
+  std::int64_t others_count_ = 0;  // of others_, as of advanced_at_
+  std::int64_t others_paced_ = 0;  // of that, what the window's limit is lower by
   TimePoint remaining_sent_at_{};  // when the newest request was sent whose `remaining` is known
 };
 

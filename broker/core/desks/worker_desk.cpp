@@ -749,7 +749,9 @@ WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, c
                                    .client = job.queue->client().party().name,
                                    .until = refused.until,
                                    .shared = nothing_left,
-                                   .told = limits.has_value()};
+                                   .told = limits.has_value(),
+                                   .by = limited_by(fields.limited_by),
+                                   .waits = fields.retry_after_ms.has_value()};
     refused.paused = state_.budgets.pause(
         reservation, limited, now, [this](std::size_t model) { return upstreams_.waits_apart(model); });
     if (refused.paused && refused.until - now > kVainMax) life_.sweep_soon();

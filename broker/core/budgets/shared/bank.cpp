@@ -302,6 +302,7 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
                          .taken_at = time_.at - std::clamp(word.age, Duration(0), kUpstreamPauseMax)};
   if (word.limits) {
     wire::UpstreamLimits limits = *word.limits;
+    limits.limit_concurrency.reset();  // the bank sees draws, and not which calls run at once
     if (on_its_way && word.waited + *on_its_way <= kRoomHolds) {
       recall_rooms(word, call.taken_at);
     } else {
@@ -331,7 +332,8 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
                        .client = word.client,
                        .until = time_.at + std::clamp(word.pause, Duration(0), kUpstreamPauseMax),
                        .shared = word.shared,
-                       .told = word.limits.has_value()},
+                       .told = word.limits.has_value(),
+                       .by = LimitedBy::rate},
                       time_.at, [](std::size_t) { return false; });
       break;
     case UpstreamWord::Kind::overloaded:

@@ -358,7 +358,7 @@ struct Shared {
         if (remaining() > 0) taken.push_back(now);
       for (; !under_way.empty() && under_way.front().sent_at + answers_after <= now; under_way.pop_front())
         if (listens)
-          rate.learn_remaining(said_at_the_answer ? remaining() : under_way.front().remaining, std::nullopt,
+          rate.learn_remaining({.remaining = said_at_the_answer ? remaining() : under_way.front().remaining},
                                under_way.front().sent_at, now);
       while (now >= paused_until && rate.affordable(1, 0, now)) {
         rate.take(1, now);
@@ -407,15 +407,15 @@ TEST(RateLimit, foreign_use_is_counted_once_and_leaves_with_the_upstreams_reset)
   const TimePoint first(seconds(101)), second(seconds(102));
   rate.take(1, first);
   rate.take(1, second);
-  rate.learn_remaining(598, {}, first, TimePoint(seconds(103)));
+  rate.learn_remaining({.remaining = 598}, first, TimePoint(seconds(103)));
   EXPECT_EQ(rate.available(TimePoint(seconds(103))), 300) << "a call that others crossed says nothing";
 
-  rate.learn_remaining(98, seconds(10), first, TimePoint(seconds(103)));
+  rate.learn_remaining({.remaining = 98, .reset = seconds(10)}, first, TimePoint(seconds(103)));
   EXPECT_EQ(rate.available(TimePoint(seconds(103))), 98);
-  rate.learn_remaining(97, seconds(10), second, TimePoint(seconds(103)));
-  EXPECT_EQ(rate.available(TimePoint(seconds(103))), 98) << "the same use, seen by the next answer";
-  rate.learn_remaining(10, seconds(10), first, TimePoint(seconds(103)));
-  EXPECT_EQ(rate.available(TimePoint(seconds(103))), 98) << "an answer that was overtaken";
+  rate.learn_remaining({.remaining = 97, .reset = seconds(10)}, second, TimePoint(seconds(103)));
+  EXPECT_EQ(rate.available(TimePoint(seconds(103))), 97) << "the same use, seen by the next answer";
+  rate.learn_remaining({.remaining = 10, .reset = seconds(10)}, first, TimePoint(seconds(103)));
+  EXPECT_EQ(rate.available(TimePoint(seconds(103))), 97) << "an answer that was overtaken";
   EXPECT_GT(rate.available(TimePoint(seconds(120))), 100);
 }
 
@@ -423,11 +423,11 @@ TEST(RateLimit, foreign_use_lowers_a_bucket_and_never_raises_it) {
   RateLimit rate(per(minutes(1), 600, 600), WindowKind::bucket);
   const TimePoint now(seconds(1));
   rate.take(100, now);
-  rate.learn_remaining(100000, {}, now, now);
+  rate.learn_remaining({.remaining = 100000}, now, now);
   EXPECT_EQ(rate.available(now), 500);
-  rate.learn_remaining(480, {}, now, now);
+  rate.learn_remaining({.remaining = 480}, now, now);
   EXPECT_EQ(rate.available(now), 500) << "within the tolerance";
-  rate.learn_remaining(400, {}, now, now);
+  rate.learn_remaining({.remaining = 400}, now, now);
   EXPECT_EQ(rate.available(now), 400);
 }
 

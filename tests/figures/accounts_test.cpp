@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures of an account that others use as well: what of it is used, and how long calls wait.
+#include <functional>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/figures/account.hpp"
+#include "tests/figures/stage.hpp"
+
+namespace lanemq::figures {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr const char* kBounds[] = {"bucket", "fixed", "sliding", "places"};
+constexpr const char* kWords[] = {"all", "retry_after", "none"};
+constexpr const char* kOthers[] = {"half", "greedy", "stop", "falls", "nobody"};
+
+constexpr TimePoint kBegin{seconds(100)};
+
+struct Measured {
+  std::int64_t granted = 0, refused = 0;
+  double left = 0;
+  std::vector<Duration> waits;
+};
+
+/// Forty calls at once, or one each two seconds.
+Measured measure(const Account::Rules& rules, bool bulk, bool configured, TimePoint from, TimePoint end) {
+  Account account(rules);
+  core::Options options = core::default_options();
+  for (core::LaneOptions& lane : options.lanes)
+    lane.depth_max = options.jobs_max;
+  core::BudgetOptions& budget = options.budgets.emplace_back();
+  budget.name = "api";
+  budget.rates = {{.name = "requests_per_minute",
+                   .limit = configured && rules.bound != Bound::places ? rules.limit : 100'000,
+                   .period = std::chrono::minutes(1)}};
+  Measured sum;
+  std::map<std::string, TimePoint> wanted;
+  Stage stage(options, [&](const Work& work, TimePoint now) {
+    const Account::Word word = account.call(now);
+    if (now >= from) ++(word.granted ? sum.granted : sum.refused);
+    if (word.granted && !bulk)
+      if (const TimePoint since = wanted.at(work.client); since >= from) sum.waits.push_back(now - since);
+    return Answer{.takes = word.granted ? rules.takes : milliseconds(30),
+                  .retry_after = word.retry_after,
+                  .refused = !word.granted,
+                  .limits = word.limits};
+  });
+  stage.add_worker(40);
+  if (bulk) {
+    const double most = account.pace(kBegin) * 1.2 * std::chrono::duration<double>(end - kBegin).count();
+    for (int i = 0; i < std::min(100'000, static_cast<int>(most) + 100); ++i)
+      stage.submit({.client = "a"});
+  } else {
+    for (TimePoint at = kBegin; at < end; at += seconds(2))
+      stage.at(at, [&, at] {
+        const std::string client = std::to_string(at.time_since_epoch().count());
+        wanted[client] = at;
+        stage.submit({.client = client});
+      });
+  }
+  stage.run_until(end);
+  sum.left = account.left_by_others(from, end);
+  return sum;
+}
+
+std::string name_of(const Account::Rules& rules, bool configured) {
+  return std::string(kBounds[static_cast<int>(rules.bound)]) + " " + kWords[static_cast<int>(rules.words)] +
+         " " + kOthers[static_cast<int>(rules.others)] + (configured ? " configured" : "") + " seed " +
+         std::to_string(rules.seed);
+}
+
+constexpr TimePoint kFrom = kBegin + seconds(60), kEnd = kBegin + seconds(240);
+
+/// Calls `check` for each seed, with the limit configured and not.
+void for_each(const Account::Rules& rules, const std::function<void(const Account::Rules&, bool)>& check) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed)
+    for (const bool configured : {true, false}) {
+      if (configured && rules.bound == Bound::places) continue;
+      Account::Rules drawn = rules;
+      drawn.seed = seed;
+      drawn.begins = kBegin + seconds(120);
+      drawn.ends = kBegin + seconds(180);
+      SCOPED_TRACE(name_of(drawn, configured));
+      check(drawn, configured);
+    }
+}
+
+constexpr Bound kCounted[] = {Bound::bucket, Bound::fixed, Bound::sliding};
+
+TEST(Accounts, one_call_each_two_seconds_waits_hardly_longer_than_a_client_that_obeys_retry_after) {
+  for (const Bound bound : kCounted)
+    for (const Others others : {Others::half, Others::greedy, Others::stop, Others::nobody})
+      for_each({.bound = bound, .others = others}, [](const Account::Rules& rules, bool configured) {
+        const Measured ours = measure(rules, false, configured, kFrom, kEnd);
+        const Witness client = witness(rules, 0, kBegin, kFrom, kEnd);
+        ASSERT_GE(ours.waits.size() + 1, client.waits.size());
+        EXPECT_LE(quantile(ours.waits, .5), quantile(client.waits, .5) + seconds(1));
+        EXPECT_LE(quantile(ours.waits, .99), quantile(client.waits, .99) + milliseconds(2500));
+        EXPECT_LE(ours.refused, client.refused + static_cast<std::int64_t>(ours.waits.size()) / 2);
+      });
+}
+
+TEST(Accounts, what_others_leave_is_used_where_the_upstream_tells_what_remains) {
+  for (const Bound bound : kCounted)
+    for_each({.bound = bound, .others = Others::half}, [](const Account::Rules& rules, bool configured) {
+      const Measured ours = measure(rules, true, configured, kFrom, kEnd);
+      EXPECT_GE(static_cast<double>(ours.granted), 0.9 * ours.left);
+      EXPECT_LE(static_cast<double>(ours.refused), 0.05 * static_cast<double>(ours.granted));
+    });
+}
+
+TEST(Accounts, a_limit_that_nobody_configured_is_learnt_from_the_first_answer_and_used) {
+  for (const Bound bound : kCounted)
+    for_each({.bound = bound, .others = Others::nobody}, [](const Account::Rules& rules, bool configured) {
+      const Measured ours = measure(rules, true, configured, kFrom, kEnd);
+      EXPECT_GE(static_cast<double>(ours.granted), 0.97 * ours.left);
+      EXPECT_EQ(ours.refused, 0);
+    });
+}
+
+TEST(Accounts, places_are_learnt_from_bare_refusals) {
+  for (const std::int64_t places : {3, 8, 30})
+    for (const Others others : {Others::half, Others::greedy, Others::limit_falls, Others::nobody})
+      for_each({.bound = Bound::places, .words = Words::none, .others = others, .limit = places},
+               [](const Account::Rules& rules, bool configured) {
+                 const Measured ours = measure(rules, true, configured, kFrom, kEnd);
+                 EXPECT_GE(static_cast<double>(ours.granted), 0.85 * ours.left);
+                 EXPECT_LE(static_cast<double>(ours.refused), 0.03 * static_cast<double>(ours.granted) + 3);
+               });
+}
+
+}  // namespace
+}  // namespace lanemq::figures
