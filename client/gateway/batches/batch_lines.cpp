@@ -139,6 +139,9 @@ std::string anthropic_failure(const LineName& name, const ClientError& error) {
 
 tl::expected<LineRequest, LineFault> read_batch_line(Api api, std::string_view endpoint,
                                                      std::string_view line) {
+  // Some editors begin a file with a mark; where files were put together it stands before other lines, too.
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
   return api == Api::openai ? read_openai(endpoint, line) : read_anthropic(line);
 }
 

@@ -29,6 +29,16 @@ TEST(ReadBatchLine, cuts_the_body_out_byte_for_byte) {
   EXPECT_EQ(read->body, R"({ "model" : "gpt-x", "n": 1.50 })");
 }
 
+TEST(ReadBatchLine, skips_a_byte_order_mark) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const std::string text = mark + line(R"({"model":"x"})");
+  const auto read = read_batch_line(Api::openai, kChat, text);
+
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->body, R"({"model":"x"})");
+  EXPECT_EQ(fault_of(mark + mark + line(R"({"model":"x"})")), "invalid_json_line ");
+}
+
 TEST(ReadBatchLine, says_what_is_wrong) {
   EXPECT_EQ(fault_of("{"), "invalid_json_line ");
   EXPECT_EQ(fault_of("[]"), "invalid_json_line ");
