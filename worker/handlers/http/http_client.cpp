@@ -25,6 +25,7 @@
 #include "worker/handlers/http/upstream_body.hpp"
 #include "worker/handlers/http/upstream_failure.hpp"
 #include "worker/handlers/http/upstream_headers.hpp"
+#include "worker/handlers/limits/providers.hpp"
 
 namespace lanemq::worker {
 namespace {
@@ -211,6 +212,13 @@ class HttpClient::Engine {
     TimePoint known_until{};     ///< until then it counts as reachable
     std::size_t connecting = 0;  ///< calls that have not reached it yet
     std::deque<Call*> waiting;   ///< calls that have not begun
+    /// Whose API it is; none: nobody asked yet.
+    std::optional<const Provider*> provider{};
+
+    const Provider* whose() {
+      if (!provider) provider = provider_of(about->url);
+      return *provider;
+    }
   };
 
   struct ByJob {
@@ -422,6 +430,7 @@ class HttpClient::Engine {
   void begin_answer(Call& call) {
     curl_easy_getinfo(call.easy.get(), CURLINFO_RESPONSE_CODE, &call.status);
     const HttpCall& request = *call.request;
+    if (call.headers.has_limits()) call.headers.came_from(call.target->whose());
     const bool succeeds = call.status >= 200 && call.status <= 299;
     call.reads = succeeds && request.reader && request.reader->reads(call.headers);
     if (*call.reads) return;

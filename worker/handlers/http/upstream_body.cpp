@@ -83,8 +83,19 @@ void read_error(JsonCursor& cursor, BodyFacts& facts) {
     if (json_says(key, "code")) {
       Count status;
       take_count(value, status);
+      if (!status) {
+        // A few write the status as a text.
+        const bool quoted = value.size() == 5 && value.front() == '"';
+        if (quoted) take_count(value.substr(1, 3), status);
+      }
       if (status && *status >= 400 && *status <= 599) facts.error_status = static_cast<long>(*status);
       take_text(value, true, facts.error_code);
+    } else if (json_says(key, "status")) {
+      // Google's word, beside a code that is a number; a number elsewhere.
+      Count status;
+      take_count(value, status);
+      if (status && *status >= 400 && *status <= 599) facts.error_status = static_cast<long>(*status);
+      take_text(value, false, facts.error_type);
     } else if (json_says(key, "type")) {
       take_text(value, true, facts.error_type);
     } else if (json_says(key, "message")) {
@@ -114,10 +125,19 @@ BodyFacts read_body(std::string_view json) {
   if (json.size() > kReadBytesMax) return facts;
   Counts counts;
   JsonCursor cursor(json);
+  // Google's errors may stand in a list.
+  const bool in_list = cursor.enter_array();
+  if (in_list && !cursor.element()) return facts;
   for_each_member(cursor, [&](std::string_view key) {
     const auto is = [key](std::string_view name) { return json_says(key, name); };
-    if (is("usage")) return read_usage(cursor, counts);
+    if (is("usage") && !in_list) return read_usage(cursor, counts);
     if (is("error") && cursor.peek() == '{') return read_error(cursor, facts);
+    // Cloudflare lists errors.
+    if (is("errors") && cursor.peek() == '[' && cursor.enter_array()) {
+      while (cursor.element())
+        read_error(cursor, facts);
+      return;
+    }
     const std::string_view value = cursor.value();
     if (is("code"))
       take_text(value, false, facts.error_code);

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "worker/handlers/limits/refusal_body.hpp"
+#include "worker/handlers/limits/refusal_texts.hpp"
+
 namespace lanemq::worker {
 namespace {
-
-/// The part of an upstream's text that is searched for a time to wait.
-constexpr std::size_t kTextScanMax = 4096;
 
 /// Codes and types of a key without money, as OpenAI, Anthropic and similar APIs write them.
 bool is_quota_name(std::string_view name) {
@@ -21,19 +21,6 @@ bool is_quota_name(std::string_view name) {
 /// request: a model, an organization, a prompt that a firewall blocks.
 bool is_key_name(std::string_view name) {
   return name == "invalid_api_key" || name == "authentication_error";
-}
-
-/// The number at the front of a text for people: 1200 for `1,200.`
-std::optional<std::int64_t> leading_number(std::string_view text) {
-  std::int64_t value = 0;
-  std::size_t digits = 0;
-  for (const char c : text) {
-    if (c == ',' && digits > 0) continue;
-    if (c < '0' || c > '9' || digits == 15) break;
-    value = value * 10 + (c - '0');
-    ++digits;
-  }
-  return digits > 0 ? std::optional(value) : std::nullopt;
 }
 
 /// The last number after `label` in a sentence, and the label's position.
@@ -82,13 +69,37 @@ constexpr struct {
   std::string_view name;
   long status;
 } kErrorNames[] = {
-    {"overloaded_error", 529},      {"rate_limit_error", 429},  {"rate_limit_exceeded", 429},
-    {"insufficient_quota", 429},    {"billing_error", 402},     {"authentication_error", 401},
-    {"invalid_api_key", 401},       {"permission_error", 403},  {"not_found_error", 404},
-    {"model_not_found", 404},       {"request_too_large", 413}, {"context_length_exceeded", 400},
-    {"invalid_request_error", 400}, {"invalid_prompt", 400},    {"content_filter", 400},
-    {"timeout_error", 504},         {"api_error", 500},         {"server_error", 500},
-    {"service_unavailable", 503},   {"overloaded", 503},
+    {"overloaded_error", 529},
+    {"rate_limit_error", 429},
+    {"rate_limit_exceeded", 429},
+    {"insufficient_quota", 429},
+    {"billing_error", 402},
+    {"authentication_error", 401},
+    {"invalid_api_key", 401},
+    {"permission_error", 403},
+    {"not_found_error", 404},
+    {"model_not_found", 404},
+    {"request_too_large", 413},
+    {"context_length_exceeded", 400},
+    {"invalid_request_error", 400},
+    {"invalid_prompt", 400},
+    {"content_filter", 400},
+    {"timeout_error", 504},
+    {"api_error", 500},
+    {"server_error", 500},
+    {"service_unavailable", 503},
+    {"overloaded", 503},
+    // Moonshot, Alibaba, Google
+    {"rate_limit_reached_error", 429},
+    {"engine_overloaded_error", 503},
+    {"limit_requests", 429},
+    {"limit_burst_rate", 429},
+    {"concurrency_limit_exceeded", 429},
+    {"RESOURCE_EXHAUSTED", 429},
+    {"UNAVAILABLE", 503},
+    {"DEADLINE_EXCEEDED", 504},
+    {"INVALID_ARGUMENT", 400},
+    {"PERMISSION_DENIED", 403},
 };
 
 long status_of(const BodyFacts& facts) {
@@ -147,12 +158,81 @@ wire::Usage usage_of(long status) {
   return usage;
 }
 
-std::optional<std::chrono::milliseconds> wait_of(long status, const UpstreamHeaders& headers,
-                                                 std::string_view text) {
-  if (const auto wait = headers.retry_after()) return wait;
-  if (status != 429) return std::nullopt;
-  if (const auto wait = headers.exhausted_reset()) return wait;
-  return find_wait_in_text(text.substr(0, kTextScanMax));
+using std::chrono::milliseconds;
+
+/// All that a refusal says of limits, wherever it says it.
+struct Refusal {
+  std::optional<wire::UpstreamLimits> limits{};
+  std::optional<LimitedBy> limited_by{};
+  std::optional<milliseconds> retry_after{};
+};
+
+struct UsedUp {
+  bool any = false, of_a_day = false;
+  std::optional<milliseconds> reset{};      ///< the latest of several
+  std::optional<milliseconds> day_reset{};  ///< the same of those of a day
+};
+
+UsedUp used_up_of(const wire::UpstreamLimits& limits) {
+  constexpr std::int64_t kRatePeriodMax = 3'600'000;
+  UsedUp used_up;
+  const auto consider = [&](std::optional<std::int64_t> remaining, std::optional<std::int64_t> reset,
+                            std::optional<std::int64_t> period) {
+    if (remaining != 0) return;
+    used_up.any = true;
+    const bool of_a_day = period.value_or(0) > kRatePeriodMax || reset.value_or(0) > kRatePeriodMax;
+    used_up.of_a_day = used_up.of_a_day || of_a_day;
+    if (!reset) return;
+    used_up.reset = std::max(used_up.reset.value_or(milliseconds(0)), milliseconds(*reset));
+    if (of_a_day)
+      used_up.day_reset = std::max(used_up.day_reset.value_or(milliseconds(0)), milliseconds(*reset));
+  };
+  consider(limits.remaining_requests, limits.reset_requests_ms, limits.period_requests_ms);
+  consider(limits.remaining_tokens, limits.reset_tokens_ms, limits.period_tokens_ms);
+  consider(limits.remaining_input_tokens, limits.reset_input_tokens_ms, limits.period_tokens_ms);
+  consider(limits.remaining_output_tokens, limits.reset_output_tokens_ms, limits.period_tokens_ms);
+  return used_up;
+}
+
+/// The kind that the upstream names, most exact words first.
+RefusalWords words_of(const BodyFacts& facts, const RefusalBody& body, std::string_view text) {
+  if (const RefusalWords said = words_of_code(facts.error_code); said.limited_by) return said;
+  if (const RefusalWords said = words_of_code(facts.error_type); said.limited_by) return said;
+  if (body.limited_by) return {.limited_by = body.limited_by};
+  if (const RefusalWords said = words_of_text(text); said.limited_by) return said;
+  return words_of_text(body.text);
+}
+
+Refusal refusal_of(const UpstreamHeaders& headers, const BodyFacts& facts, std::string_view json,
+                   std::string_view text) {
+  const WallTime now = headers.read_at();
+  const RefusalBody body = json.empty() ? RefusalBody{} : read_refusal(json, now);
+  Refusal refusal{.limits = headers.limits()};
+  if (!refusal.limits) refusal.limits = body.headers.limits(nullptr);
+
+  const RefusalWords words = words_of(facts, body, text);
+  refusal.limited_by = words.limited_by;
+  if (words.limit_concurrency) {
+    if (!refusal.limits) refusal.limits.emplace();
+    refusal.limits->limit_concurrency = words.limit_concurrency;
+  }
+  const UsedUp used_up = refusal.limits ? used_up_of(*refusal.limits) : UsedUp{};
+  const auto plan = headers.plan_is_back();
+  if (!refusal.limited_by && (plan || used_up.of_a_day)) refusal.limited_by = LimitedBy::day;
+  if (!refusal.limited_by && used_up.any) refusal.limited_by = LimitedBy::rate;
+
+  const auto first_of = [](std::initializer_list<std::optional<milliseconds>> waits) {
+    for (const auto& wait : waits)
+      if (wait) return wait;
+    return std::optional<milliseconds>();
+  };
+  refusal.retry_after =
+      first_of({headers.retry_after(), body.headers.retry_after(), body.retry_delay, used_up.reset,
+                find_wait_in_text(text, now), find_wait_in_text(body.text, now)});
+  // Of a day nobody says more, and asking again each minute helps nobody.
+  if (!refusal.retry_after && refusal.limited_by == LimitedBy::day)
+    refusal.retry_after = plan && plan->count() > 0 ? plan : used_up.day_reset;
+  return refusal;
 }
 
 std::string message_of(long status, const BodyFacts& facts) {
@@ -204,30 +284,43 @@ TransportMeaning meaning_of(CURLcode error) {
   }
 }
 
-/// `text`: the upstream's message for people.
+/// `json`: the whole of it; empty: it is none. `text`: the upstream's message for people.
 JobFailure failure_of(long status, const UpstreamHeaders& headers, const BodyFacts& facts,
-                      std::string_view text) {
+                      std::string_view json, std::string_view text) {
   const Meaning meaning = meaning_of(status, facts);
-  return {.error_class = meaning.error_class,
-          .code = meaning.code.empty() ? "upstream_" + std::to_string(status) : std::string(meaning.code),
-          .message = message_of(status, facts),
-          .retry_after = wait_of(status, headers, text),
-          .body = {},
-          .usage = usage_of(status),
-          .limits = headers.limits(),
-          .upstream_status = static_cast<int>(status)};
+  JobFailure failure{
+      .error_class = meaning.error_class,
+      .code = meaning.code.empty() ? "upstream_" + std::to_string(status) : std::string(meaning.code),
+      .message = message_of(status, facts),
+      .retry_after = headers.retry_after(),
+      .body = {},
+      .usage = usage_of(status),
+      .limits = {},
+      .upstream_status = static_cast<int>(status)};
+  if (status != 429) {
+    failure.limits = headers.limits();
+    return failure;
+  }
+  const Refusal refusal = refusal_of(headers, facts, json, text);
+  failure.limits = refusal.limits;
+  failure.retry_after = refusal.retry_after;
+  if (meaning.error_class == ErrorClass::limited) failure.limited_by = refusal.limited_by;
+  return failure;
 }
 
 }  // namespace
 
 JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body) {
-  const BodyFacts facts = headers.is_json() ? read_body(body) : BodyFacts{};
-  return failure_of(status, headers, facts, facts.error_message.empty() ? body : facts.error_message);
+  const bool is_json = headers.is_json();
+  const BodyFacts facts = is_json ? read_body(body) : BodyFacts{};
+  return failure_of(status, headers, facts, is_json ? body : std::string_view(),
+                    facts.error_message.empty() ? body : facts.error_message);
 }
 
 JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& headers) {
-  const BodyFacts facts = read_body("{\"error\":" + std::string(error) + "}");
-  return failure_of(status_of(facts), headers, facts, facts.error_message);
+  const std::string json = "{\"error\":" + std::string(error) + "}";
+  const BodyFacts facts = read_body(json);
+  return failure_of(status_of(facts), headers, facts, json, facts.error_message);
 }
 
 JobFailure empty_reply_failure(long status) {

@@ -23,7 +23,9 @@ namespace lanemq::worker {
 /// (`invalid_api_key`, `authentication_error`); and a body whose code or type names it (`insufficient_quota`,
 /// `billing_*`, `credit_*`, `*_spend_limit_exceeded`). Any other 401, and a 403, is about the request, like
 /// other 4xx. Message texts do not count: upstreams write "quota" of limits that are back within a minute.
-/// limits that are back within a minute.
+///
+/// Of class `limited`, `limited_by` and `limits` are read of headers, codes, JSON and texts
+/// (limit_headers.hpp, refusal_body.hpp, refusal_texts.hpp).
 JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body);
 
 /// The same for an error inside an answer that began well. `error`: its JSON, with `type`, `code` and
