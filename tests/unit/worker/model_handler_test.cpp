@@ -373,6 +373,39 @@ TEST_F(ModelHandlerTest, a_stream_without_its_end_is_broken) {
   EXPECT_EQ(streamed(), join({kRole, kHello})) << "whole events only";
 }
 
+TEST_F(ModelHandlerTest, a_success_that_is_an_error_is_the_failure_that_it_says) {
+  const auto answered = [&](const ModelApi& api, std::string body, bool stream) {
+    outcome_.reset();
+    ask(api,
+        [body](const ScriptedUpstream::Connection& caller) {
+          caller.answer("200 OK\r\nContent-Type: application/json", body);
+        },
+        {.body = stream ? R"({"model":"m","stream":true})" : R"({"model":"m"})", .stream = stream});
+    return outcome_->succeeded() ? std::string("done")
+                                 : std::string(name_of(*outcome_->report->error_class)) + " " +
+                                       std::to_string(outcome_->report->upstream_status.value_or(0));
+  };
+  for (const bool stream : {false, true}) {
+    EXPECT_EQ(answered(kOpenaiApi, R"({"error":{"message":"Provider returned error","code":503}})", stream),
+              "overloaded 503");
+    EXPECT_EQ(outcome_->body.bytes(), R"({"error":{"message":"Provider returned error","code":503}})");
+    EXPECT_EQ(answered(kAnthropicApi, R"({"type":"error","error":{"type":"overloaded_error"}})", stream),
+              "overloaded 529");
+    EXPECT_EQ(answered(kOpenaiApi, R"({"error":{"code":"rate_limit_exceeded"},"user_id":"u"})", stream),
+              "limited 429");
+    EXPECT_EQ(answered(kOpenaiApi, R"({"error":"the model crashed"})", stream), "retry 500");
+  }
+  EXPECT_EQ(answered(kOpenaiApi, R"([{"error":{"code":400,"status":"INVALID_ARGUMENT"}}])", false),
+            "permanent 400");
+
+  EXPECT_EQ(answered(kOpenaiApi, R"({"object":"response","error":null,"output":[]})", false), "done");
+  EXPECT_EQ(answered(kOpenaiApi, R"({"error":{"code":"server_error"},"output":[]})", false), "done");
+  EXPECT_EQ(answered(kOpenaiApi, R"({"choices":[{"text":"x"}],"error":{"code":"x"}})", false), "done");
+  EXPECT_EQ(answered(kOpenaiApi, R"({"data":[],"error":{}})", false), "done");
+  EXPECT_EQ(answered(kOpenaiApi, R"({"error":{}})", false), "done");
+  EXPECT_EQ(answered(kOpenaiApi, R"({"x":{"error":{"code":503}}})", false), "done");
+}
+
 TEST_F(ModelHandlerTest, a_stream_that_breaks_before_content_leaves_nothing_behind) {
   EXPECT_EQ(ask_events(kOpenaiApi, std::string(kRole)).code, "stream_broken");
   EXPECT_TRUE(pieces_.empty());

@@ -622,10 +622,19 @@ class HttpClient::Engine {
       fail(call, empty_reply_failure(call.status));
     } else if (call.status >= 200 && call.status <= 299) {
       wire::Usage usage;
-      if (request.takes_no_tokens)
+      bool may_be_error = request.answers_json;
+      if (request.takes_no_tokens) {
         usage.input_tokens = usage.output_tokens = 0;
-      else if (call.headers.is_json())
-        usage = read_body(body.bytes()).usage.value_or(usage);
+      } else if (call.headers.is_json()) {
+        const BodyFacts facts = read_body(body.bytes());
+        usage = facts.usage.value_or(usage);
+        may_be_error = may_be_error && facts.says_error;
+      }
+      auto error = may_be_error ? success_failure(call.headers, body.bytes()) : std::nullopt;
+      if (error) {
+        error->body = body;
+        return fail(call, std::move(*error));
+      }
       usage.requests = 1;
       // The upstream repeats its request's headers, as echo services do.
       if (request.headers->betrayed_by(body.bytes()))

@@ -131,7 +131,11 @@ BodyFacts read_body(std::string_view json) {
   for_each_member(cursor, [&](std::string_view key) {
     const auto is = [key](std::string_view name) { return json_says(key, name); };
     if (is("usage") && !in_list) return read_usage(cursor, counts);
-    if (is("error") && cursor.peek() == '{') return read_error(cursor, facts);
+    if (is("error")) {
+      const char first = cursor.peek();
+      facts.says_error = facts.says_error || first == '{' || first == '"';
+      if (first == '{') return read_error(cursor, facts);
+    }
     // Cloudflare lists errors.
     if (is("errors") && cursor.peek() == '[' && cursor.enter_array()) {
       while (cursor.element())
@@ -156,6 +160,26 @@ BodyFacts read_body(std::string_view json) {
     facts.usage->reasoning_tokens = counts.reasoning;
   }
   return facts;
+}
+
+std::string_view only_error_of(std::string_view json) {
+  static constexpr std::string_view kAnswers[] = {"choices", "data",    "content",    "output",
+                                                  "object",  "results", "embeddings", "candidates"};
+  if (json.size() > kReadBytesMax) return {};
+  JsonCursor cursor(json);
+  const bool in_list = cursor.enter_array();
+  if (in_list && !cursor.element()) return {};
+  std::string_view key, error;
+  if (!cursor.enter_object()) return {};
+  while (cursor.member(key)) {
+    const std::string_view value = cursor.value();
+    if (json_says(key, "error")) error = value;
+    for (const std::string_view name : kAnswers)
+      if (json_says(key, name) && value != "null") return {};
+  }
+  if (in_list && cursor.element()) return {};
+  const bool says_something = error.starts_with('{') || error.starts_with('"');
+  return cursor.failed() || !says_something || error == "{}" || error == "\"\"" ? std::string_view() : error;
 }
 
 }  // namespace lanemq::worker

@@ -21,9 +21,15 @@ struct BodyFacts {
   std::optional<wire::Usage> usage;
   std::string error_code, error_type, error_message;  ///< from `error`, or from the top
   std::optional<long> error_status;  ///< `code` of `error`, where that is an HTTP error status
+  bool says_error = false;           ///< there is an `error` that is an object or a text
 };
 
 /// Reads the facts as far as the body is JSON: in one pass, without a tree, at any depth.
 BodyFacts read_body(std::string_view json);
+
+/// The `error` of a body that is nothing else, in OpenAI's or Anthropic's shape: it has neither an answer
+/// (`choices`, `data`, `content`, `output`, …) nor is it an object of the API that once failed (`object`).
+/// Empty: it is none. For answers with a status of success.
+std::string_view only_error_of(std::string_view json);
 
 }  // namespace lanemq::worker

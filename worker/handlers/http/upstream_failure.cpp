@@ -323,6 +323,14 @@ JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& he
   return failure_of(status_of(facts), headers, facts, json, facts.error_message);
 }
 
+std::optional<JobFailure> success_failure(const UpstreamHeaders& headers, std::string_view body) {
+  // A longer answer of another type is no error in JSON.
+  constexpr std::size_t kUntypedErrorMax = std::size_t{64} * 1024;
+  if (body.size() > kUntypedErrorMax && !headers.is_json()) return std::nullopt;
+  const std::string_view error = only_error_of(body);
+  return error.empty() ? std::nullopt : std::optional(error_event_failure(error, headers));
+}
+
 JobFailure empty_reply_failure(long status) {
   JobFailure failure{
       .error_class = ErrorClass::retry,

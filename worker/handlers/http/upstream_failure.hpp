@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,10 @@ JobFailure status_failure(long status, const UpstreamHeaders& headers, std::stri
 /// The same for an error inside an answer that began well. `error`: its JSON, with `type`, `code` and
 /// `message`. Its status is the one the error has elsewhere: 529 for `overloaded_error`.
 JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& headers);
+
+/// The same for an answer with a status of success that is nothing but an error: routers write that when
+/// their own upstream failed. None: it is none.
+std::optional<JobFailure> success_failure(const UpstreamHeaders& headers, std::string_view body);
 
 /// A success without the body that it must have.
 JobFailure empty_reply_failure(long status);
