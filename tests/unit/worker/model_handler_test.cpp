@@ -373,6 +373,31 @@ TEST_F(ModelHandlerTest, a_stream_without_its_end_is_broken) {
   EXPECT_EQ(streamed(), join({kRole, kHello})) << "whole events only";
 }
 
+TEST_F(ModelHandlerTest, a_stream_whose_choices_have_all_ended_is_whole_without_its_last_event) {
+  const auto sent_whole = [&](std::string body) {
+    outcome_.reset();
+    pieces_.clear();
+    ask(kOpenaiApi, [body](const ScriptedUpstream::Connection& caller) {
+      caller.answer("200 OK\r\nContent-Type: text/event-stream", body);
+    });
+    return outcome_->succeeded();
+  };
+  EXPECT_TRUE(sent_whole(join({kRole, kHello, kStop})));
+  EXPECT_EQ(streamed(), join({kRole, kHello, kStop, kDoneEvent}));
+  EXPECT_TRUE(sent_whole(join({kHello, kStop.substr(0, kStop.size() - 2)}))) << "without its blank line";
+  EXPECT_EQ(streamed(), join({kHello, kStop, kDoneEvent}));
+
+  const std::string_view second = "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"x\"}}]}\n\n";
+  EXPECT_FALSE(sent_whole(join({kHello, second, kStop}))) << "a choice is open";
+  EXPECT_EQ(outcome_->report->code, "stream_broken");
+  EXPECT_FALSE(sent_whole(join({kHello, kUsage}))) << "no choice ended";
+}
+
+TEST_F(ModelHandlerTest, a_stream_that_may_have_been_cut_needs_its_last_event) {
+  // The connection's end is the stream's end: nobody knows whether a part is missing.
+  EXPECT_EQ(ask_events(kOpenaiApi, join({kHello, kStop})).code, "stream_broken");
+}
+
 TEST_F(ModelHandlerTest, a_success_that_is_an_error_is_the_failure_that_it_says) {
   const auto answered = [&](const ModelApi& api, std::string body, bool stream) {
     outcome_.reset();

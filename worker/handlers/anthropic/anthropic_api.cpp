@@ -77,6 +77,7 @@ const ModelApi kAnthropicApi{.name = "anthropic",
                              .version_header = "anthropic-version",
                              .version = "2023-06-01",
                              .has_usage_option = has_no_usage_option,
+                             .end_of_choices = {},
                              .read_event = read_anthropic_event};
 
 }  // namespace lanemq::worker

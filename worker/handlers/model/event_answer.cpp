@@ -53,6 +53,8 @@ AnswerReader::Step EventAnswer::take_event(const SseEvent& event) {
   EventFacts facts = api_.read_event(event);
   if (is_complete_ && facts.kind == EventKind::error) facts.kind = EventKind::noise;
   if (!facts.usage.empty()) take_usage(facts);
+  choices_.seen |= facts.choices;
+  choices_.ended |= facts.ended_choices;
   switch (facts.kind) {
     case EventKind::noise:
       return Step::part;
@@ -66,8 +68,8 @@ AnswerReader::Step EventAnswer::take_event(const SseEvent& event) {
       break;
     case EventKind::content:
       has_content_ = true;
-      ++content_events_;
-      content_bytes_ +=
+      ++content_.events;
+      content_.bytes +=
           static_cast<std::int64_t>(facts.content_bytes > 0 ? facts.content_bytes : event.data.size());
       break;
     case EventKind::last:
@@ -118,8 +120,8 @@ bool EventAnswer::pass_on(Completion& done) {
 /// Hidden thoughts cannot be estimated.
 wire::Usage EventAnswer::usage_so_far() const {
   wire::Usage usage = said_usage();
-  if (!usage.output_tokens && content_events_ > 0)
-    usage.output_tokens = std::max(content_events_, content_bytes_ / kBytesPerToken + 1);
+  if (!usage.output_tokens && content_.events > 0)
+    usage.output_tokens = std::max(content_.events, content_.bytes / kBytesPerToken + 1);
   return usage;
 }
 
@@ -132,11 +134,7 @@ wire::Usage EventAnswer::said_usage() const {
 }
 
 AnswerOutcome EventAnswer::outcome(std::optional<JobFailure> broken) {
-  if (!failure_ && !is_complete_ && !broken && !parser_.rest().empty()) {
-    // The last event may lack the blank line behind it.
-    const SseEvent event = parser_.last_event();
-    if (event.has_data && api_.read_event(event).kind == EventKind::last) take_event(event);
-  }
+  if (!failure_ && !is_complete_ && !broken) end_whole();
   if (failure_) return failed(std::move(*failure_));
   if (!is_complete_) return failed(broken_off(std::move(broken)));
   AnswerOutcome outcome{.usage = said_usage()};
@@ -145,6 +143,24 @@ AnswerOutcome EventAnswer::outcome(std::optional<JobFailure> broken) {
   events_.clear();
   outcome.body = Blob::own(body, *body);
   return outcome;
+}
+
+/// The stream ended by itself. Its last event may lack the blank line behind it, and a stream of choices its
+/// last event.
+void EventAnswer::end_whole() {
+  if (!parser_.rest().empty()) {
+    const SseEvent event = parser_.last_event();
+    if (!event.has_data) return;
+    const EventFacts facts = api_.read_event(event);
+    const bool ends_choices = facts.ended_choices != 0 && headers_.is_framed();
+    if (facts.kind != EventKind::last && !ends_choices) return;
+    if (take_event(event) == Step::stop || is_complete_) return;
+    events_.append("\n\n");
+  }
+  const bool ended = choices_.seen != 0 && choices_.seen == choices_.ended;
+  if (!ended || !headers_.is_framed()) return;
+  events_.append(api_.end_of_choices);
+  is_complete_ = true;
 }
 
 JobFailure EventAnswer::broken_off(std::optional<JobFailure> broken) const {

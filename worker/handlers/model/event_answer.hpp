@@ -19,8 +19,9 @@ namespace lanemq::worker {
 ///
 /// Comments are dropped, and so is the usage that the worker asked for itself. Events before the first
 /// content are held back and go with it, so that a call that fails before can be repeated unnoticed. An
-/// answer is complete with its last event ([DONE], message_stop, response.completed). One that ends without
-/// it is a failure `stream_broken`; an error event is the failure that it names; an event over
+/// answer is complete with its last event ([DONE], message_stop, response.completed). One of choices that
+/// have all ended is complete, too, where HTTP says that nothing is missing: [DONE] is added. One that ends
+/// without either is a failure `stream_broken`; an error event is the failure that it names; an event over
 /// SseParser::kEventBytesMax is a failure `event_too_large`.
 class EventAnswer final : public AnswerReader {
  public:
@@ -52,6 +53,7 @@ class EventAnswer final : public AnswerReader {
   wire::Usage said_usage() const;
   Step stop(JobFailure failure);
   bool may_pass_on() const { return options_.in_pieces && (has_content_ || is_complete_); }
+  void end_whole();
   JobFailure broken_off(std::optional<JobFailure> broken) const;
   AnswerOutcome failed(JobFailure failure) const;
 
@@ -61,9 +63,14 @@ class EventAnswer final : public AnswerReader {
   SseParser parser_;
   std::string events_;  ///< events to pass on, held back, or collected
   bool has_content_ = false, is_complete_ = false;
+  struct {
+    std::uint64_t seen = 0, ended = 0;  ///< as in EventFacts
+  } choices_;
   wire::Usage usage_;
   bool usage_is_whole_ = false;
-  std::int64_t content_events_ = 0, content_bytes_ = 0;
+  struct {
+    std::int64_t events = 0, bytes = 0;
+  } content_;
   std::optional<JobFailure> failure_;
 };
 

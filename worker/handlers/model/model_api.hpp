@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "worker/handlers/sse/sse_parser.hpp"
@@ -25,6 +26,8 @@ struct EventFacts {
   bool has_only_usage = false;
   std::size_t content_bytes = 0;  ///< of its text and tool calls, about; 0: not known
   std::string_view error{};       ///< of an error event: the JSON object with type, code and message
+  /// The choices of the answer that the event is about, a bit for each; and of these the ones that end.
+  std::uint64_t choices = 0, ended_choices = 0;
 };
 
 /// What a worker must know about a model API.
@@ -38,6 +41,8 @@ struct ModelApi {
   std::string_view version_header, version;
   /// Whether `stream_options` can make streams of this path end with their usage.
   bool (*has_usage_option)(std::string_view path);
+  /// The event that ends a stream of choices, which some upstreams leave out.
+  std::string_view end_of_choices;
   /// Reads an event that has data. Unknown events count as content.
   EventFacts (*read_event)(const SseEvent& event);
 };

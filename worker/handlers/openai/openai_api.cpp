@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/openai/openai_api.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+
 #include "common/json/cursor.hpp"
 
 namespace lanemq::worker {
 namespace {
 
 constexpr std::string_view kDone = "[DONE]";
+constexpr std::uint64_t kFarChoice = 63;
 
 bool says_something(std::string_view value) {
   return value != "null" && value != "\"\"" && value != "[]" && value != "{}";
@@ -16,6 +21,7 @@ bool says_something(std::string_view value) {
 struct Choices {
   bool present = false, empty = true, content = false;
   std::size_t bytes = 0;  ///< of content
+  std::uint64_t seen = 0, ended = 0;
 };
 
 /// A `delta` with nothing but a role is no content.
@@ -35,22 +41,40 @@ bool delta_has_content(JsonCursor& cursor, std::size_t& bytes) {
   return content;
 }
 
-bool choice_has_content(JsonCursor& cursor, std::size_t& bytes) {
+/// The bit of a choice. The last one stands for all that are further, and is never taken for ended.
+std::uint64_t choice_bit(std::string_view index) {
+  std::uint64_t number = 0;
+  std::from_chars(index.data(), index.data() + index.size(), number);
+  return std::uint64_t{1} << std::min(number, kFarChoice);
+}
+
+bool read_choice(JsonCursor& cursor, Choices& choices) {
   if (!cursor.enter_object()) {
     cursor.value();
     return true;
   }
-  bool content = false;
+  std::size_t& bytes = choices.bytes;
+  bool content = false, ended = false;
+  std::uint64_t bit = 1;
   std::string_view key;
   while (cursor.member(key)) {
     if (key == "delta") {
       content = delta_has_content(cursor, bytes) || content;
     } else {
       const std::string_view value = cursor.value();
-      content = content || ((key == "text" || key == "finish_reason") && says_something(value));
-      if (key == "text") bytes += value.size();
+      if (key == "text") {
+        content = content || says_something(value);
+        bytes += value.size();
+      } else if (key == "finish_reason") {
+        ended = says_something(value);
+        content = content || ended;
+      } else if (key == "index") {
+        bit = choice_bit(value);
+      }
     }
   }
+  choices.seen |= bit;
+  if (ended) choices.ended |= bit & ~(std::uint64_t{1} << kFarChoice);
   return content;
 }
 
@@ -62,7 +86,7 @@ Choices read_choices(JsonCursor& cursor) {
   }
   while (cursor.element()) {
     choices.empty = false;
-    choices.content = choice_has_content(cursor, choices.bytes) || choices.content;
+    choices.content = read_choice(cursor, choices) || choices.content;
   }
   return choices;
 }
@@ -127,6 +151,8 @@ EventFacts read_openai_event(const SseEvent& event) {
     facts.kind = choices.content ? EventKind::content : EventKind::opening;
     facts.has_only_usage = choices.empty && !facts.usage.empty();
     facts.content_bytes = choices.bytes;
+    facts.choices = choices.seen;
+    facts.ended_choices = choices.ended;
   }
   return facts;
 }
@@ -146,6 +172,7 @@ const ModelApi kOpenaiApi{.name = "openai",
                           .version_header = {},
                           .version = {},
                           .has_usage_option = has_usage_option,
+                          .end_of_choices = "data: [DONE]\n\n",
                           .read_event = read_openai_event};
 
 }  // namespace lanemq::worker
