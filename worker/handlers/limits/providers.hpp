@@ -2,22 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <span>
 #include <string_view>
-#include <vector>
 
 namespace lanemq::worker {
 
-/// What must be known of a provider of model APIs, since its answers do not say it: a row of
-/// packaging/providers.toml, which is compiled in.
+/// What must be known of a provider of model APIs, since its answers do not say it: a row made of
+/// packaging/providers.toml.
 struct Provider {
-  std::string name;
-  std::string host;                     ///< of its base URL
+  std::string_view name;
+  std::string_view host;                ///< of its base URL, in lower case
   std::int64_t requests_period_ms = 0;  ///< that its headers count requests in; 0: a minute, or they say it
 };
 
-/// All of them. The table is read at the first call, not at the start.
-const std::vector<Provider>& providers();
+std::span<const Provider> providers();
 /// The one that a base URL leads to; null: none of them.
 const Provider* provider_of(std::string_view url);
 

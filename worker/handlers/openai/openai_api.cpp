@@ -43,6 +43,7 @@ bool delta_has_content(JsonCursor& cursor, std::size_t& bytes) {
 
 /// The bit of a choice. The last one stands for all that are further, and is never taken for ended.
 std::uint64_t choice_bit(std::string_view index) {
+  if (index.size() == 1) return std::uint64_t{1} << (index.front() & 15);  // nearly always
   std::uint64_t number = 0;
   std::from_chars(index.data(), index.data() + index.size(), number);
   return std::uint64_t{1} << std::min(number, kFarChoice);
