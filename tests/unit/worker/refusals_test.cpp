@@ -407,7 +407,6 @@ std::vector<Refusal> refusals() {
                  .lines = {"RateLimit-Limit: 100, 100;w=10, 1000;w=3600", "RateLimit-Remaining: 0",
                            "RateLimit-Reset: 4"},
                  .limited_by = LimitedBy::rate,
-                 .retry_after = 4s,
                  .limits = {.remaining_requests = 0,
                             .reset_requests_ms = 4000,
                             .limit_requests = 100,

@@ -125,7 +125,15 @@ TEST(StatusFailure, says_when_to_come_again) {
   EXPECT_EQ(failure_of(429, R"({"error":{"message":"try again in 5s"}})",
                        {"x-ratelimit-remaining-requests: 0", "x-ratelimit-reset-requests: 9s"})
                 .retry_after,
-            9s);
+            5s);
+  EXPECT_EQ(failure_of(429, "", {"x-ratelimit-remaining-requests: 0", "x-ratelimit-reset-requests: 9s"})
+                .retry_after,
+            std::nullopt)
+      << "when a bucket is full again is no time to come again";
+  EXPECT_EQ(
+      failure_of(429, "", {"x-ratelimit-remaining-requests-day: 0", "x-ratelimit-reset-requests-day: 9h"})
+          .retry_after,
+      9h);
   EXPECT_EQ(failure_of(429, R"({"error":{"message":"Please try again in 8.64s."}})").retry_after, 8640ms);
   EXPECT_EQ(failure_of(429, R"({"error":{"message":"Your quota will reset after 27h41m36s."}})").retry_after,
             27h + 41min + 36s);

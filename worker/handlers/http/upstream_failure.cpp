@@ -169,8 +169,7 @@ struct Refusal {
 
 struct UsedUp {
   bool any = false, of_a_day = false;
-  std::optional<milliseconds> reset{};      ///< the latest of several
-  std::optional<milliseconds> day_reset{};  ///< the same of those of a day
+  std::optional<milliseconds> day_reset{};  ///< of figures of a day: the latest of several
 };
 
 UsedUp used_up_of(const wire::UpstreamLimits& limits) {
@@ -182,9 +181,7 @@ UsedUp used_up_of(const wire::UpstreamLimits& limits) {
     used_up.any = true;
     const bool of_a_day = period.value_or(0) > kRatePeriodMax || reset.value_or(0) > kRatePeriodMax;
     used_up.of_a_day = used_up.of_a_day || of_a_day;
-    if (!reset) return;
-    used_up.reset = std::max(used_up.reset.value_or(milliseconds(0)), milliseconds(*reset));
-    if (of_a_day)
+    if (reset && of_a_day)
       used_up.day_reset = std::max(used_up.day_reset.value_or(milliseconds(0)), milliseconds(*reset));
   };
   consider(limits.remaining_requests, limits.reset_requests_ms, limits.period_requests_ms);
@@ -226,9 +223,8 @@ Refusal refusal_of(const UpstreamHeaders& headers, const BodyFacts& facts, std::
       if (wait) return wait;
     return std::optional<milliseconds>();
   };
-  refusal.retry_after =
-      first_of({headers.retry_after(), body.headers.retry_after(), body.retry_delay, used_up.reset,
-                find_wait_in_text(text, now), find_wait_in_text(body.text, now)});
+  refusal.retry_after = first_of({headers.retry_after(), body.headers.retry_after(), body.retry_delay,
+                                  find_wait_in_text(text, now), find_wait_in_text(body.text, now)});
   // Of a day nobody says more, and asking again each minute helps nobody.
   if (!refusal.retry_after && refusal.limited_by == LimitedBy::day)
     refusal.retry_after = plan && plan->count() > 0 ? plan : used_up.day_reset;
