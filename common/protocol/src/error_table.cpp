@@ -28,6 +28,14 @@ constexpr std::string_view kLimitedBy[] = {
 #undef LANEMQ_LIMITED_BY_NAME
 };
 
+/// The value of `Enum` whose place among the names `name` has.
+template <class Enum, std::size_t N>
+std::optional<Enum> named(const std::string_view (&names)[N], std::string_view name) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (names[i] == name) return static_cast<Enum>(i);
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::span<const ErrorInfo> error_table() {
@@ -69,9 +77,7 @@ std::string_view name_of(RefusalCode code) {
 }
 
 std::optional<RefusalCode> refusal_code(std::string_view name) {
-  for (std::size_t i = 0; i < std::size(kRefusals); ++i)
-    if (kRefusals[i] == name) return static_cast<RefusalCode>(i);
-  return std::nullopt;
+  return named<RefusalCode>(kRefusals, name);
 }
 
 RefusalCode refusal_of(ErrorCode code) {
@@ -83,9 +89,7 @@ std::string_view name_of(ErrorClass error_class) {
 }
 
 std::optional<ErrorClass> error_class(std::string_view name) {
-  for (std::size_t i = 0; i < std::size(kClasses); ++i)
-    if (kClasses[i] == name) return static_cast<ErrorClass>(i);
-  return std::nullopt;
+  return named<ErrorClass>(kClasses, name);
 }
 
 std::string_view name_of(LimitedBy kind) {
@@ -93,9 +97,7 @@ std::string_view name_of(LimitedBy kind) {
 }
 
 std::optional<LimitedBy> limited_by(std::string_view name) {
-  for (std::size_t i = 0; i < std::size(kLimitedBy); ++i)
-    if (kLimitedBy[i] == name) return static_cast<LimitedBy>(i);
-  return std::nullopt;
+  return named<LimitedBy>(kLimitedBy, name);
 }
 
 }  // namespace lanemq
