@@ -665,9 +665,9 @@ bool print_bank_figures() {
   rows.push_back({"4 shards, saturated, told what remains at the answer", saturated(4), 0.97});
   rows.back().plan.says_remaining = BankPlan::Says::at_answer;
   rows.push_back({"4 shards that want 70 %, others use half, and nobody tells", beside_others(4), 0.69});
-  rows.push_back({"the same, told what remained at intake", beside_others(4), 0.55, 0.66});
+  rows.push_back({"the same, told what remained at intake", beside_others(4), 0.47, 0.52});
   rows.back().plan.says_remaining = BankPlan::Says::at_intake;
-  rows.push_back({"the same, told what remains at the answer", beside_others(4), 0.55, 0.66});
+  rows.push_back({"the same, told what remains at the answer", beside_others(4), 0.47, 0.52});
   rows.back().plan.says_remaining = BankPlan::Says::at_answer;
   rows.push_back({"4 shards, saturated, 40 places for calls of 0.2 to 4 s", with_places(4, 40), 0, 1, 0.95});
   rows.push_back({"16 shards, saturated, 8 places", with_places(16, 8), 0, 1, 0.7});
