@@ -629,7 +629,7 @@ bool Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now
                         .length = limited.until - now});
   if (all) {
     note_change(part.budget, part.account);
-    if (quota.pause(limited.until, now)) ease(part.budget);
+    if (quota.pause(limited.until, limited.waits, now)) ease(part.budget);
   }
   return all || model != kNoModel;
 }

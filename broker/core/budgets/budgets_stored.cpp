@@ -164,7 +164,7 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
   }
   if (exact) {
     numbers.put(unix_us(owed_at_, epoch_us));
-    numbers.put(trial_ ? 1 : 0);
+    numbers.put(static_cast<std::int64_t>(trial_));
     numbers.put(history_.foreign());
     numbers.put(unix_us(remaining_sent_at_, epoch_us));
     others_.save(epoch_us, numbers);
@@ -194,11 +194,11 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
     // During a pause the ramp rises at its end, else within a second.
     ramp_next_ = std::min(time(), std::max(paused_until, now + std::chrono::seconds(1)));
   }
-  trial_ = ramp_ == 0;
+  trial_ = ramp_ == 0 ? Trial::of_guessed_pause : Trial::none;
   TimePoint owed_at = now;
   if (learned >= kExactNumbersBefore) {
     owed_at = std::min(time(), now);
-    trial_ = numbers.next() != 0;
+    trial_ = static_cast<Trial>(std::clamp<std::int64_t>(numbers.next(), 0, 2));
     history_.lower(numbers.next());
     remaining_sent_at_ = std::min(time(), now);
   }

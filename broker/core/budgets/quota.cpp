@@ -103,7 +103,7 @@ bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken
   return room;
 }
 
-bool Quota::pause(TimePoint until, TimePoint now) {
+bool Quota::pause(TimePoint until, bool stated, TimePoint now) {
   if (until <= paused_until_) return false;
   if (now >= paused_until_) probe_.after = kPauseProbedAfter;
   paused_until_ = until;
@@ -112,7 +112,7 @@ bool Quota::pause(TimePoint until, TimePoint now) {
   probe_.tried_since = kNever;  // the answer of an earlier probe says nothing about this pause
   probe_.at = paused_for_ > probe_.after ? now + probe_.after : kNever;
   for (RateLimit& rate : rates_)
-    if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
+    if (rate.period() <= kRefusedPeriodMax) rate.pause(until, stated, now);
   return true;
 }
 

@@ -108,10 +108,10 @@ class Quota {
   /// there may now be room that was not there.
   bool settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);
 
-  /// Pauses until then; a pause is only ever lengthened. True if it was: a claim may then be affordable
-  /// before the time that when_affordable() said, since a debt is paid back faster in a pause than after an
-  /// earlier one.
-  bool pause(TimePoint until, TimePoint now);
+  /// Pauses until then; a pause is only ever lengthened. `stated`: by the upstream. True if it was: a claim
+  /// may then be affordable before the time that when_affordable() said, since a debt is paid back faster in
+  /// a pause than after an earlier one.
+  bool pause(TimePoint until, bool stated, TimePoint now);
   /// A call of the model (by mark) that was made at `taken_at` was answered: ends a pause that began before.
   /// True if there was one.
   bool answered(std::uint64_t model, TimePoint taken_at, TimePoint now);

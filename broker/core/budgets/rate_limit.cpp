@@ -166,7 +166,7 @@ bool RateLimit::lift(TimePoint now) {
   ceiling_ = limit_;
   share_ = 1000;
   ramp_ = kRampFull;
-  trial_ = false;
+  trial_ = Trial::none;
   others_.forget();
   others_count_ = 0;
   apply_limit();
@@ -178,7 +178,7 @@ std::int64_t RateLimit::effective_limit(TimePoint now) {
   return effective();
 }
 
-void RateLimit::pause(TimePoint until, TimePoint now) {
+void RateLimit::pause(TimePoint until, bool stated, TimePoint now) {
   if (until <= now) return;
   advance(now);
   // Emptied it would have been in any case, but for a debt.
@@ -186,7 +186,7 @@ void RateLimit::pause(TimePoint until, TimePoint now) {
   bucket_.lower_to(0);
   ramp_ = 0;
   ramp_next_ = until;
-  trial_ = true;
+  trial_ = stated ? Trial::of_stated_pause : Trial::of_guessed_pause;
   advanced_at_ = kNever;
   apply_pace();
 }
@@ -258,7 +258,7 @@ void RateLimit::advance(TimePoint now) {
     bucket_.refill(ramp_next_);
     if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
     ramp_ = std::min(std::max(2 * ramp_, kRampFirst), kRampFull);
-    trial_ = trial_ && ramp_ < kRampFull;
+    if (ramp_ == kRampFull) trial_ = Trial::none;
     apply_pace();
   }
   if (window_ && ramp_ == kRampFull) {
@@ -323,14 +323,14 @@ bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
 
 /// Whether the amount may be the first after a pause, which finds out whether the pause is over.
 bool RateLimit::is_trial(std::int64_t amount) const {
-  return trial_ && (window_ || amount <= capacity());
+  return trial_ != Trial::none && (window_ || amount <= capacity());
 }
 
-/// Whether the amount may go that others' use alone keeps back: the first after a pause, since the upstream
-/// said when to come again; or one that finds out whether it is still so.
+/// Whether the amount may go that others' use alone keeps back: the first after a pause whose end the
+/// upstream stated; or one that finds out whether it is still so.
 bool RateLimit::may_ask(std::int64_t amount, int hold, TimePoint now) const {
   if (others_count_ == 0 || amount <= 0 || own_headroom() < headroom_for(amount, hold)) return false;
-  return bucket_.level() >= 0 && ramp_ > 0 && (trial_ || others_.may_ask(now));
+  return bucket_.level() >= 0 && ramp_ > 0 && (trial_ == Trial::of_stated_pause || others_.may_ask(now));
 }
 
 TimePoint RateLimit::foreseen(std::int64_t amount, int hold, TimePoint now) const {
@@ -351,7 +351,7 @@ bool RateLimit::leaves(std::int64_t amount, int hold) const {
 
 void RateLimit::take(std::int64_t amount, TimePoint now, int hold) {
   advance(now);
-  if (ramp_ > 0 && amount > 0) trial_ = false;
+  if (ramp_ > 0 && amount > 0) trial_ = Trial::none;
   note_room(now);
   if (others_count_ > 0 && amount > 0 && headroom_left() < amount) others_.asked(now);
   const std::int64_t level = bucket_.level(), left = held(hold) * scale_;

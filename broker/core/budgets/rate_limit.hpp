@@ -77,9 +77,10 @@ class RateLimit {
   /// The configured limit, or a lower one that the upstream has stated or shown.
   std::int64_t effective_limit(TimePoint now);
   /// Stops the bucket until then and empties it, but keeps a debt: no burst follows. At the end one claim may
-  /// go whatever its hold, if there is no debt and a window has room. Then the pace begins at a tenth and
-  /// doubles each second. Requires: no earlier pause lasts longer.
-  void pause(TimePoint until, TimePoint now);
+  /// go whatever its hold, if there is no debt and a window has room; others' use does not keep it back where
+  /// the upstream stated the time. Then the pace begins at a tenth and doubles each second. Requires: no
+  /// earlier pause lasts longer.
+  void pause(TimePoint until, bool stated, TimePoint now);
   /// The upstream states what remained when it took in a request sent at `sent_at`. Where that is clearly
   /// less than here, others use the account (OthersUse); a bucket owes the difference. A higher `remaining`
   /// than ours is ignored.
@@ -138,9 +139,10 @@ class RateLimit {
   TokenBucket bucket_;
   LeastRoom room_;  // of the bucket; not where the window is the bound
   std::optional<SlidingWindow> window_;
-  int ramp_;                        // thousandths of the pace: 0 in a pause, 1000 long after it
-  TimePoint ramp_next_{};           // when it rises
-  bool trial_ = false;              // nothing was taken since the pause
+  int ramp_;               // thousandths of the pace: 0 in a pause, 1000 long after it
+  TimePoint ramp_next_{};  // when it rises
+  /// Of a pause after which nothing was taken; none: something was.
+  enum class Trial : std::uint8_t { none, of_guessed_pause, of_stated_pause } trial_ = Trial::none;
   TimePoint owed_at_{};             // when the debt last grew
   TimePoint advanced_at_ = kNever;  // then only take() and give() have changed it since
   // The last hold that was asked for, and what it keeps free: asked eight times in a decision.

@@ -333,7 +333,8 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
                        .until = time_.at + std::clamp(word.pause, Duration(0), kUpstreamPauseMax),
                        .shared = word.shared,
                        .told = word.limits.has_value(),
-                       .by = LimitedBy::rate},
+                       .by = LimitedBy::rate,
+                       .waits = true},
                       time_.at, [](std::size_t) { return false; });
       break;
     case UpstreamWord::Kind::overloaded:

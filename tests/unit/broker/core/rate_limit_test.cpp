@@ -222,7 +222,7 @@ TEST(RateLimit, a_limit_never_rises_over_what_is_configured) {
 /// Who goes in each second after a pause, while everybody wants to.
 std::vector<int> after_pause(WindowKind window, Duration pause) {
   RateLimit rate(per(minutes(1), 6000, 600), window);
-  rate.pause(TimePoint(pause), TimePoint{});
+  rate.pause(TimePoint(pause), true, TimePoint{});
   std::vector<int> by_second(8);
   const TimePoint end = TimePoint(pause) + seconds(8);
   for (TimePoint now(pause); now < end;) {
@@ -288,7 +288,7 @@ TEST(RateLimit, after_a_pause_the_pace_comes_back_from_a_tenth_on_and_no_burst_c
 
 TEST(RateLimit, whoever_waits_at_the_end_of_a_pause_goes_then) {
   RateLimit rate(per(minutes(1), 60), WindowKind::sliding);
-  rate.pause(TimePoint(seconds(5)), TimePoint{});
+  rate.pause(TimePoint(seconds(5)), true, TimePoint{});
   EXPECT_TRUE(rate.affordable(1, 0, TimePoint(seconds(5))));
   rate.take(1, TimePoint(seconds(5)));
   EXPECT_FALSE(rate.affordable(1, 0, TimePoint(seconds(5))));
@@ -320,8 +320,8 @@ TEST(RateLimit, while_it_recovers_nobody_sleeps_longer_than_it_takes) {
 
 TEST(RateLimit, a_pause_that_is_lengthened_begins_to_ramp_at_its_new_end) {
   RateLimit rate(per(minutes(1), 6000), WindowKind::bucket);
-  rate.pause(TimePoint(seconds(1)), TimePoint{});
-  rate.pause(TimePoint(seconds(10)), TimePoint(milliseconds(500)));
+  rate.pause(TimePoint(seconds(1)), true, TimePoint{});
+  rate.pause(TimePoint(seconds(10)), true, TimePoint(milliseconds(500)));
   EXPECT_EQ(rate.available(TimePoint(seconds(10))), 1);
   EXPECT_EQ(rate.available(TimePoint(seconds(11))), 11);
 }
@@ -365,7 +365,7 @@ struct Shared {
         const bool counts = now >= TimePoint(minutes(2));
         if (remaining() == 0) {
           rate.cut(now);
-          rate.pause(paused_until = now + seconds(1), now);
+          rate.pause(paused_until = now + seconds(1), true, now);
           refused += counts;
           continue;
         }
@@ -417,6 +417,18 @@ TEST(RateLimit, foreign_use_is_counted_once_and_leaves_with_the_upstreams_reset)
   rate.learn_remaining({.remaining = 10, .reset = seconds(10)}, first, TimePoint(seconds(103)));
   EXPECT_EQ(rate.available(TimePoint(seconds(103))), 97) << "an answer that was overtaken";
   EXPECT_GT(rate.available(TimePoint(seconds(120))), 100);
+}
+
+TEST(RateLimit, behind_a_guessed_pause_nobody_goes_before_the_stated_reset) {
+  for (const bool stated : {true, false}) {
+    RateLimit rate(per(minutes(1), 600, 300), WindowKind::sliding);
+    const TimePoint sent(seconds(101)), refused(seconds(102));
+    rate.take(1, sent);
+    rate.learn_remaining({.remaining = 0, .limit = 600, .reset = seconds(4)}, sent, refused);
+    rate.pause(refused + seconds(1), stated, refused);
+    EXPECT_EQ(rate.affordable(1, 0, refused + seconds(1)), stated);
+    EXPECT_TRUE(rate.affordable(1, 0, refused + seconds(4)));
+  }
 }
 
 TEST(RateLimit, foreign_use_lowers_a_bucket_and_never_raises_it) {
