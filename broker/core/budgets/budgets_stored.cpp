@@ -194,7 +194,7 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
     // During a pause the ramp rises at its end, else within a second.
     ramp_next_ = std::min(time(), std::max(paused_until, now + std::chrono::seconds(1)));
   }
-  trial_ = ramp_ == 0 ? Trial::of_guessed_pause : Trial::none;
+  trial_ = ramp_ == 0 ? Trial::of_guess : Trial::none;
   TimePoint owed_at = now;
   if (learned >= kExactNumbersBefore) {
     owed_at = std::min(time(), now);

@@ -35,6 +35,8 @@ class OthersUse {
              Duration period, TimePoint now);
   /// What still counts of it.
   std::int64_t amount(TimePoint now) const;
+  /// When nothing counts any more.
+  TimePoint until() const { return until_; }
   bool any() const { return amount_ > 0; }
   /// Whether it comes back evenly: else all of it at once.
   bool is_even() const { return !is_window() && reset_told_; }

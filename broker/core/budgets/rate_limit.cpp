@@ -186,7 +186,7 @@ void RateLimit::pause(TimePoint until, bool stated, TimePoint now) {
   bucket_.lower_to(0);
   ramp_ = 0;
   ramp_next_ = until;
-  trial_ = stated ? Trial::of_stated_pause : Trial::of_guessed_pause;
+  trial_ = stated ? Trial::of_stated_pause : Trial::of_guess;
   advanced_at_ = kNever;
   apply_pace();
 }
@@ -196,7 +196,10 @@ std::int64_t RateLimit::headroom() const {
 }
 
 void RateLimit::leave_to_others(TimePoint now) {
+  const bool counted = others_count_ > 0;
   others_count_ = others_.amount(now);
+  // A window has been reset: one goes at once, and the pace that others left does not keep it back.
+  if (counted && others_count_ == 0 && !others_.is_even() && trial_ == Trial::none) trial_ = Trial::of_guess;
   // What comes back at once leaves us the pace of a smaller window.
   const std::int64_t paced = others_.is_even() ? 0 : std::min(others_count_, effective() - 1);
   if (paced == others_paced_) return;
@@ -205,6 +208,7 @@ void RateLimit::leave_to_others(TimePoint now) {
 }
 
 std::int64_t RateLimit::headroom_left() const {
+  if (others_count_ == 0) return window_->headroom();
   // What others took makes no debt of ours.
   const std::int64_t own = own_headroom();
   return own > 0 ? std::max<std::int64_t>(own - others_count_, 0) : own;
@@ -302,22 +306,18 @@ std::int64_t RateLimit::whole_for(std::int64_t amount) const {
   return amount <= ceiling_ ? ceiling_ : effective();
 }
 
-std::int64_t RateLimit::level_for(std::int64_t amount, int hold) const {
+std::int64_t RateLimit::needed_for(std::int64_t amount, int hold) const {
   if (amount <= 0) return 0;
-  const std::int64_t level = std::min(amount + held(hold), capacity());
-  return window_ ? std::min(level, whole_for(amount)) : level;
-}
-
-std::int64_t RateLimit::headroom_for(std::int64_t amount, int hold) const {
-  if (amount <= 0) return 0;
-  return std::min(amount + held(hold), whole_for(amount));
+  const std::int64_t needed = amount + held(hold);
+  return window_ ? std::min(needed, whole_for(amount)) : needed;
 }
 
 bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   if (amount > limit_) return false;
   advance(now);
-  if (window_ && headroom_left() < headroom_for(amount, hold)) return may_ask(amount, hold, now);
-  return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold) ||
+  const std::int64_t needed = needed_for(amount, hold);
+  if (window_ && headroom_left() < needed) return may_ask(amount, needed, now);
+  return floor_divide(bucket_.level(), scale_) >= std::min(needed, capacity()) ||
          (is_trial(amount) && ramp_ > 0 && bucket_.level() >= 0);
 }
 
@@ -328,8 +328,8 @@ bool RateLimit::is_trial(std::int64_t amount) const {
 
 /// Whether the amount may go that others' use alone keeps back: the first after a pause whose end the
 /// upstream stated; or one that finds out whether it is still so.
-bool RateLimit::may_ask(std::int64_t amount, int hold, TimePoint now) const {
-  if (others_count_ == 0 || amount <= 0 || own_headroom() < headroom_for(amount, hold)) return false;
+bool RateLimit::may_ask(std::int64_t amount, std::int64_t needed, TimePoint now) const {
+  if (others_count_ == 0 || amount <= 0 || own_headroom() < needed) return false;
   return bucket_.level() >= 0 && ramp_ > 0 && (trial_ == Trial::of_stated_pause || others_.may_ask(now));
 }
 
@@ -386,12 +386,15 @@ void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
 
 TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
-  TimePoint refilled = bucket_.when_level(is_trial(amount) ? 0 : level_for(amount, hold) * scale_, now);
+  const std::int64_t needed = needed_for(amount, hold);
+  const std::int64_t level = is_trial(amount) ? 0 : std::min(needed, capacity());
+  TimePoint refilled = bucket_.when_level(level * scale_, now);
   if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
   // While the limit recovers the pace rises each second.
   if (share_ < 1000) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
   if (!window_) return refilled;
-  if (headroom_left() < headroom_for(amount, hold)) {
+  if (others_count_ > 0) refilled = std::min(refilled, std::max(others_.until(), now));
+  if (headroom_left() < needed) {
     const TimePoint asks = others_count_ > 0 && ramp_ > 0 ? std::max(others_.ask_at(), now) : kNever;
     return std::min(window_->next_change(), asks);
   }

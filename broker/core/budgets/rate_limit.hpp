@@ -120,11 +120,10 @@ class RateLimit {
   /// configured one, goes when the window is otherwise empty: else it would wait for ever, and the upstream
   /// decides.
   std::int64_t whole_for(std::int64_t amount) const;
-  /// What the bucket, and the window, must have before `amount` is taken.
-  std::int64_t level_for(std::int64_t amount, int hold) const;
-  std::int64_t headroom_for(std::int64_t amount, int hold) const;
+  /// What must be free before `amount` is taken: in the window, and as far as the bucket holds it there, too.
+  std::int64_t needed_for(std::int64_t amount, int hold) const;
   bool is_trial(std::int64_t amount) const;
-  bool may_ask(std::int64_t amount, int hold, TimePoint now) const;
+  bool may_ask(std::int64_t amount, std::int64_t needed, TimePoint now) const;
   std::int64_t find_held(int hold) const;
 
   std::string name_;
@@ -141,8 +140,8 @@ class RateLimit {
   std::optional<SlidingWindow> window_;
   int ramp_;               // thousandths of the pace: 0 in a pause, 1000 long after it
   TimePoint ramp_next_{};  // when it rises
-  /// Of a pause after which nothing was taken; none: something was.
-  enum class Trial : std::uint8_t { none, of_guessed_pause, of_stated_pause } trial_ = Trial::none;
+  /// Of a pause, or others' use until a reset, after which nothing was taken; none: something was.
+  enum class Trial : std::uint8_t { none, of_guess, of_stated_pause } trial_ = Trial::none;
   TimePoint owed_at_{};             // when the debt last grew
   TimePoint advanced_at_ = kNever;  // then only take() and give() have changed it since
   // The last hold that was asked for, and what it keeps free: asked eight times in a decision.

@@ -35,14 +35,6 @@ void TokenBucket::set_whole(std::int64_t tokens) {
   part_ = 0;
 }
 
-void TokenBucket::lower_to(std::int64_t tokens) {
-  if (level_ >= tokens) set_whole(tokens);
-}
-
-void TokenBucket::raise_to(std::int64_t tokens) {
-  if (level_ < tokens) set_whole(tokens);
-}
-
 void TokenBucket::give(std::int64_t tokens) {
   level_ += std::min(tokens, kLevelMax);
   if (level_ >= capacity_) set_whole(capacity_);

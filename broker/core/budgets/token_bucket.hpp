@@ -28,9 +28,13 @@ class TokenBucket {
   void set_rate(std::int64_t rate) { rate_ = rate; }
   std::int64_t rate() const { return rate_; }
   /// Lowers the level to at most `tokens`. Call refill() first.
-  void lower_to(std::int64_t tokens);
+  void lower_to(std::int64_t tokens) {
+    if (level_ >= tokens) set_whole(tokens);
+  }
   /// Limits the debt. Requires: tokens <= 0.
-  void raise_to(std::int64_t tokens);
+  void raise_to(std::int64_t tokens) {
+    if (level_ < tokens) set_whole(tokens);
+  }
 
   /// Whole tokens in the bucket; negative when in debt.
   std::int64_t level() const { return level_; }
