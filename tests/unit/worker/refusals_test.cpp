@@ -307,7 +307,10 @@ std::vector<Refusal> refusals() {
                                   R"("X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1767240000000"}})"),
                  .limited_by = LimitedBy::day,
                  .retry_after = 14'400s,
-                 .limits = {.remaining_requests = 0, .reset_requests_ms = 14'400'000, .limit_requests = 50}});
+                 .limits = {.remaining_requests = 0,
+                            .reset_requests_ms = 14'400'000,
+                            .limit_requests = 50,
+                            .period_requests_ms = kDay}});
   all.push_back({.who = "OpenRouter, a provider behind it",
                  .source = "https://openrouter.ai/docs/api/reference/errors",
                  .body = error_of("Provider returned error",

@@ -333,19 +333,23 @@ struct LimitHeaders::Best {
   }
 };
 
-/// A bucket says how long it fills: the limit's period, times the share of it that is used. Only where that
-/// is longer than a minute can it be told from a minute's window.
-Number LimitHeaders::period_of_requests(const Provider* provider) const {
-  if (limits_.period_requests_ms) return limits_.period_requests_ms;
-  if (provider != nullptr && provider->requests_period_ms > 0) return provider->requests_period_ms;
-  const Number limit = limits_.limit_requests, remaining = limits_.remaining_requests,
-               reset = limits_.reset_requests_ms;
-  if (!limit || !remaining || !reset || *reset <= kMinuteMs + 1000 || *remaining >= *limit)
-    return std::nullopt;
+/// The period of a figure that does not say it; none: a minute. What is full again in more than a minute
+/// counts a day, the commonest of longer limits. Resets that are dates may be wrong by as much as clocks
+/// differ; there a bucket shows it, which says how long it fills: the period, times the share that is used.
+Number LimitHeaders::unsaid_period(Number limit, Number remaining, Number reset) {
+  if (!reset || *reset <= kMinuteMs + 1000) return std::nullopt;
+  if (*reset > 2 * kMinuteMs) return kDayMs;
+  if (!limit || !remaining || *remaining >= *limit) return std::nullopt;
   const double used = static_cast<double>(*limit) - static_cast<double>(*remaining);
   const double period = static_cast<double>(*reset) * static_cast<double>(*limit) / used;
   const double day = static_cast<double>(kDayMs);
   return std::abs(period - day) < day * 0.01 ? Number(kDayMs) : std::nullopt;
+}
+
+Number LimitHeaders::period_of_requests(const Provider* provider) const {
+  if (limits_.period_requests_ms) return limits_.period_requests_ms;
+  if (provider != nullptr && provider->requests_period_ms > 0) return provider->requests_period_ms;
+  return unsaid_period(limits_.limit_requests, limits_.remaining_requests, limits_.reset_requests_ms);
 }
 
 /// Replaces the figures of requests, or of tokens, by those that bind.
@@ -369,8 +373,10 @@ void LimitHeaders::choose(Limits& limits, bool of_tokens) const {
   if (any) best.show(alone, used_up, period.value_or(kMinuteMs));
   for (const Figure& figure : figures_) {
     const bool says = figure.limit || figure.remaining || figure.reset_ms;
-    if (belongs(figure.kind) && says)
-      best.show(figure, figure.remaining == 0, figure.period_ms.value_or(kMinuteMs));
+    if (!belongs(figure.kind) || !says) continue;
+    Number period_ms = figure.period_ms;
+    if (!period_ms && !of_tokens) period_ms = unsaid_period(figure.limit, figure.remaining, figure.reset_ms);
+    best.show(figure, figure.remaining == 0, period_ms.value_or(kMinuteMs));
   }
   if (best.figure == nullptr || best.figure == &alone) return;
 

@@ -57,6 +57,7 @@ class LimitHeaders {
   /// The figure with this label, made where there is room; null: there is none.
   Figure* figure(Kind kind, std::string_view label);
   void set(Number& place, Number value);
+  static Number unsaid_period(Number limit, Number remaining, Number reset);
   Number period_of_requests(const Provider* provider) const;
   void choose(wire::UpstreamLimits& limits, bool of_tokens) const;
 
