@@ -557,41 +557,46 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
                .pause = limited.until - now,
                .shared = limited.shared},
               now);
-  if (reservation.key != Reservation::kNoKey) {
-    const Part part{.budget = set.pool, .account = key_at(reservation).account};
-    if (shows_places(quota_of(part), part, reservation.taken_at, limited, now)) {
+  const auto limit = [&](const Part& part, auto cut_pace) {
+    if (shows_places(part, reservation.taken_at, limited, now)) {
       if (limited.waits) pause_part(part, limited, now, in_use);
       return true;
     }
     const bool paused = pause_part(part, limited, now, in_use);
-    if (!limited.told && is_short(part, limited, now)) cut(reservation, now);
+    if (!limited.told && is_short(part, limited, now)) cut_pace();
     return paused;
-  }
-  bool any = false;
+  };
+  if (reservation.key != Reservation::kNoKey)
+    return limit({.budget = set.pool, .account = key_at(reservation).account},
+                 [&] { cut(reservation, now); });
+  bool any = false, paced = false;
   for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
-    if (budgets_[i].counted() == &budgets_[i].quota &&
-        shows_places(budgets_[i].quota, {.budget = i}, reservation.taken_at, limited, now)) {
-      if (limited.waits) pause_part({.budget = i}, limited, now, in_use);
-      any = true;
-      continue;
-    }
-    any = pause_part({.budget = i}, limited, now, in_use) || any;
-    Quota* const counted = budgets_[i].counted();
-    if (limited.told || counted == nullptr || !is_short({.budget = i}, limited, now)) continue;
-    note_change(i, kOwnLimits);
-    counted->cut(now);
+    paced = true;
+    const bool changed = limit({.budget = i}, [&] {
+      Quota* const counted = budgets_[i].counted();
+      if (counted == nullptr) return;
+      note_change(i, kOwnLimits);
+      counted->cut(now);
+    });
+    any = any || changed;
+  }
+  if (paced) return any;
+  for (const std::size_t i : set.budgets) {
+    const bool places = shows_places({.budget = i}, reservation.taken_at, limited, now);
+    any = any || places;
   }
   return any;
 }
 
 /// Whether a refusal shows that fewer calls may be under way; else it is about the pace. Where others hold
 /// all places, so that none of ours is under way, it is no place that becomes free which we wait for.
-bool Budgets::shows_places(Quota& quota, const Part& part, TimePoint taken_at, const Limited& limited,
-                           TimePoint now) {
+bool Budgets::shows_places(const Part& part, TimePoint taken_at, const Limited& limited, TimePoint now) {
   const bool said = limited.by == LimitedBy::concurrency;
   const bool bare = !limited.by && !limited.told && !limited.waits;
+  if (budgets_[part.budget].slices != nullptr) return false;  // the bank counts
   if (!said && (!bare || !is_short(part, limited, now))) return false;
+  Quota& quota = quota_of(part);
   if (quota.refused_at_once(taken_at, now, said) == ConcurrencyLimit::Shown::pace) return false;
   note_change(part.budget, part.account);
   return limited.waits || quota.concurrency().running() > 0;

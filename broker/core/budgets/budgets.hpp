@@ -231,9 +231,9 @@ class Budgets {
   /// kAnsweredLately. Where the pause is probed the model is set apart in any case, so that another model
   /// finds out whether the pause holds. A pause is only ever lengthened. A refusal that states no limits also
   /// lowers them (cut()). One that says nothing at all, or that it is for too many at once, may lower the
-  /// concurrency instead (ConcurrencyLimit::refused()); then nothing is paused but for the time that the
-  /// upstream names. `in_use`: as of go_apart(). False when nothing was paused or lowered: then only the job
-  /// waits.
+  /// concurrency instead (ConcurrencyLimit::refused()), of budgets without rates, too, where none has any;
+  /// then nothing is paused but for the time that the upstream names. `in_use`: as of go_apart(). False when
+  /// nothing was paused or lowered: then only the job waits.
   bool pause(const Reservation& reservation, const Limited& limited, TimePoint now,
              const std::function<bool(std::size_t)>& in_use);
   static constexpr Duration kOthersWithin = std::chrono::minutes(1);
@@ -380,8 +380,7 @@ class Budgets {
     return part.account == kOwnLimits ? budget.quota : budget.accounts[part.account].quota;
   }
   Quota& quota_of(const Part& part) { return const_cast<Quota&>(std::as_const(*this).quota_of(part)); }
-  bool shows_places(Quota& quota, const Part& part, TimePoint taken_at, const Limited& limited,
-                    TimePoint now);
+  bool shows_places(const Part& part, TimePoint taken_at, const Limited& limited, TimePoint now);
   bool pauses_all(const Part& part, const Limited& limited, TimePoint now) const;
   bool is_short(const Part& part, const Limited& limited, TimePoint now) const;
   bool pause_part(const Part& part, const Limited& limited, TimePoint now,
