@@ -304,8 +304,11 @@ class Fields {
     limits.remaining_requests = number("remaining_requests");
     limits.remaining_tokens = number("remaining_tokens");
     limits.reset_requests_ms = number("reset_requests_ms");
+    limits.period_requests_ms = number("period_requests_ms");
+    limits.limit_concurrency = number("limit_concurrency");
     const bool any = limits.limit_requests || limits.limit_tokens || limits.remaining_requests ||
-                     limits.remaining_tokens || limits.reset_requests_ms;
+                     limits.remaining_tokens || limits.reset_requests_ms || limits.period_requests_ms ||
+                     limits.limit_concurrency;
     return any ? std::optional(limits) : std::nullopt;
   }
 
@@ -539,6 +542,7 @@ std::string worker_frame(Words words, const Names& names) {
     if (message.message.data() == nullptr) message.message = "failed";
     message.retry_after_ms = fields.number("retry_after_ms");
     message.upstream_status = fields.number("upstream_status");
+    message.limited_by = fields.text("limited_by");
     const std::string_view body = fields.text("body");
     message.usage = fields.usage();
     message.limits = fields.limits();

@@ -15,6 +15,8 @@ constexpr std::string_view kOwn = "own", kAccount = "account ", kSpent = "spent 
 constexpr std::string_view kModel = "model ";
 /// Separates the owner's name from the limit's.
 constexpr char kOf = '\n';
+/// The end of the name of what refusals have shown of the calls at once. Begins with its time.
+constexpr std::string_view kLearntPlaces = "\nconcurrency";
 
 /// Numbers that say what the upstream has said and shown; the same with what an exact save has besides.
 constexpr std::int64_t kLearnedNumbers = 6, kExactNumbersBefore = 10,
@@ -125,6 +127,21 @@ void ConcurrencyLimit::restore(StoredNumbers& numbers, std::int64_t epoch_us, Ti
   }
   successes_ = std::clamp<std::int64_t>(numbers.next(), 0, limit_);
   cut_at_ = std::min(time_of(numbers.next(), epoch_us), now);
+}
+
+void ConcurrencyLimit::save_learnt(std::int64_t epoch_us, StoredNumbers& numbers) const {
+  numbers.put(unix_us(cut_at_, epoch_us));
+  numbers.put(limit_);
+  numbers.put(stated_ ? 1 : 0);
+}
+
+void ConcurrencyLimit::restore_learnt(StoredNumbers numbers, std::int64_t epoch_us, TimePoint now) {
+  const TimePoint shown_at = std::min(time_of(numbers.next(), epoch_us), now);
+  const std::int64_t limit = numbers.next();
+  if (limit <= 0 || now - shown_at > kLearntFor) return;
+  lower(std::min(limit, kSentMax), now);
+  stated_ = numbers.next() != 0;
+  cut_at_ = shown_at;
 }
 
 void LastTwo::save(std::int64_t epoch_us, StoredNumbers& numbers) const {
@@ -243,6 +260,11 @@ void Quota::save(const std::string& name, std::int64_t epoch_us, std::vector<Sto
     }
     entries.push_back(std::move(own));
   }
+  if (!exact && concurrency_.is_learnt()) {
+    StoredEntry places{.name = name + std::string(kLearntPlaces), .numbers = StoredNumbers()};
+    concurrency_.save_learnt(epoch_us, places.numbers);
+    entries.push_back(std::move(places));
+  }
   for (const RateLimit& rate : rates_) {
     StoredEntry entry{.name = name + kOf + rate.name(), .numbers = StoredNumbers()};
     rate.save(epoch_us, leased_ ? rate.ahead() : 0, entry.numbers, detail);
@@ -275,6 +297,8 @@ void Quota::restore(const std::string& name, const std::vector<StoredEntry>& ent
     if (paused_until_ - now > kPauseProbedAfter) probe_.at = now + kPauseProbedAfter;
     if (!numbers.at_end()) restore_rest(numbers, epoch_us, now);
   }
+  if (const StoredEntry* places = entry_named(entries, name + std::string(kLearntPlaces)))
+    concurrency_.restore_learnt(places->numbers, epoch_us, now);
   for (RateLimit& rate : rates_)
     if (const StoredEntry* entry = entry_named(entries, name + kOf + rate.name()))
       rate.restore(entry->numbers, epoch_us, paused_until_, now);
@@ -417,12 +441,12 @@ void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, s
 void shift_history(std::vector<StoredEntry>& entries, Duration by) {
   for (StoredEntry& entry : entries) {
     const bool of_limit = !entry.name.starts_with(kSpent) && !entry.name.starts_with(kModel) &&
-                          entry.name.find(kOf) != std::string::npos;
+                          entry.name.find(kOf) != std::string::npos && !entry.name.ends_with(kLearntPlaces);
     if (of_limit) {
       entry.numbers = shifted_limit(entry.numbers, by);
       continue;
     }
-    // A pause, a spent key, a model's pause: each begins with its end.
+    // A pause, a spent key, a model's pause: each begins with its end; learnt places with their time.
     std::vector<std::int64_t> numbers = entry.numbers.all();
     if (!numbers.empty() && numbers.front() != 0) numbers.front() += by.count();
     entry.numbers = StoredNumbers(std::move(numbers));

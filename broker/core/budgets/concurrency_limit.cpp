@@ -22,7 +22,7 @@ bool ConcurrencyLimit::lift() {
   if (limit_ == configured_) return false;
   limit_ = configured_;
   successes_ = 0;
-  learns_ = false;
+  learns_ = stated_ = false;
   return true;
 }
 
@@ -32,11 +32,13 @@ void ConcurrencyLimit::lower(std::int64_t limit, TimePoint now) {
   learns_ = true;
   tried_at_ = kNever;
   step_ = 1;
+  stated_ = false;
   cut_at_ = now;
 }
 
 void ConcurrencyLimit::learn(std::int64_t limit, TimePoint now) {
   lower(limit, now);
+  stated_ = true;
   tries_after_ = kTryMost;
   next_try_ = now + kTryMost;
 }

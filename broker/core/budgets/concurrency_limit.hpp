@@ -28,6 +28,10 @@ class ConcurrencyLimit {
   std::int64_t limit() const { return limit_; }
   /// Whether it is lower than configured, or learnt where none is.
   bool is_learnt() const { return limit_ != configured_; }
+  /// Whether the upstream has stated it; else refusals have shown it.
+  bool is_stated() const { return stated_; }
+  /// When it was last stated or shown.
+  TimePoint learnt_at() const { return cut_at_; }
   std::int64_t running() const { return running_; }
   bool full() const { return limit_ > 0 && running_ >= limit_; }
 
@@ -73,6 +77,11 @@ class ConcurrencyLimit {
   /// The upstream says that so many may run at once.
   void learn(std::int64_t limit, TimePoint now);
 
+  /// What refusals have shown is remembered over restarts, for so long after the last one.
+  static constexpr Duration kLearntFor = std::chrono::hours(1);
+  void save_learnt(std::int64_t epoch_us, StoredNumbers& numbers) const;
+  void restore_learnt(StoredNumbers numbers, std::int64_t epoch_us, TimePoint now);
+
   /// For exact saves: how far it was lowered, not what runs.
   void save(std::int64_t epoch_us, StoredNumbers& numbers) const;
   void restore(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now);
@@ -86,6 +95,7 @@ class ConcurrencyLimit {
   TimePoint cut_at_{};
   // Where refusals have shown the limit:
   bool learns_ = false;                // so it is
+  bool stated_ = false;                // the upstream said it
   std::int64_t taken_ = 0, step_ = 1;  // as many at once were taken; so many more are tried next
   std::int64_t first_ = 0;             // as many were under way at the first of a row of refusals
   TimePoint tried_at_ = kNever;        // since when more than taken_ may run

@@ -137,6 +137,7 @@ bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
   advance(now);
   ceiling_ = ceiling;
   share_ = 1000;  // the upstream's own number replaces the guess
+  cut_at_ = now;
   apply_limit();
   return true;
 }

@@ -76,6 +76,15 @@ class RateLimit {
   bool can_lift(TimePoint now);
   /// The configured limit, or a lower one that the upstream has stated or shown.
   std::int64_t effective_limit(TimePoint now);
+  /// Whether effective_limit() is what refusals have shown, not what the upstream has stated.
+  bool is_shown() const { return share_ != 1000; }
+  /// When it was stated or shown. Requires: it is lower than configured.
+  TimePoint learnt_at() const { return cut_at_; }
+  /// What others have taken of it that still counts.
+  std::int64_t others(TimePoint now) {
+    advance(now);
+    return others_count_;
+  }
   /// Stops the bucket until then and empties it, but keeps a debt: no burst follows. At the end one claim may
   /// go whatever its hold, if there is no debt and a window has room; others' use does not keep it back where
   /// the upstream stated the time. Then the pace begins at a tenth and doubles each second. Requires: no
@@ -131,10 +140,11 @@ class RateLimit {
   WindowKind kind_;
   std::int64_t limit_;
   Duration period_;
-  std::int64_t ceiling_;               // as the upstream states it, at most limit_
-  int share_ = 1000;                   // thousandths of ceiling_ that cuts have left
-  TimePoint cut_at_{}, changed_at_{};  // when share_ was last cut, and last changed
-  std::int64_t scale_;                 // units of the bucket and the pace in one token or request
+  std::int64_t ceiling_;    // as the upstream states it, at most limit_
+  int share_ = 1000;        // thousandths of ceiling_ that cuts have left
+  TimePoint cut_at_{};      // when share_ was last cut, or ceiling_ stated
+  TimePoint changed_at_{};  // when share_ last changed
+  std::int64_t scale_;      // units of the bucket and the pace in one token or request
   TokenBucket bucket_;
   LeastRoom room_;  // of the bucket; not where the window is the bound
   std::optional<SlidingWindow> window_;

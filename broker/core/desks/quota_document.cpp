@@ -12,19 +12,29 @@ DocumentMap limit_map(std::int64_t level, std::int64_t capacity, std::int64_t li
   return map;
 }
 
+/// What counts where the upstream has stated or shown another limit, from what that is known, and since when.
+void add_learnt(DocumentMap& limit, std::int64_t effective, bool stated, Duration ago) {
+  limit.integer("effective", effective).text("learnt_from", stated ? "words" : "refusals");
+  limit.integer("learnt_ms", to_ms(ago));
+}
+
 }  // namespace
 
 void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
   for (RateLimit& rate : quota.rates()) {
     DocumentMap limit = limit_map(rate.available(now), rate.capacity(), rate.limit());
-    // A lower limit, where the upstream has stated or shown one.
     if (const std::int64_t effective = rate.effective_limit(now); effective < rate.limit())
-      limit.integer("effective", effective);
+      add_learnt(limit, effective, !rate.is_shown(), now - rate.learnt_at());
+    if (const std::int64_t others = rate.others(now); others > 0) limit.integer("others", others);
     map.map(rate.name(), limit);
   }
-  if (const ConcurrencyLimit& concurrency = quota.concurrency(); concurrency.configured() > 0)
-    map.map("concurrency", limit_map(concurrency.limit() - concurrency.running(), concurrency.limit(),
-                                     concurrency.configured()));
+  const ConcurrencyLimit& places = quota.concurrency();
+  if (places.limit() == 0) return;
+  // Where none is configured the learnt one stands for it.
+  DocumentMap limit = limit_map(places.limit() - places.running(), places.limit(),
+                                places.configured() > 0 ? places.configured() : places.limit());
+  if (places.is_learnt()) add_learnt(limit, places.limit(), places.is_stated(), now - places.learnt_at());
+  map.map("concurrency", limit);
 }
 
 void add_limits(DocumentMap& map, Budget& budget, TimePoint now) {

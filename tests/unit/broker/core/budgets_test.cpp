@@ -970,6 +970,30 @@ TEST(Budgets, what_is_saved_comes_back_with_what_the_upstream_said) {
   }
 }
 
+TEST(Budgets, places_that_refusals_have_shown_are_remembered_for_an_hour) {
+  BudgetOptions options = requests("b", "", 600);
+  for (const Duration shift : kShifts) {
+    Budgets before({options}), after({options}), late({options}), again({options});
+    const BudgetSet set = before.match("s", "", "", "");
+    const TimePoint now = kStart;
+    std::vector<Reservation> running;
+    for (int i = 0; i < 4; ++i)
+      running.push_back(before.reserve(set, {}, now));
+    before.settle(running.back(), std::nullopt, now);
+    before.pause(running.back(), {.until = now + seconds(1), .waits = false}, now,
+                 [](std::size_t) { return false; });
+    ASSERT_EQ(before.all()[0].quota.concurrency().limit(), 3);
+
+    const std::vector<StoredEntry> entries = shifted(saved(before), shift);
+    after.restore(after.all()[0], entries, shift.count(), now + minutes(59));
+    EXPECT_EQ(after.all()[0].quota.concurrency().limit(), 3);
+    late.restore(late.all()[0], entries, shift.count(), now + minutes(61));
+    EXPECT_EQ(late.all()[0].quota.concurrency().limit(), 0);
+    again.restore(again.all()[0], saved(after), 0, now + minutes(61));
+    EXPECT_EQ(again.all()[0].quota.concurrency().limit(), 0) << "a restart makes nothing younger";
+  }
+}
+
 TEST(Budgets, only_what_changed_is_saved) {
   std::vector<KeyOptions> keys;
   for (int i = 0; i < 256; ++i)
