@@ -26,6 +26,7 @@ struct StatsOptions {
 
 struct LimitsOptions {
   bool json = false;
+  bool as_config = false;
   std::optional<AdminRequest> filter;  ///< none: all budgets
 };
 
@@ -124,6 +125,12 @@ int show_once(Client& client, const Common& common, const Show& show) {
   return all_answer || show.repeats ? kExitDone : kExitUnreachable;
 }
 
+std::optional<std::string> limits_text(const std::string& json, const LimitsOptions& options,
+                                       std::string_view none = kNoBudgets) {
+  if (options.json) return limits_json(json);
+  return options.as_config ? limits_config(json) : limits_table(json, output_takes_colour(), none);
+}
+
 /// Prints the limits that an operator's filter passes, in the form of the statistics.
 int filtered_limits(Client& client, const Common& common, const LimitsOptions& options) {
   int code = kExitDone;
@@ -136,8 +143,7 @@ int filtered_limits(Client& client, const Common& common, const LimitsOptions& o
     return kExitFailed;
   }
   const std::optional<std::string> text =
-      options.json ? limits_json(*document)
-                   : limits_table(*document, output_takes_colour(), "no such budget or key has limits\n");
+      limits_text(*document, options, "no such budget or key has limits\n");
   return text && (options.json ? put_foreign(*text) : put(*text)) ? kExitDone : kExitFailed;
 }
 
@@ -176,10 +182,7 @@ int limits(const Common& common, const LimitsOptions& options) {
   Client client(client_options(common));
   if (options.filter) return filtered_limits(client, common, options);
   return show_once(client, common,
-                   {.text =
-                        [&](const std::string& json) {
-                          return options.json ? limits_json(json) : limits_table(json, output_takes_colour());
-                        },
+                   {.text = [&](const std::string& json) { return limits_text(json, options); },
                     .member = "limits",
                     .json = options.json});
 }
@@ -209,6 +212,8 @@ void add_limits(CommandLine& line) {
   const auto options = std::make_shared<LimitsOptions>();
   const auto request = std::make_shared<AdminRequest>();
   request->verb = name_of(AdminVerb::budgets);
+  command.add_flag("--as-config", options->as_config,
+                   "What upstreams have stated or shown, as lines for the broker's file");
   command.add_flag("--json", options->json, "The budgets of the broker's document");
   const std::vector<CLI::Option*> filters{
       command.add_option("--budget", request->name, "Of those budgets alone")->type_name("GLOB"),
@@ -223,6 +228,7 @@ void add_limits(CommandLine& line) {
       command.add_option("--lane", request->lane, "What jobs of that lane take from")->type_name("NAME")};
   command.callback([&line, &command, options, request, filters] {
     if (!command.get_subcommands().empty()) return;
+    if (options->json && options->as_config) throw CLI::ExcludesError("--as-config", "--json");
     // Clients may see all budgets, but only operators can filter them.
     const bool chooses =
         std::any_of(filters.begin(), filters.end(), [](const auto* filter) { return filter->count() > 0; });

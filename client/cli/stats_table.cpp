@@ -97,14 +97,16 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     const bool is_concurrency = limit == "concurrency";
     // Of a budget that several shards share: what runs here.
     const Json& running = member(of, "running");
+    const Json& effective = member(of, "effective");
+    const Json& places = effective.is_number_integer() ? effective : allowed;
     const std::string in_use = !is_concurrency || !level.is_number_integer() ? "-"
                                : running.is_null()
-                                   ? count(allowed.get<std::int64_t>() - level.get<std::int64_t>())
+                                   ? count(places.get<std::int64_t>() - level.get<std::int64_t>())
                                    : count(running);
-    // A lower limit, where the upstream has stated or shown one.
-    const Json& effective = member(of, "effective");
-    const std::string counts =
-        effective.is_null() ? count(allowed) : count(effective) + " of " + count(allowed);
+    // Where the upstream has stated or shown another one.
+    const std::string counts = effective.is_null() || effective == allowed
+                                   ? count(allowed)
+                                   : count(effective) + " of " + count(allowed);
     // Of a budget that several shards share: level is the bank's.
     const Json& here = member(of, "here");
     const Json& own = member(of, "own");
@@ -118,6 +120,31 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
   // A key without limits of its own has a row, too.
   if (rows.size() == before && !state.empty())
     rows.push_back({name, "-", "-", "-", "-", "-", duration(paused), state});
+}
+
+/// Below the table: from what the numbers are known that are not the configured ones, and what others use.
+void tell_learnt(std::string& text, const std::string& name, const Json& limits) {
+  for (const auto& [limit, of] : limits.items()) {
+    if (limit == "paused_models_ms") continue;
+    const std::string which = name + " " + printable(limit) + ": ";
+    const Json& from = member(of, "learnt_from");
+    if (from == "words" || from == "refusals")
+      text += which + count(member(of, "effective")) +
+              (from == "words" ? " as the upstream said " : " as refusals showed ") +
+              duration(member(of, "learnt_ms")) + " ago\n";
+    if (const Json& others = member(of, "others"); others.is_number_integer())
+      text += which + "others use " + count(others) + " of it\n";
+  }
+}
+
+std::string learnt_lines(const Json& budgets, const Json& keys) {
+  std::string text;
+  for (const auto& [name, limits] : budgets.items())
+    tell_learnt(text, printable(name), limits);
+  for (const auto& [name, its_keys] : keys.items())
+    for (const auto& [key, limits] : its_keys.items())
+      tell_learnt(text, printable(name) + "/" + printable(key), limits);
+  return text;
 }
 
 void add_keys(std::vector<TableRow>& rows, const std::string& budget, const Json& keys) {
@@ -149,7 +176,7 @@ std::string budgets_table(const Json& document, bool colour) {
       row.pop_back();
   if (rows.size() == 1) return {};
   const Json& bank = member(member(document, "bank"), "state");
-  return aligned_table(rows, colour) +
+  return aligned_table(rows, colour) + learnt_lines(budgets, keys) +
          (bank == "away"
               ? "the bank is away: of budgets that shards share this is what it said last; bank.away in "
                 "the broker's log says why\n"
@@ -236,6 +263,55 @@ std::optional<std::string> limits_table(std::string_view text, bool colour, std:
   if (!member(document, "budgets").is_object()) return std::nullopt;
   const std::string table = budgets_table(document, colour);
   return table.empty() ? std::string(none) : table;
+}
+
+namespace {
+
+/// The learnt limits of a budget or key as entries of a file: `limits = { … }`, `concurrency = 4`.
+std::vector<std::string> learnt_settings(const Json& limits) {
+  std::string rates, places;
+  for (const auto& [limit, of] : limits.items()) {
+    const Json& effective = member(of, "effective");
+    if (limit == "paused_models_ms" || !effective.is_number_integer()) continue;
+    const std::string number = std::to_string(effective.get<std::int64_t>());
+    if (limit == "concurrency")
+      places = "concurrency = " + number;
+    else
+      rates += (rates.empty() ? "" : ", ") + limit + " = " + number;
+  }
+  std::vector<std::string> settings;
+  if (!rates.empty()) settings.push_back("limits = { " + rates + " }");
+  if (!places.empty()) settings.push_back(places);
+  return settings;
+}
+
+}  // namespace
+
+std::optional<std::string> limits_config(std::string_view text) {
+  const Json document = Json::parse(text, nullptr, false);
+  const Json& budgets = member(document, "budgets");
+  if (!budgets.is_object()) return std::nullopt;
+  std::string file;
+  for (const auto& [name, limits] : budgets.items()) {
+    const std::vector<std::string> own = learnt_settings(limits);
+    std::string keys;
+    for (const auto& [key, of] : member(member(document, "keys"), name.c_str()).items()) {
+      const std::vector<std::string> settings = learnt_settings(of);
+      if (settings.empty()) continue;
+      keys += "  { name = " + Json(key).dump();
+      for (const std::string& setting : settings)
+        keys += ", " + setting;
+      keys += " },\n";
+    }
+    if (own.empty() && keys.empty()) continue;
+    // A text of JSON is one of TOML.
+    file += "\n[[budget]]\nname = " + Json(name).dump() + "\n";
+    for (const std::string& setting : own)
+      file += setting + "\n";
+    if (!keys.empty()) file += "keys = [\n" + keys + "]\n";
+  }
+  if (file.empty()) return "# no upstream has stated or shown another limit than is configured\n";
+  return "# What upstreams have stated or shown. Put the numbers into the budgets of these names.\n" + file;
 }
 
 std::optional<std::string> limits_json(std::string_view text) {

@@ -27,6 +27,10 @@ std::optional<std::string> limits_table(std::string_view json, bool colour,
 /// From the same document: its budgets as one line of JSON. Empty: the text is no such document.
 std::optional<std::string> limits_json(std::string_view json);
 
+/// From the same document: what upstreams have stated or shown of its limits, as entries for the broker's
+/// file. Empty: the text is no such document.
+std::optional<std::string> limits_config(std::string_view json);
+
 /// Turns the operators' answer about budgets (docs/protocol.md, verb `budgets`) into such a document with
 /// `budgets` and `keys`. Empty: the text is no such answer.
 std::optional<std::string> limits_of_rows(std::string_view json);

@@ -93,7 +93,7 @@ function card(name, room) {
       }
       fill(limits, limits_of(budget).map(([limit, now]) => {
         const words = `${count(now.capacity - now.level)} of ${count(now.capacity)} used`;
-        const more = now.effective !== undefined ? `; the upstream allows ${count(now.effective)} of the ${count(now.limit)} configured` : now.capacity !== now.limit ? `; limit ${count(now.limit)}` : '';
+        const more = now.effective !== undefined ? `; the upstream allows ${count(now.effective)} of the ${count(now.limit)} configured, as ${now.learnt_from === 'words' ? 'it said' : 'refusals showed'} ${duration(now.learnt_ms)} ago` : now.capacity !== now.limit ? `; limit ${count(now.limit)}` : '';
         return h('div', null, h('dt', null, name_of_limit(limit)), h('dd', null, meter(used_of(now), `${name} ${limit}`, words), h('span', { class: 'words', data: { figure: `budgets.${name}.${limit}.limit`, value: now.limit } }, words + more)));
       }));
       if (!limits.children.length) say(limits, 'It has no limit of its own.');

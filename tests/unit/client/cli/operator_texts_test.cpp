@@ -16,6 +16,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::AllOf;
 using testing::ContainsRegex;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -211,6 +212,29 @@ TEST(LimitsTable, has_a_line_for_each_key) {
   ASSERT_TRUE(table);
   EXPECT_THAT(*table, ContainsRegex("\napi/k1 +requests_per_minute +500 +5 +50 +- +- +active, 1 running"));
   EXPECT_THAT(*table, ContainsRegex("\napi/k2 .*spent, 0 running"));
+}
+
+TEST(LimitsTable, says_from_what_a_limit_is_known_and_writes_it_for_a_file) {
+  const std::string document =
+      R"({"budgets":{"a\"b":{"requests_per_minute":{"level":5,"capacity":60,"limit":600,"effective":60,)"
+      R"("learnt_from":"words","learnt_ms":3000,"others":12},"tokens_per_day":{"level":5,"capacity":9,"limit":9},)"
+      R"("concurrency":{"level":2,"capacity":3,"limit":9,"effective":3,"learnt_from":"refusals",)"
+      R"("learnt_ms":61000}},"same":{"requests_per_minute":{"level":1,"capacity":1,"limit":1}}},"keys":{"same":{)"
+      R"("k":{"state":"active","running":0,"requests_per_minute":{"level":1,"capacity":1,"limit":9,)"
+      R"("effective":4,"learnt_from":"refusals","learnt_ms":900}},"l":{"state":"active","running":0}}}})";
+  const std::string table = limits_table(document, false).value_or("");
+  EXPECT_THAT(table, HasSubstr("a\"b requests_per_minute: 60 as the upstream said 3.0s ago\n"));
+  EXPECT_THAT(table, HasSubstr("a\"b requests_per_minute: others use 12 of it\n"));
+  EXPECT_THAT(table, HasSubstr("a\"b concurrency: 3 as refusals showed 1m01s ago\n"));
+  EXPECT_THAT(table, HasSubstr("same/k requests_per_minute: 4 as refusals showed 900ms ago\n"));
+  EXPECT_THAT(table, ContainsRegex("concurrency +3 of 9 +2 +- +1 "));
+
+  EXPECT_THAT(limits_config(document).value_or(""),
+              EndsWith("\n[[budget]]\nname = \"a\\\"b\"\nlimits = { requests_per_minute = 60 }\n"
+                       "concurrency = 3\n\n[[budget]]\nname = \"same\"\n"
+                       "keys = [\n  { name = \"k\", limits = { requests_per_minute = 4 } },\n]\n"));
+  EXPECT_THAT(limits_config(R"({"budgets":{}})").value_or(""), HasSubstr("no upstream has stated"));
+  EXPECT_EQ(limits_config("[]"), std::nullopt);
 }
 
 TEST(LimitsTable, says_that_the_bank_is_away) {
