@@ -123,6 +123,46 @@ TEST(Accounts, a_limit_that_nobody_configured_is_learnt_from_the_first_answer_an
     });
 }
 
+TEST(Accounts, a_critical_call_does_not_wait_behind_the_bulk_that_uses_an_account_up) {
+  constexpr std::int64_t kPlaces = 40;
+  for (const bool configured : {true, false}) {
+    SCOPED_TRACE(configured ? "configured" : "learnt");
+    Account account({.bound = Bound::bucket, .others = Others::nobody});
+    while (account.call(kBegin).granted) {
+    }
+    core::Options options = core::default_options();
+    options.budgets.push_back({.name = "api",
+                               .rates = {{.name = "requests_per_minute",
+                                          .limit = configured ? 600 : 100'000,
+                                          .period = std::chrono::minutes(1)}}});
+    std::int64_t granted = 0, refused = 0, refused_first = 0;
+    Stage stage(options, [&](const Work&, TimePoint now) {
+      const Account::Word word = account.call(now);
+      if (!word.granted) ++(now < kFrom ? refused_first : refused);
+      if (word.granted && now >= kFrom) ++granted;
+      return Answer{.retry_after = word.retry_after, .refused = !word.granted, .limits = word.limits};
+    });
+    stage.add_worker(kPlaces);
+    for (TimePoint at = kBegin; at < kEnd; at += seconds(30))
+      stage.at(at, [&] {
+        for (int i = 0; i < 500; ++i)
+          stage.submit({.lane = "batch", .client = "bulk"});
+      });
+    std::vector<std::size_t> critical;
+    for (TimePoint at = kFrom; at < kEnd; at += seconds(5))
+      stage.at(at, [&] { critical.push_back(stage.submit({.lane = "critical", .client = "chat"})); });
+    stage.run_until(kEnd);
+
+    std::vector<Duration> waits;
+    for (const std::size_t job : critical)
+      waits.push_back(stage.wait(job).value_or(kEnd - kFrom));
+    EXPECT_LE(quantile(waits, .99), milliseconds(50));
+    EXPECT_GE(static_cast<double>(granted), 0.95 * account.left_by_others(kFrom, kEnd));
+    EXPECT_EQ(refused, 0);
+    EXPECT_LE(refused_first, kPlaces) << "what was under way before the first answer";
+  }
+}
+
 TEST(Accounts, places_are_learnt_from_bare_refusals) {
   for (const std::int64_t places : {3, 8, 30})
     for (const Others others : {Others::half, Others::greedy, Others::limit_falls, Others::nobody})
