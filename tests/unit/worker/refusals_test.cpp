@@ -434,6 +434,10 @@ std::vector<Refusal> refusals() {
                   .limit_requests = 5000,
                   .limit_concurrency = 4,
                   .period_requests_ms = kDay}});
+  all.push_back({.who = "IETF, calls at once alone",
+                 .source = ietf,
+                 .lines = {R"(RateLimit-Policy: "c";q=8;qu="concurrent-requests")", R"(RateLimit: "c";r=0)"},
+                 .limits = {.limit_concurrency = 8}});
   all.push_back({.who = "an account of a plan",
                  .source = "https://github.com/diegosouzapw/OmniRoute/issues/858",
                  .body = error_of("You have exhausted your capacity. Your quota will reset after 27h41m36s."),

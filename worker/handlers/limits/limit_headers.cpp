@@ -204,7 +204,11 @@ struct LimitDialects {
         if (take_front(parameter, "q=")) quota = count_at_front(parameter);
       }
       if (unit == "concurrent-requests") self.set(self.limits_.limit_concurrency, quota);
-      if (!unit.empty() && unit != "requests") continue;
+      if (!unit.empty() && unit != "requests") {
+        // The other header, which says what remains of it, states no unit.
+        if (Figure* const other = self.figure(Kind::requests, name)) other->counts = false;
+        continue;
+      }
       // Draft 07 states policies as `100;w=60`, without names.
       const bool unnamed_policy = count_at_front(name).has_value();
       Figure* const figure = self.figure(Kind::requests, unnamed_policy ? "/" : name);
@@ -373,7 +377,7 @@ void LimitHeaders::choose(Limits& limits, bool of_tokens) const {
   if (any) best.show(alone, used_up, period.value_or(kMinuteMs));
   for (const Figure& figure : figures_) {
     const bool says = figure.limit || figure.remaining || figure.reset_ms;
-    if (!belongs(figure.kind) || !says) continue;
+    if (!belongs(figure.kind) || !says || !figure.counts) continue;
     Number period_ms = figure.period_ms;
     if (!period_ms && !of_tokens) period_ms = unsaid_period(figure.limit, figure.remaining, figure.reset_ms);
     best.show(figure, figure.remaining == 0, period_ms.value_or(kMinuteMs));

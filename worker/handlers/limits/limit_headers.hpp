@@ -50,6 +50,7 @@ class LimitHeaders {
     Kind kind = Kind::requests;
     std::string label;  ///< of a policy, or of the period in the header's name
     Number period_ms{}, limit{}, remaining{}, reset_ms{};
+    bool counts = true;  ///< false: of another unit
   };
   struct Best;
 
