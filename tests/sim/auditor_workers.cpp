@@ -252,7 +252,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
                   : failure.error_class == "released" ? Said::nothing
                                                       : Said::refusal);
   // Its upstream's word holds whatever has become of the job.
-  const TimePoint until = now_ + (failure.retry_after_ms ? stated : kLimitedPause);
+  const TimePoint until = now_ + (failure.retry_after_ms.value_or(0) > 0 ? stated : kLimitedPause);
   bool paused = false;
   if (failure.error_class == "limited")
     for_limits_of(*job, [&](ModelBudget& budget) {

@@ -125,7 +125,7 @@ void ModelBudget::learn(const wire::UpstreamLimits& said, TimePoint now) {
     if (rates[i].resource() == core::Resource::tokens) limit = said.limit_tokens;
     if (rates[i].resource() == core::Resource::input_tokens) limit = said.limit_input_tokens;
     if (rates[i].resource() == core::Resource::output_tokens) limit = said.limit_output_tokens;
-    if (limit) rates[i].learn(*limit, now);
+    if (limit > 0) rates[i].learn(*limit, now);
     std::optional<std::int64_t> rest = said.remaining_requests;
     if (rates[i].resource() == core::Resource::tokens) rest = said.remaining_tokens;
     if (rates[i].resource() == core::Resource::input_tokens) rest = said.remaining_input_tokens;

@@ -625,18 +625,26 @@ bool Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now
   quota.refused(mark_of(limited.model), now);
   const bool all = pauses_all(part, limited, now);
   const bool apart = !limited.model.empty() && budget.options.model != limited.model &&
-                     (!all || limited.until - now > kPauseProbedAfter);
+                     (!all || !limited.shared || limited.until - now > kPauseProbedAfter);
   const std::size_t model = apart ? go_apart(limited.model, limited.client, now, in_use) : kNoModel;
+  const TimePoint until = all ? limited.until + kOthersFirst : limited.until;
+  if (all && !limited.shared) refused_ones_last(part, until, now);
   if (model != kNoModel)
-    pause_model(model, {.budget = part.budget,
-                        .account = part.account,
-                        .until = limited.until,
-                        .length = limited.until - now});
+    pause_model(model,
+                {.budget = part.budget, .account = part.account, .until = until, .length = until - now});
   if (all) {
     note_change(part.budget, part.account);
     if (quota.pause(limited.until, limited.waits, now)) ease(part.budget);
   }
   return all || model != kNoModel;
+}
+
+/// Behind a pause of all models one that was not refused is tried first: with its answer they are told apart.
+void Budgets::refused_ones_last(const Part& part, TimePoint until, TimePoint now) {
+  for (ModelApart& model : apart_)
+    for (ModelApart::Pause& pause : model.pauses)
+      if (pause.budget == part.budget && pause.account == part.account && now - pause.until < kOthersWithin)
+        pause.until = std::max(pause.until, until);
 }
 
 std::size_t Budgets::go_apart(std::string_view name, std::string_view client, TimePoint now,

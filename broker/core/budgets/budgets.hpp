@@ -228,15 +228,17 @@ class Budgets {
   };
   /// Pauses the account of the job's key; without a key every budget with rates. Pauses the job's model
   /// alone, unless another model was refused within kOthersWithin and none was answered since, nor within
-  /// kAnsweredLately. Where the pause is probed the model is set apart in any case, so that another model
-  /// finds out whether the pause holds. A pause is only ever lengthened. A refusal that states no limits also
-  /// lowers them (cut()). One that says nothing at all, or that it is for too many at once, may lower the
-  /// concurrency instead (ConcurrencyLimit::refused()), of budgets without rates, too, where none has any;
-  /// then nothing is paused but for the time that the upstream names. `in_use`: as of go_apart(). False when
-  /// nothing was paused or lowered: then only the job waits.
+  /// kAnsweredLately. Where such a refusal, or a pause that is probed, pauses all the model is set apart as
+  /// well, and waits kOthersFirst longer: so another model finds out whether the pause holds. A pause is only
+  /// ever lengthened. A refusal that states no limits also lowers them (cut()). One that says nothing at all,
+  /// or that it is for too many at once, may lower the concurrency instead (ConcurrencyLimit::refused()), of
+  /// budgets without rates, too, where none has any; then nothing is paused but for the time that the
+  /// upstream names. `in_use`: as of go_apart(). False when nothing was paused or lowered: then only the job
+  /// waits.
   bool pause(const Reservation& reservation, const Limited& limited, TimePoint now,
              const std::function<bool(std::size_t)>& in_use);
   static constexpr Duration kOthersWithin = std::chrono::minutes(1);
+  static constexpr Duration kOthersFirst = std::chrono::milliseconds(100);
   static constexpr Duration kAnsweredLately = std::chrono::seconds(10);
   /// The end of the set's pause, or when a job may probe it. A budget with keys is paused if all keys are;
   /// that all rest is keys_rest(). The longest pause of those that no job probes now, if there are such. No
@@ -381,6 +383,7 @@ class Budgets {
   }
   Quota& quota_of(const Part& part) { return const_cast<Quota&>(std::as_const(*this).quota_of(part)); }
   bool shows_places(const Part& part, TimePoint taken_at, const Limited& limited, TimePoint now);
+  void refused_ones_last(const Part& part, TimePoint until, TimePoint now);
   bool pauses_all(const Part& part, const Limited& limited, TimePoint now) const;
   bool is_short(const Part& part, const Limited& limited, TimePoint now) const;
   bool pause_part(const Part& part, const Limited& limited, TimePoint now,

@@ -11,7 +11,7 @@ constexpr std::int64_t kStepPart = 8;
 /// Refusals within this time are of one row. Within a row the limit falls to this part of where it began
 /// before the pace is held to be the reason.
 constexpr Duration kRow = std::chrono::seconds(10);
-constexpr std::int64_t kFewPart = 4;
+constexpr std::int64_t kFewPart = 16;
 /// For so long refusals are taken to be about the pace, once that has shown.
 constexpr Duration kPaceKnown = std::chrono::minutes(5);
 

@@ -156,7 +156,8 @@ bool Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePo
         rate.resource() == Resource::requests ? limits.period_requests_ms : limits.period_tokens_ms;
     if (to_ms(rate.period()) != period_ms.value_or(kUnsaidPeriodMs)) continue;
     const Said said = said_of(rate.resource());
-    if (said.limit && rate.learn_limit(*said.limit, now)) changed = true;
+    // Nobody answers within a limit of 0, and who refuses for it has another reason.
+    if (said.limit > 0 && rate.learn_limit(*said.limit, now)) changed = true;
     if (!said.remaining) continue;
     OthersUse::Said words{.remaining = *said.remaining, .limit = said.limit};
     if (said.reset_ms)

@@ -739,8 +739,9 @@ WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, c
   }
   if (error_class == ErrorClass::permanent || error_class == ErrorClass::limited) take_key(job, false, now);
   if (error_class == ErrorClass::limited) {
-    refused.until =
-        now + (fields.retry_after_ms ? asked_pause(job, *fields.retry_after_ms, now) : kLimitedPause);
+    // To come again at once is no time: that call was refused.
+    const bool stated = fields.retry_after_ms.value_or(0) > 0;
+    refused.until = now + (stated ? asked_pause(job, *fields.retry_after_ms, now) : kLimitedPause);
     const auto& limits = fields.limits;
     const bool nothing_left =
         limits && (limits->remaining_requests == 0 || limits->remaining_tokens == 0 ||
@@ -751,7 +752,7 @@ WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, c
                                    .shared = nothing_left,
                                    .told = limits.has_value(),
                                    .by = limited_by(fields.limited_by),
-                                   .waits = fields.retry_after_ms.has_value()};
+                                   .waits = stated};
     refused.paused = state_.budgets.pause(
         reservation, limited, now, [this](std::size_t model) { return upstreams_.waits_apart(model); });
     if (refused.paused && refused.until - now > kVainMax) life_.sweep_soon();

@@ -31,6 +31,11 @@ TEST(ConcurrencyLimit, as_many_are_taken_as_were_under_way_when_the_others_of_a_
   EXPECT_TRUE(limit.is_learnt());
 }
 
+TEST(ConcurrencyLimit, a_fall_to_an_eighth_is_no_pace) {
+  const ConcurrencyLimit limit = burst_of(40, 5);
+  EXPECT_EQ(limit.limit(), 5);
+}
+
 TEST(ConcurrencyLimit, one_more_is_tried_after_a_time_that_doubles_while_it_is_refused) {
   ConcurrencyLimit limit = burst_of(12, 8);
   TimePoint now = kRefusedAt;
