@@ -277,7 +277,7 @@ std::vector<std::string> learnt_settings(const Json& limits) {
     if (limit == "concurrency")
       places = "concurrency = " + number;
     else
-      rates += (rates.empty() ? "" : ", ") + limit + " = " + number;
+      rates += (rates.empty() ? "" : ", ") + printable(limit) + " = " + number;
   }
   std::vector<std::string> settings;
   if (!rates.empty()) settings.push_back("limits = { " + rates + " }");
