@@ -359,10 +359,12 @@ class Limits(harness.Case):
         self.room.client().submit(model="limit")
         worker.hand_in(worker.get("job"), op="error", **{"class": "limited", "retry_after_ms": 3_600_000})
         worker.answered()
-        rows = [line.split() for line in self.limits().stdout.splitlines()]
-        self.assertEqual([row[:2] for row in rows[1:]],
+        said = self.limits().stdout
+        rows = [line.split() for line in said.splitlines()]
+        self.assertEqual([row[:2] for row in rows[1:4]],
                          [["api", "requests_per_minute"], ["api", "concurrency"], ["api", "model=limit"]])
         self.assertRegex(rows[3][-1], r"^(59m\d\ds|1h00m)$")
+        self.assertRegex(said, r"\napi requests_per_minute: \d+ as refusals showed \S+ ago\n$")
         self.assertGreater(json.loads(self.limits("--json").stdout)["budgets"]["api"]["paused_models_ms"]["limit"], 3_500_000)
 
     def test_exit_codes(self):
