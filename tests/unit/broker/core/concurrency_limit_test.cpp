@@ -36,6 +36,17 @@ TEST(ConcurrencyLimit, a_fall_to_an_eighth_is_no_pace) {
   EXPECT_EQ(limit.limit(), 5);
 }
 
+TEST(ConcurrencyLimit, refusals_of_calls_made_after_each_cut_are_no_pace_while_some_are_under_way) {
+  ConcurrencyLimit limit = burst_of(20, 19);
+  TimePoint now = kRefusedAt;
+  for (const int left : {13, 9, 6, 4, 2}) {
+    now += milliseconds(100);
+    limit.free();
+    EXPECT_EQ(limit.refused(now, now, false), Shown::places);
+    EXPECT_EQ(limit.limit(), left);
+  }
+}
+
 TEST(ConcurrencyLimit, one_more_is_tried_after_a_time_that_doubles_while_it_is_refused) {
   ConcurrencyLimit limit = burst_of(12, 8);
   TimePoint now = kRefusedAt;
