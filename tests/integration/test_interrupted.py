@@ -57,8 +57,9 @@ class Interrupted(harness.Case):
                                        "body": json.loads(body(model))}) + "\n" for model in models)
 
     def answers(self):
+        """The whole lines of the output: a run that goes on may have written a part of its last one."""
         with open(self.out, encoding="utf-8") as lines:
-            return [json.loads(line) for line in lines]
+            return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def jobs(self):
         listed = subprocess.run(self.lanemq("jobs", "--json"), capture_output=True, text=True, timeout=harness.PATIENCE, check=True)
