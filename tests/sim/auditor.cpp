@@ -60,13 +60,11 @@ void Auditor::free_place(ModelJob& job) {
   --clients_[job.client].running;
 }
 
-void Auditor::requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max) {
+void Auditor::requeue(ModelJob& job, Requeue how, TimePoint due_min, TimePoint due_max) {
   // Its client has a part of the answer.
   if (job.parts.next() > 0) return must_end(job, {"worker_lost"});
-  if (free) {
-    --job.attempts;
-    correct(job, -job.charged);
-  }
+  if (how != Requeue::costs_attempt) --job.attempts;
+  if (how == Requeue::free) correct(job, -job.charged);
   appraise(job);
   if (draining_) return must_end(job, {"draining"});
   --running_[job.lane];
@@ -160,8 +158,11 @@ std::string Auditor::chosen_end(const ModelJob& job) const {
       return "deadline";
     case core::JobState::cancelled:
       return "cancelled";
-    default:
-      return job.must_end.empty() ? "unsatisfiable" : job.must_end.front();
+    default: {
+      if (!job.must_end.empty()) return job.must_end.front();
+      const core::Ending* const ending = record->result()->terminal().ending;
+      return ending != nullptr && ending->code == ErrorCode::limited ? "limited" : "unsatisfiable";
+    }
   }
 }
 
@@ -205,7 +206,11 @@ void Auditor::end_silently() {
 
 /// Jobs that wait in vain for their upstreams end at some time, even if nobody waits to hear of it.
 void Auditor::end_shut_out_silently() {
-  const auto is_paused = [&](const ModelBudget& one) { return now_ < one.paused_until; };
+  const auto is_paused = [&](const ModelBudget& one) {
+    return now_ < one.paused_until ||
+           std::any_of(one.models.begin(), one.models.end(),
+                       [&](const auto& model) { return now_ < model.second.until; });
+  };
   if (std::none_of(budgets_.begin(), budgets_.end(), [&](const ModelBudget& budget) {
         return is_paused(budget) || std::any_of(budget.accounts.begin(), budget.accounts.end(), is_paused);
       }))

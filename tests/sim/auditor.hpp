@@ -210,7 +210,9 @@ class Auditor final : public Watcher {
 
   // ---- jobs (auditor.cpp)
   void free_place(ModelJob& job);
-  void requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max);
+  /// What an attempt leaves behind: whether it counts, and whether it was its client's turn.
+  enum class Requeue { costs_attempt, costs_turn, free };
+  void requeue(ModelJob& job, Requeue how, TimePoint due_min, TimePoint due_max);
   void must_end(ModelJob& job, std::vector<std::string> codes);
   void end(ModelJob& job, const std::string& code, std::string_view answer);
   void queue_delayed();
@@ -274,9 +276,10 @@ class Auditor final : public Watcher {
   bool unsatisfiable(const ModelJob& job) const;
   /// Until when its upstreams are not even asked whether they take somebody again.
   TimePoint shut_until(const ModelJob& job) const;
+  TimePoint model_shut_until(const ModelJob& job) const;
   bool waits_in_vain(const ModelJob& job) const;
   void settle(ModelJob& job, const std::optional<wire::Usage>& usage);
-  void learn(const ModelJob& job, const std::optional<wire::UpstreamLimits>& said);
+  void learn(const ModelJob& job, const std::optional<wire::UpstreamLimits>& said, bool refused = false);
   void give_back(const ModelJob& job);
   void count(const ModelJob& job, const core::Amounts& used);
 

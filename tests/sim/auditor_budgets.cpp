@@ -107,12 +107,41 @@ TimePoint Auditor::shut_until(const ModelJob& job) const {
   TimePoint until{};
   for (std::size_t i = 0; i < budgets_.size(); ++i)
     if ((job.budgets >> i & 1) != 0) until = std::max(until, budgets_[i].open_from(now_));
+  until = std::max(until, model_shut_until(job));
   const ModelBudget* const pool = pool_of(job.budgets);
   if (pool == nullptr) return until;
   TimePoint soonest = core::kNever;
   for (const ModelBudget::Key& key : pool->keys)
     if (!key.draining) soonest = std::min(soonest, key.account->open_from(now_));
   return soonest == core::kNever ? until : std::max(until, soonest);
+}
+
+/// The same for the job's model alone: the longest of its pauses, unless that may be over any moment. A pool
+/// keeps the job back by what all its keys have in common.
+TimePoint Auditor::model_shut_until(const ModelJob& job) const {
+  TimePoint longest = now_;
+  bool tried = false;
+  const auto look_at = [&](TimePoint until, bool is_tried) {
+    if (until <= longest) return;
+    longest = until;
+    tried = is_tried;
+  };
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((job.budgets >> i & 1) != 0)
+      if (const ModelPause* const pause = budgets_[i].pause_of(job.model))
+        look_at(pause->opens_at(now_), pause->is_tried(now_));
+  if (const ModelBudget* const pool = pool_of(job.budgets)) {
+    TimePoint soonest = core::kNever;
+    bool any_tried = false;
+    for (const ModelBudget::Key& key : pool->keys) {
+      if (key.draining) continue;
+      const ModelPause* const pause = key.account->pause_of(job.model);
+      soonest = std::min(soonest, pause == nullptr ? now_ : pause->opens_at(now_));
+      any_tried = any_tried || (pause != nullptr && pause->is_tried(now_));
+    }
+    if (soonest != core::kNever) look_at(soonest, any_tried);
+  }
+  return tried ? TimePoint{} : longest;
 }
 
 bool Auditor::waits_in_vain(const ModelJob& job) const {
@@ -141,14 +170,16 @@ void Auditor::settle(ModelJob& job, const std::optional<wire::Usage>& usage) {
 }
 
 /// What the upstream said of its limits is so from now on.
-void Auditor::learn(const ModelJob& job, const std::optional<wire::UpstreamLimits>& said) {
+void Auditor::learn(const ModelJob& job, const std::optional<wire::UpstreamLimits>& said, bool refused) {
   if (!said) return;
-  if (job.account == nullptr)
-    return for_limits_of(job, [&](ModelBudget& budget) { budget.learn(*said, now_); });
+  const auto tell = [&](ModelBudget& budget) {
+    if (!refused || !budget.tells_apart(job.model, now_)) budget.learn(*said, now_);
+  };
+  if (job.account == nullptr) return for_limits_of(job, tell);
   // Of its account alone, unless that has no limits of its own, and the budget no other one.
-  if (!job.account->rates.empty()) return job.account->learn(*said, now_);
+  if (!job.account->rates.empty()) return tell(*job.account);
   for (ModelBudget& budget : budgets_)
-    if (&budget == pool_of(job.budgets) && budget.accounts.size() == 1) budget.learn(*said, now_);
+    if (&budget == pool_of(job.budgets) && budget.accounts.size() == 1) tell(budget);
 }
 
 /// The attempt was never sent.

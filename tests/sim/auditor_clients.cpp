@@ -377,7 +377,9 @@ bool Auditor::ran_before(std::string_view id) const {
 }
 
 ModelStream& Auditor::stream_of(const ModelJob& job) {
-  const std::string model = apart_.contains(job.model) ? job.model : std::string();
+  // What runs is settled with those that it was taken from.
+  const bool apart = job.state == ModelJob::State::running ? job.ran_apart : apart_.contains(job.model);
+  const std::string model = apart ? job.model : std::string();
   for (ModelStream& stream : streams_)
     if (stream.lane == job.lane && stream.budgets == job.budgets && stream.service == job.service &&
         stream.client == job.client && stream.model == model)

@@ -70,6 +70,7 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
     if (running == most) ++clients_[whose].times_at_limit;
   }
   ++running_[job.lane];
+  job.ran_apart = apart_.contains(job.model);
   job.state = ModelJob::State::running;
   ++job.attempt;
   ++job.attempts;
@@ -260,7 +261,8 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
 /// it: of those the oldest goes first, behind what is owed. Not judged of those that have budgets: in line
 /// for one they stand by when they came to ask.
 bool Auditor::boosted_before(const ModelStream& stream, const ModelJob& job, std::size_t level) const {
-  if (stream.budgets != 0) return false;
+  // What moves to a stream of its own does so when it is asked, and stands by when that was.
+  if (stream.budgets != 0 || apart_.contains(job.model)) return false;
   if (level >= job.lane || level >= stream.lane || level_of(job) != level || may_be_owed(job)) return false;
   bool before = true;
   for_next_of(stream, [&](const ModelJob& next) {

@@ -114,18 +114,25 @@ void Auditor::heard_paused(const Answer& answer, bool pause) {
   const auto budget = std::find_if(budgets_.begin(), budgets_.end(), [&](const ModelBudget& one) {
     return !pause && order_.what == "budget" && one.options.name == order_.name;
   });
-  const bool lifts =
-      budget != budgets_.end() &&
-      (budget->is_lowered(now_) || std::any_of(budget->accounts.begin(), budget->accounts.end(),
-                                               [&](ModelBudget& one) { return one.is_lowered(now_); }));
-  const bool changes = lifts || is_paused(order_.what, order_.name) != pause;
+  const auto any = [&](const auto& is) {
+    return budget != budgets_.end() &&
+           (is(*budget) || std::any_of(budget->accounts.begin(), budget->accounts.end(), is));
+  };
+  bool lifts = any([&](ModelBudget& one) { return one.is_lowered(now_); });
+  const bool differs = is_paused(order_.what, order_.name) != pause;
+  if (!lifts && !differs && any([&](const ModelBudget& one) { return one.may_be_lowered(now_); }))
+    lifts = answer.has("\"changed\":true");
+  const bool changes = lifts || differs;
   if (answer.has("\"changed\":true") != changes)
     violated("a " + order_.verb + " of " + order_.name + " is wrong about what it changes");
   if (!changes || order_.dry_run) return;
   if (lifts) {
     budget->lift(now_);
-    for (ModelBudget& account : budget->accounts)
+    budget->lift_models(now_);
+    for (ModelBudget& account : budget->accounts) {
       account.lift(now_);
+      account.lift_models(now_);
+    }
   }
   if (order_.what == "client") ++clients_[order_.name].times_at_limit;
   if (pause)

@@ -224,7 +224,7 @@ void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_
   worker.takes_jobs();
   settle(*job, outcome.usage);
   learn(*job, outcome.limits);
-  for_limits_of(*job, [&](ModelBudget& budget) { budget.answered(job->dispatched_at, now_); });
+  for_limits_of(*job, [&](ModelBudget& budget) { budget.answered(job->model, job->dispatched_at, now_); });
   call_over(*job, ModelUpstream::Said::success);
   if (job->ended()) return;
   if (job->refused >= job->parts.next()) return must_end(*job, {"upstream_rejected"});
@@ -242,7 +242,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     give_back(*job);
   else
     settle(*job, failure.usage);
-  learn(*job, failure.limits);
+  learn(*job, failure.limits, failure.error_class == "limited");
   if (failure.error_class == "overloaded")
     for_limits_of(*job, [&](ModelBudget& budget) { budget.overloaded(job->dispatched_at, now_); });
   using Said = ModelUpstream::Said;
@@ -253,7 +253,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
                                                       : Said::refusal);
   // Its upstream's word holds whatever has become of the job.
   const TimePoint until = now_ + (failure.retry_after_ms.value_or(0) > 0 ? stated : kLimitedPause);
-  bool paused = false;
+  bool paused = false, apart = false, alone = true;
   if (failure.error_class == "limited")
     for_limits_of(*job, [&](ModelBudget& budget) {
       const bool cuts = !failure.limits;
@@ -261,9 +261,12 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
       if (job->account != nullptr && job->account != &budget)
         return cuts && job->account->rates.empty() ? budget.cut(now_) : void();
       if (job->account == nullptr && budget.rates.empty()) return;
-      budget.limited(cuts, until, now_);
+      const ModelBudget::Apart how = budget.limited(job->model, cuts, until, now_);
+      apart = apart || how != ModelBudget::Apart::no;
+      alone = alone && how == ModelBudget::Apart::alone;
       paused = true;
     });
+  if (apart) go_apart(job->model);
   if (job->ended()) return;
   job->answer = body;
   if (failure.error_class == "permanent") return must_end(*job, {"upstream_rejected"});
@@ -279,10 +282,10 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     for (int i = 1; i < job->attempts; ++i)
       bound = std::min<Duration>(bound * 2, options_.backoff_max);
     bound = std::min(bound, options_.backoff_max);
-    return requeue(*job, false, now_ + stated, now_ + std::max(stated, bound));
+    return requeue(*job, Requeue::costs_attempt, now_ + stated, now_ + std::max(stated, bound));
   }
   const std::string answer = std::exchange(job->answer, {});
-  if (failure.error_class == "released") return requeue(*job, true, now_, now_ + kReleasedPauseMax);
+  if (failure.error_class == "released") return requeue(*job, Requeue::free, now_, now_ + kReleasedPauseMax);
   if (failure.error_class != "limited") violated("the run used a class that the auditor does not know");
   if (broken) {
     job->answer = answer;
@@ -293,7 +296,8 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     job->answer = answer;
     return must_end(*job, {"limited"});
   }
-  requeue(*job, true, paused ? now_ : until, paused ? now_ : until);
+  requeue(*job, paused && alone ? Requeue::costs_turn : Requeue::free, paused ? now_ : until,
+          paused ? now_ : until);
 }
 
 void Auditor::on(ModelWorker& worker, const wire::Progress& progress) {
@@ -331,7 +335,7 @@ void Auditor::noticed_of_stall(const core::Notice& notice) {
   free_place(job);
   call_over(job, ModelUpstream::Said::nothing);
   if (job.parts.next() > 0 || job.attempts >= job.attempts_max) return must_end(job, {"stalled"});
-  requeue(job, false, now_, now_);
+  requeue(job, Requeue::costs_attempt, now_, now_);
 }
 
 void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
@@ -370,7 +374,7 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
     if (again && job->parts.next() == 0 && job->attempts >= job->attempts_max)
       must_end(*job, {"worker_lost"});
     else
-      requeue(*job, !again, now_, now_);
+      requeue(*job, again ? Requeue::costs_attempt : Requeue::free, now_, now_);
   }
 }
 
@@ -379,7 +383,7 @@ void Auditor::on_bye(ModelWorker& worker) {
     ModelJob& job = **worker.held.begin();
     free_place(job);  // its upstream may have been asked
     call_over(job, ModelUpstream::Said::nothing);
-    if (!job.ended()) requeue(job, true, now_, now_);
+    if (!job.ended()) requeue(job, Requeue::free, now_, now_);
   }
   forget(worker);
 }
@@ -425,7 +429,7 @@ void Auditor::lose(ModelWorker& worker) {
       must_end(job, {"worker_lost"});
       continue;
     }
-    requeue(job, false, now_, now_);
+    requeue(job, Requeue::costs_attempt, now_, now_);
   }
   forget(worker);
 }

@@ -39,6 +39,7 @@ void ModelBudget::read_keys(const std::vector<core::KeyOptions>& wanted, TimePoi
   for (const core::KeyOptions& one : wanted) {
     core::BudgetOptions shared;
     shared.name = one.quota_group.empty() ? one.name : one.quota_group;
+    shared.model = options.model;
     shared.rates = one.rates;
     shared.concurrency = one.concurrency;
     shared.window = options.window;
@@ -84,6 +85,20 @@ void ModelBudget::take(const ModelJob& job, int hold, TimePoint now) {
     probe_at = now + probe_after;
     probe = &job;
   }
+  constexpr Duration kOthersFirst = std::chrono::milliseconds(100);
+  if (now < paused_until)
+    for (auto& [model, pause] : models)
+      if (now < pause.until && model != job.model)
+        pause.probe_at = std::max(pause.probe_at, probe_at + kOthersFirst);
+  if (const auto own = models.find(job.model); own != models.end()) {
+    if (own->second.opens_at(now) > now)
+      violated(job.name() + " was handed over during a pause of its model at " + options.name);
+    constexpr Duration kProbedAfter = std::chrono::minutes(1);
+    if (now < own->second.until)  // of those that were refused one goes at a time
+      for (auto& [model, pause] : models)
+        if (now < pause.until) pause.probe_at = std::max(pause.probe_at, now + kProbedAfter);
+    own->second.take(job, now);
+  }
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const std::int64_t amount = job.expected.of(rates[i].resource());
     if (probes && is_paused_by_refusals(i))
@@ -96,9 +111,66 @@ void ModelBudget::take(const ModelJob& job, int hold, TimePoint now) {
 void ModelBudget::call_over(const ModelJob& job) {
   --running;
   if (probe == &job) probe = nullptr;
+  for (auto& [model, pause] : models)
+    if (pause.probe == &job) pause.probe = nullptr;
 }
 
-void ModelBudget::answered(TimePoint called_at, TimePoint now) {
+void ModelPause::lengthen(TimePoint to, TimePoint now) {
+  constexpr Duration kProbedAfter = std::chrono::minutes(1), kOthersFirst = std::chrono::milliseconds(100);
+  if (now >= until) probe_after = kProbedAfter;
+  probe = nullptr;
+  probe_at = to - now > probe_after ? now + probe_after + kOthersFirst : core::kNever;
+  until = to;
+  began = now;
+  held_until = TimePoint{};
+  hold = std::chrono::seconds(1);
+}
+
+void ModelPause::take(const ModelJob& job, TimePoint now) {
+  if (now < until) {
+    probe_after *= 2;
+    probe_at = now + probe_after;
+    probe = &job;
+  } else if (hold >= std::chrono::milliseconds(125)) {
+    held_until = now + hold;
+    hold /= 2;
+  }
+}
+
+void ModelPause::answered(TimePoint called_at, TimePoint now) {
+  if (called_at <= began) return;
+  until = std::min(until, now);
+  held_until = TimePoint{};
+  hold = {};
+}
+
+bool ModelBudget::tells_apart(const std::string& model, TimePoint now) const {
+  const auto own = models.find(model);
+  if (own == models.end() || now - own->second.until >= std::chrono::minutes(1)) return false;
+  return std::any_of(answered_at.begin(), answered_at.end(), [&](const auto& other) {
+    return other.first != model && other.second > own->second.began;
+  });
+}
+
+bool ModelBudget::refuses_others(const std::string& model, TimePoint now) const {
+  constexpr Duration kLately = std::chrono::seconds(10), kWithin = std::chrono::minutes(1);
+  std::optional<TimePoint> refused, answered;
+  for (const auto& [other, at] : refused_at)
+    if (other != model) refused = std::max(refused.value_or(at), at);
+  for (const auto& [other, at] : answered_at)
+    if (other != model) answered = std::max(answered.value_or(at), at);
+  if (!refused || now - *refused > kWithin) return false;
+  return !answered || (*answered < *refused && now - *answered > kLately);
+}
+
+const ModelPause* ModelBudget::pause_of(const std::string& model) const {
+  const auto own = models.find(model);
+  return own == models.end() ? nullptr : &own->second;
+}
+
+void ModelBudget::answered(const std::string& model, TimePoint called_at, TimePoint now) {
+  if (!model.empty()) answered_at[model] = now;
+  if (const auto own = models.find(model); own != models.end()) own->second.answered(called_at, now);
   // Who was let through in a pause has found out that it does not hold.
   if (now < paused_until && called_at > paused_at) {
     paused_until = TimePoint{};
@@ -150,8 +222,25 @@ void ModelBudget::cut(TimePoint now) {
     if (is_paused_by_refusals(i)) rates[i].cut(now);
 }
 
-void ModelBudget::limited(bool cuts, TimePoint until, TimePoint now) {
+ModelBudget::Apart ModelBudget::limited(const std::string& model, bool cuts, TimePoint until, TimePoint now) {
+  constexpr Duration kOthersFirst = std::chrono::milliseconds(100), kOthersWithin = std::chrono::minutes(1);
+  const bool apart = !model.empty() && options.model != model;
+  if (!model.empty()) refused_at[model] = now;
+  if (apart && tells_apart(model, now) && !refuses_others(model, now)) {
+    if (ModelPause& own = models[model]; own.until < until) own.lengthen(until, now);
+    return Apart::alone;
+  }
   if (cuts) cut(now);
+  const TimePoint last = until + kOthersFirst;
+  if (apart) models[model];
+  for (auto& [name, pause] : models)
+    if (((apart && name == model) || now - pause.until < kOthersWithin) && pause.until < last)
+      pause.lengthen(last, now);
+  pause_all(until, now);
+  return apart ? Apart::with_all : Apart::no;
+}
+
+void ModelBudget::pause_all(TimePoint until, TimePoint now) {
   if (until <= paused_until) return;
   constexpr Duration kProbedAfter = std::chrono::minutes(1);
   if (now >= paused_until) probe_after = kProbedAfter;
@@ -183,7 +272,9 @@ void ModelBudget::configure(const core::BudgetOptions& changed, TimePoint now) {
 }
 
 bool ModelBudget::is_lowered(TimePoint now) {
+  const auto is_paused = [&](const auto& model) { return now < model.second.until; };
   return now < paused_until || at_once != options.concurrency ||
+         std::any_of(models.begin(), models.end(), is_paused) ||
          std::any_of(rates.begin(), rates.end(), [&](ModelRate& rate) { return rate.is_lowered(now); });
 }
 
@@ -193,6 +284,14 @@ void ModelBudget::lift(TimePoint now) {
   answers = 0;
   for (ModelRate& rate : rates)
     rate.lift(now);
+}
+
+void ModelBudget::lift_models(TimePoint now) {
+  for (auto& [model, pause] : models) {
+    pause.until = std::min(pause.until, now);
+    pause.held_until = TimePoint{};
+    pause.hold = {};
+  }
 }
 
 bool ModelBudget::surely_affordable(const ModelClaim& claim, TimePoint now) {
@@ -390,7 +489,7 @@ std::vector<ModelJob*> ModelStream::candidates(TimePoint now) const {
   std::vector<ModelJob*> candidates;
   const ModelJob* first = nullptr;
   for (ModelJob* job : waiting) {
-    if (first != nullptr && !job->came_with(*first)) break;
+    if (model.empty() && first != nullptr && !job->came_with(*first)) break;
     if (job->may_be_queued(now)) candidates.push_back(job);
     if (first == nullptr && job->surely_queued(now)) first = job;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -42,6 +43,24 @@ struct ModelClaim {
   bool leaves_hold = false;  ///< that must be left also by what is more than the burst
 };
 
+/// The pause of one model, which waits apart; and what follows it: each of the first jobs holds the next one
+/// back, for a second, and then for half as long each time.
+struct ModelPause {
+  TimePoint until{}, began{};
+  TimePoint probe_at = core::kNever;  ///< as of a ModelBudget
+  Duration probe_after{};
+  const ModelJob* probe = nullptr;
+  TimePoint held_until{};
+  Duration hold{};
+
+  TimePoint opens_at(TimePoint now) const { return now < until ? std::min(until, probe_at) : held_until; }
+  /// Whether it may be over any moment.
+  bool is_tried(TimePoint now) const { return now >= until || probe != nullptr; }
+  void lengthen(TimePoint to, TimePoint now);
+  void take(const ModelJob& job, TimePoint now);
+  void answered(TimePoint called_at, TimePoint now);
+};
+
 /// What an upstream allows: a budget's own limits, or those of an account of its keys.
 struct ModelBudget {
   core::BudgetOptions options;
@@ -55,7 +74,9 @@ struct ModelBudget {
   /// another.
   TimePoint probe_at = core::kNever;
   Duration probe_after{};
-  const ModelJob* probe = nullptr;  ///< in this pause, the last job that finds out and is not over
+  const ModelJob* probe = nullptr;           ///< in this pause, the last job that finds out and is not over
+  std::map<std::string, ModelPause> models;  ///< that it refused
+  std::map<std::string, TimePoint> answered_at, refused_at;  ///< models, when last
 
   struct Key {
     std::string name;
@@ -89,20 +110,36 @@ struct ModelBudget {
     return is_probed(now) ? TimePoint{} : std::min(paused_until, probe_at);
   }
   /// A call that was made at `called_at` was answered, or found the upstream overloaded.
-  void answered(TimePoint called_at, TimePoint now);
+  void answered(const std::string& model, TimePoint called_at, TimePoint now);
+  /// Whether others were answered since it refused the model, so that what it says of the rest of a limit,
+  /// where it refuses, is about that model.
+  bool tells_apart(const std::string& model, TimePoint now) const;
+  const ModelPause* pause_of(const std::string& model) const;
+  /// Whether another one was refused, and what it answered since was long ago or of this one: so it means
+  /// all.
+  bool refuses_others(const std::string& model, TimePoint now) const;
   void overloaded(TimePoint called_at, TimePoint now);
   /// The upstream says what it allows in a minute.
   void learn(const wire::UpstreamLimits& said, TimePoint now);
   /// The upstream refused, and did not say what it allows.
   void cut(TimePoint now);
-  /// The upstream refused, and asks to be left alone until then; `cuts`: it did not say what it allows.
-  void limited(bool cuts, TimePoint until, TimePoint now);
+  /// Whether a model waits apart after a refusal, and whether alone.
+  enum class Apart { no, with_all, alone };
+  /// The upstream refused, and asks to be left alone until then; `cuts`: it did not say what it allows. The
+  /// model may be empty. Requires: where there is one, it says that nothing is left of what all models share.
+  Apart limited(const std::string& model, bool cuts, TimePoint until, TimePoint now);
+  void pause_all(TimePoint until, TimePoint now);
   /// An operator has other limits count from now on.
   /// Where limits change, what the upstream said of the old ones is forgotten.
   void configure(const core::BudgetOptions& changed, TimePoint now);
   /// Whether its upstream said or showed something that counts, and that an operator takes that back.
   bool is_lowered(TimePoint now);
+  bool may_be_lowered(TimePoint now) const {
+    return std::any_of(rates.begin(), rates.end(),
+                       [&](const ModelRate& rate) { return rate.may_be_lowered(now); });
+  }
   void lift(TimePoint now);
+  void lift_models(TimePoint now);
   bool surely_affordable(const ModelClaim& claim, TimePoint now);
   /// When that may be, if nothing ends before; kNever: not known.
   TimePoint affordable_at(const ModelClaim& claim, TimePoint now);
@@ -228,6 +265,7 @@ struct ModelJob {
   std::uint64_t trial = 0;         ///< of which opening of its upstream's breaker its call is a trial
   std::uint64_t model_trial = 0;   ///< likewise of its model's
   bool at_reserved = false;        ///< that worker took only some lanes when it took the job
+  bool ran_apart = false;          ///< when it was handed over its model waited apart
 
   bool streams = false;  ///< it asked for a streamed answer
   ModelAnswer parts;
@@ -327,7 +365,7 @@ struct ModelStream {
 
   ModelJob* head(TimePoint now) const;
   /// Whichever of its jobs may be the client's next: the first that is surely queued, and those before it
-  /// that may be.
+  /// that may be. Those of a model that waits apart come to its stream by and by: any of them may.
   std::vector<ModelJob*> candidates(TimePoint now) const;
   bool shares_with(const ModelStream& other) const {
     return lane == other.lane && budgets == other.budgets && service == other.service && model == other.model;

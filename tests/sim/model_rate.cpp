@@ -103,7 +103,7 @@ core::Int128 ModelRate::risen(core::Int128 level, std::int64_t pace, TimePoint f
 std::int64_t ModelRate::held(int hold) const {
   const std::int64_t held = burst_ * hold / 1000;
   return window_ == core::WindowKind::sliding
-             ? std::min(held, std::max<std::int64_t>(options_.limit / kHeldInWindow, 1))
+             ? std::min(held, std::max<std::int64_t>(left() / kHeldInWindow, 1))
              : held;
 }
 
@@ -288,6 +288,8 @@ void ModelRate::doubt(std::int64_t remaining, TimePoint now) {
   advance(now);
   if (window_ == core::WindowKind::sliding) {
     lower_low(ceiling_);
+    constexpr std::int64_t kPeriodsMost = 4;
+    doubted_until_ = now + options_.period * kPeriodsMost;
     empty_at_ = std::max(empty_at_, now + options_.period * kPeriodPercent / 100);
   } else {
     low_ = std::min<core::Int128>(

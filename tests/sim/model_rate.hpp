@@ -67,6 +67,8 @@ class ModelRate {
 
   /// Whether something of what the upstream said or showed still counts, and that it does no more.
   bool is_lowered(TimePoint now);
+  /// Whether it may do more: what others took of a window is taken to come back within a few periods.
+  bool may_be_lowered(TimePoint now) const { return now < doubted_until_; }
   void lift(TimePoint now);
 
   /// Another limit or burst counts from now on; what went out went out. A fraction of one may be lost.
@@ -122,7 +124,8 @@ class ModelRate {
   TimePoint empty_at_{};   // sliding: from then on surely nothing counts
   std::optional<TimePoint> paused_until_;
   bool trial_ = false;  // nothing went out since
-  core::Int128 full_;   // as the levels: amount x period in microseconds
+  TimePoint doubted_until_{};
+  core::Int128 full_;  // as the levels: amount x period in microseconds
   core::Int128 high_, low_;
   /// What went out of a bucket and is not over, and how much of the bucket was empty ever since, at the most
   /// and at the least: so much can come back.

@@ -35,8 +35,9 @@ constexpr core::TimePoint kModelsFailFrom{seconds(1)};
 /// a tenth of a minute, or use more than they said: one of them, or what those under way use, may come first.
 constexpr Duration kWaitMax = seconds(8);
 /// Likewise where its calls fail, too: such a one keeps all that it was expected to use. The next large one
-/// may come before a job that has waited for what the last one left.
-constexpr Duration kFailingWaitMax = seconds(15);
+/// may come before a job that has waited for what the last one left; and once a minute one more, which finds
+/// out whether a model that was refused still is.
+constexpr Duration kFailingWaitMax = seconds(20);
 /// In all others.
 constexpr Duration kUsualWaitMax = seconds(1);
 /// What the broker holds, in memory_max.

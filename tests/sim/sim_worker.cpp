@@ -334,8 +334,8 @@ std::optional<wire::UpstreamLimits> SimWorker::draw_limits(const Question& quest
   return limits;
 }
 
-/// What a refusal pauses: of a job that names a model the upstream says that nothing is left of what all
-/// share, since models that wait apart are the business of transcripts and of the neighbour.
+/// What a refusal says: of a job that names a model that nothing is left of what all share. What is said of
+/// one model alone from the first is the business of transcripts and of the neighbour.
 void SimWorker::draw_refusal(const Question& question, JobFailure& failure) {
   failure.error_class = ErrorClass::limited;
   failure.limits = draw_limits(question);

@@ -181,14 +181,11 @@ BudgetSet Budgets::apart(BudgetSet set, std::string_view model) {
   return intern(std::move(other));
 }
 
-bool Budgets::ModelApart::paused(std::size_t budget, std::size_t account, TimePoint now) const {
-  return std::any_of(pauses.begin(), pauses.end(), [&](const Pause& pause) {
-    return pause.budget == budget && pause.account == account && now < pause.until;
-  });
-}
-
-bool Budgets::ModelApart::is_over(TimePoint now) const {
-  return std::all_of(pauses.begin(), pauses.end(), [&](const Pause& pause) { return pause.until <= now; });
+bool Budgets::account_paused(BudgetSet set, std::size_t account, TimePoint now) const {
+  const Set& of = sets_[set];
+  if (of.model == kNoModel) return false;
+  const ModelApart::Pause* const pause = apart_[of.model].pause_of(of.pool, account);
+  return pause != nullptr && pause->opens_at(now) > now;
 }
 
 Budgets::UpstreamPause Budgets::model_pause(BudgetSet set, TimePoint now) const {
@@ -196,25 +193,29 @@ Budgets::UpstreamPause Budgets::model_pause(BudgetSet set, TimePoint now) const 
   if (of.model == kNoModel) return {};
   const ModelApart& model = apart_[of.model];
   UpstreamPause longest;
-  const auto look_at = [&](std::size_t budget, TimePoint until) {
-    if (until > now && until > longest.until) longest = {&budgets_[budget], until, model.name};
+  const auto look_at = [&](std::size_t budget, TimePoint until, bool tried) {
+    if (until > now && until > longest.until)
+      longest = {.budget = &budgets_[budget], .until = until, .model = model.name, .tried = tried};
+  };
+  const auto is_tried = [&](const ModelApart::Pause& pause) {
+    return now >= pause.until || pause.probe.tried_since != kNever;
   };
   for (const ModelApart::Pause& pause : model.pauses)
     if (pause.account == kOwnLimits &&
         std::find(of.budgets.begin(), of.budgets.end(), pause.budget) != of.budgets.end())
-      look_at(pause.budget, pause.until);
+      look_at(pause.budget, pause.opens_at(now), is_tried(pause));
   // A pool holds the job back only if all its keys are paused for the model.
   const Budget* const pool = pool_of(set);
   if (pool == nullptr) return longest;
   TimePoint soonest = kNever;
+  bool tried = false;
   for (const Key& key : pool->keys) {
     if (key.open_from() == kNever) continue;
-    TimePoint until = now;
-    for (const ModelApart::Pause& pause : model.pauses)
-      if (pause.budget == of.pool && pause.account == key.account) until = std::max(until, pause.until);
-    soonest = std::min(soonest, until);
+    const ModelApart::Pause* const pause = model.pause_of(of.pool, key.account);
+    soonest = std::min(soonest, pause == nullptr ? now : pause->opens_at(now));
+    tried = tried || (pause != nullptr && is_tried(*pause));
   }
-  if (soonest != kNever) look_at(of.pool, soonest);
+  if (soonest != kNever) look_at(of.pool, soonest, tried);
   return longest;
 }
 
@@ -296,9 +297,18 @@ Obstacle Budgets::key_obstacle(BudgetSet set, const Claim& claim, TimePoint now)
   const Budget& pool = *pool_of(set);
   Account* const first = first_account(set, claim, now);
   if (first == nullptr) {
-    TimePoint soonest = kNever;
-    for (const Key& key : pool.keys)
-      if (!is_refused(pool, key, claim)) soonest = std::min(soonest, key.open_from());
+    TimePoint soonest = kNever, apart = kNever;
+    for (const Key& key : pool.keys) {
+      if (is_refused(pool, key, claim)) continue;
+      soonest = std::min(soonest, key.open_from());
+      if (key.open_from() == kNever || !account_paused(set, key.account, now) ||
+          too_small(pool.accounts[key.account].quota, claim.amounts) != nullptr)
+        continue;
+      const ModelApart::Pause* const pause = apart_[sets_[set].model].pause_of(sets_[set].pool, key.account);
+      apart = std::min(apart, std::max(key.open_from(), pause->opens_at(now)));
+    }
+    if (apart != kNever)
+      return {.budget = &pool, .paused = true, .model = apart_[sets_[set].model].name, .until = apart};
     // An open key is earmarked for others, or its limits are too small: only a settle changes that.
     return {.budget = &pool, .no_key = true, .until = soonest > now ? soonest : kNever};
   }
@@ -344,13 +354,21 @@ std::vector<std::size_t> Budgets::take_eased() {
   for (const std::size_t budget : shared.take_eased())
     ease(budget);
   for (const SharedBudgets::ModelPaused& pause : shared.take_models_paused())
-    if (const std::size_t model =
-            go_apart(pause.model, {}, pause.until - pause.length, [](std::size_t) { return true; });
-        model != kNoModel)
-      pause_model(model, {.budget = pause.budget, .until = pause.until, .length = pause.length});
+    take_model_paused(pause);
   for (const std::size_t line : eased_)
     if (line < budgets_.size()) budgets_[line].eased = false;
   return std::exchange(eased_, {});
+}
+
+/// The bank says with each draw which models are paused, and words take their time: what is no news does not
+/// put off the next probe.
+void Budgets::take_model_paused(const SharedBudgets::ModelPaused& told) {
+  const TimePoint now = told.until - told.length;
+  const std::size_t model = go_apart(told.model, {}, now, [](std::size_t) { return true; });
+  if (model == kNoModel) return;
+  const ModelApart::Pause* const known = apart_[model].pause_of(told.budget, kOwnLimits);
+  if (known == nullptr || known->until + kOthersFirst < told.until)
+    pause_model(model, {.budget = told.budget}, told.until, now);
 }
 
 /// The account that can grant the claim first. Null when all keys rest, are tried, drain, are earmarked for
@@ -428,8 +446,24 @@ Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
     reservation.tries_key = key->tried = key->state == Key::State::spent;
     reservation.key = static_cast<std::uint16_t>(key - pool->keys.data());
   }
-  for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.take(claim, now); });
+  for_parts(reservation, [&](Quota& quota, const Part& part) {
+    note_change(part.budget, part.account);
+    quota.take(claim, now);
+    if (any_apart() && now < quota.paused_until())
+      refused_ones_probe_last(part, quota.open_from() + kOthersFirst, now);
+  });
+  if (any_apart()) take_from_pauses(reservation, now);
   return reservation;
+}
+
+/// A job of an apart model goes: it finds out whether a pause holds, or holds back the next one behind it.
+void Budgets::take_from_pauses(const Reservation& reservation, TimePoint now) {
+  for_pauses(reservation, [&](ModelApart::Pause& pause) {
+    if (now < pause.until)
+      refused_ones_probe_last({.budget = pause.budget, .account = pause.account}, now + kPauseProbedAfter,
+                              now);
+    pause.take(now);
+  });
 }
 
 std::string_view Budgets::key_of(const Reservation& reservation) const {
@@ -451,6 +485,12 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
     if (quota.settle(expected, used ? &counted : nullptr, reservation.taken_at, now)) ease(part.budget);
     tried_ = tried_ || (tried && !quota.is_tried(now));
   });
+  if (any_apart())
+    for_pauses(reservation, [&](ModelApart::Pause& pause) {
+      const bool tried = pause.probe.tried_since != kNever;
+      pause.probe.end(reservation.taken_at);
+      tried_ = tried_ || (tried && pause.probe.tried_since == kNever);
+    });
   shared.settle(reservation, used, now);
   if (reservation.key == Reservation::kNoKey) return;
   Key& key = key_at(reservation);
@@ -480,9 +520,11 @@ TimePoint Budgets::foreseen(BudgetSet set, const Claim& claim, TimePoint now) co
   return std::max(latest, soonest);
 }
 
-void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {
+void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now,
+                    std::string_view refused) {
   shared.hear_limits(limits);
   const auto learn = [&](Quota& quota, std::size_t budget, std::size_t account = kOwnLimits) {
+    if (!refused.empty() && is_told_apart({.budget = budget, .account = account}, refused, now)) return;
     if (budgets_[budget].slices != nullptr) {
       if (budgets_[budget].offline)
         budgets_[budget].offline->learn(offline_part(limits, budgets_[budget].options), reservation.taken_at,
@@ -538,6 +580,21 @@ void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, Tim
     note_change(part.budget, part.account);
     ease(part.budget);
   });
+  if (!any_apart()) return;
+  bool opens = false;
+  for_pauses(reservation, [&](ModelApart::Pause& pause) {
+    if (!pause.answered(reservation.taken_at, now)) return;
+    note_change(pause.budget, kOwnLimits);
+    opens = true;
+  });
+  if (opens) eased_.push_back(line_of(sets_[reservation.set].model));
+}
+
+void Budgets::model_answered(std::uint64_t model, TimePoint taken_at, TimePoint now) {
+  for (ModelApart& apart : apart_)
+    if (mark_of(apart.name) == model)
+      for (ModelApart::Pause& pause : apart.pauses)
+        pause.answered(taken_at, now);
 }
 
 void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
@@ -546,8 +603,8 @@ void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
   for_parts(reservation, [&](Quota& quota, const Part&) { quota.overloaded(reservation.taken_at, now); });
 }
 
-bool Budgets::pause(const Reservation& reservation, const Limited& limited, TimePoint now,
-                    const std::function<bool(std::size_t)>& in_use) {
+Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& limited, TimePoint now,
+                                 const std::function<bool(std::size_t)>& in_use) {
   // By value: go_apart() may add sets meanwhile.
   const Set set = sets_[reservation.set];
   shared.tell(of(reservation.set), sets_[reservation.set].pool, reservation,
@@ -560,33 +617,32 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
   const auto limit = [&](const Part& part, auto cut_pace) {
     if (shows_places(part, reservation.taken_at, limited, now)) {
       if (limited.waits) pause_part(part, limited, now, in_use);
-      return true;
+      return HeldBack::all;
     }
-    const bool paused = pause_part(part, limited, now, in_use);
+    const HeldBack paused = pause_part(part, limited, now, in_use);
     if (!limited.told && is_short(part, limited, now)) cut_pace();
     return paused;
   };
   if (reservation.key != Reservation::kNoKey)
     return limit({.budget = set.pool, .account = key_at(reservation).account},
                  [&] { cut(reservation, now); });
-  bool any = false, paced = false;
+  HeldBack most = HeldBack::nobody;
+  bool paced = false;
   for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
     paced = true;
-    const bool changed = limit({.budget = i}, [&] {
+    const HeldBack held = limit({.budget = i}, [&] {
       Quota* const counted = budgets_[i].counted();
       if (counted == nullptr) return;
       note_change(i, kOwnLimits);
       counted->cut(now);
     });
-    any = any || changed;
+    most = std::max(most, held);
   }
-  if (paced) return any;
-  for (const std::size_t i : set.budgets) {
-    const bool places = shows_places({.budget = i}, reservation.taken_at, limited, now);
-    any = any || places;
-  }
-  return any;
+  if (paced) return most;
+  for (const std::size_t i : set.budgets)
+    if (shows_places({.budget = i}, reservation.taken_at, limited, now)) most = HeldBack::all;
+  return most;
 }
 
 /// Whether a refusal shows that fewer calls may be under way; else it is about the pace. Where others hold
@@ -605,9 +661,20 @@ bool Budgets::shows_places(const Part& part, TimePoint taken_at, const Limited& 
 /// Whether a refusal is about all models: the upstream says so, the job or the budget names no other model,
 /// or another model was refused as well and none was answered of late.
 bool Budgets::pauses_all(const Part& part, const Limited& limited, TimePoint now) const {
-  return limited.model.empty() || limited.shared || budgets_[part.budget].options.model == limited.model ||
+  return limited.model.empty() || budgets_[part.budget].options.model == limited.model ||
+         (limited.shared && !is_told_apart(part, limited.model, now)) ||
          (quota_of(part).refuses_others(mark_of(limited.model), kOthersWithin, now) &&
           !quota_of(part).answers_others(mark_of(limited.model), kAnsweredLately, now));
+}
+
+/// Whether others were answered since the model was last refused, so that what its refusals call the rest of
+/// the limit is the rest of a limit of its own.
+bool Budgets::is_told_apart(const Part& part, std::string_view model, TimePoint now) const {
+  const auto known = apart_by_name_.find(model);
+  if (known == apart_by_name_.end()) return false;
+  const ModelApart::Pause* const last = apart_[known->second].pause_of(part.budget, part.account);
+  return last != nullptr && now - last->until < kOthersWithin &&
+         quota_of(part).answers_others_since(mark_of(model), last->began);
 }
 
 /// Whether a refusal shows that the part's limits are too high: it is about all models, or no other model was
@@ -617,34 +684,41 @@ bool Budgets::is_short(const Part& part, const Limited& limited, TimePoint now) 
          !quota_of(part).answers_others(mark_of(limited.model), kOthersWithin, now);
 }
 
-/// Pauses all jobs of the part, or those of the model. False where neither was done.
-bool Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now,
-                         const std::function<bool(std::size_t)>& in_use) {
+/// Pauses all jobs of the part, or those of the model.
+Budgets::HeldBack Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now,
+                                      const std::function<bool(std::size_t)>& in_use) {
   Budget& budget = budgets_[part.budget];
   Quota& quota = quota_of(part);
   quota.refused(mark_of(limited.model), now);
   const bool all = pauses_all(part, limited, now);
-  const bool apart = !limited.model.empty() && budget.options.model != limited.model &&
-                     (!all || !limited.shared || limited.until - now > kPauseProbedAfter);
+  const bool apart = !limited.model.empty() && budget.options.model != limited.model;
   const std::size_t model = apart ? go_apart(limited.model, limited.client, now, in_use) : kNoModel;
   const TimePoint until = all ? limited.until + kOthersFirst : limited.until;
-  if (all && !limited.shared) refused_ones_last(part, until, now);
-  if (model != kNoModel)
-    pause_model(model,
-                {.budget = part.budget, .account = part.account, .until = until, .length = until - now});
+  if (all) refused_ones_last(part, until, now);
+  if (model != kNoModel) pause_model(model, part, until, now);
   if (all) {
     note_change(part.budget, part.account);
     if (quota.pause(limited.until, limited.waits, now)) ease(part.budget);
   }
-  return all || model != kNoModel;
+  return all ? HeldBack::all : model != kNoModel ? HeldBack::model : HeldBack::nobody;
 }
 
 /// Behind a pause of all models one that was not refused is tried first: with its answer they are told apart.
 void Budgets::refused_ones_last(const Part& part, TimePoint until, TimePoint now) {
+  for (ModelApart& model : apart_) {
+    ModelApart::Pause* const pause = model.pause_of(part.budget, part.account);
+    if (pause != nullptr && now - pause->until < kOthersWithin && pause->until < until)
+      pause->lengthen(until, now);
+  }
+}
+
+/// The next probe is for those models first that were not refused, however long the others have waited; and
+/// of those that were refused one goes at a time, since what a probe takes all others lack.
+void Budgets::refused_ones_probe_last(const Part& part, TimePoint from, TimePoint now) {
   for (ModelApart& model : apart_)
-    for (ModelApart::Pause& pause : model.pauses)
-      if (pause.budget == part.budget && pause.account == part.account && now - pause.until < kOthersWithin)
-        pause.until = std::max(pause.until, until);
+    if (ModelApart::Pause* const pause = model.pause_of(part.budget, part.account);
+        pause != nullptr && now < pause->until)
+      pause->probe.at = std::max(pause->probe.at, from);
 }
 
 std::size_t Budgets::go_apart(std::string_view name, std::string_view client, TimePoint now,
@@ -668,16 +742,13 @@ std::size_t Budgets::go_apart(std::string_view name, std::string_view client, Ti
   return place;
 }
 
-void Budgets::pause_model(std::size_t model, const ModelApart::Pause& pause) {
-  std::vector<ModelApart::Pause>& pauses = apart_[model].pauses;
-  const auto known = std::find_if(pauses.begin(), pauses.end(), [&](const ModelApart::Pause& one) {
-    return one.budget == pause.budget && one.account == pause.account;
-  });
-  if (known == pauses.end())
-    pauses.push_back(pause);
-  else if (known->until < pause.until)
-    *known = pause;
-  note_change(pause.budget, kOwnLimits);
+void Budgets::pause_model(std::size_t model, const Part& part, TimePoint until, TimePoint now) {
+  ModelApart::Pause* pause = apart_[model].pause_of(part.budget, part.account);
+  if (pause == nullptr)
+    pause =
+        &apart_[model].pauses.emplace_back(ModelApart::Pause{.budget = part.budget, .account = part.account});
+  if (pause->until < until) pause->lengthen(until, now);
+  note_change(part.budget, kOwnLimits);
 }
 
 Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set, TimePoint now) const {
@@ -816,11 +887,10 @@ bool Budgets::lift(std::size_t place, TimePoint now) {
   lift(budget.quota, kOwnLimits);
   for (std::size_t model = 0; model < apart_.size(); ++model)
     for (ModelApart::Pause& pause : apart_[model].pauses) {
-      if (pause.budget != place || pause.until <= now) continue;
-      pause.until = now;
+      if (pause.budget != place || std::max(pause.until, pause.held_until) <= now) continue;
+      any = pause.lift(now) || any;
       note_change(place, kOwnLimits);
       eased_.push_back(line_of(model));
-      any = true;
     }
   for (std::size_t account = 0; account < budget.accounts.size(); ++account)
     lift(budget.accounts[account].quota, account);

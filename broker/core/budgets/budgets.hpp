@@ -22,6 +22,7 @@
 #include "broker/core/base/string_hash.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/last_two.hpp"
+#include "broker/core/budgets/model_apart.hpp"
 #include "broker/core/budgets/quota.hpp"
 #include "broker/core/budgets/shared/shared_budgets.hpp"
 #include "broker/core/budgets/shared/slices.hpp"
@@ -226,19 +227,21 @@ class Budgets {
     std::optional<LimitedBy> by{};   ///< which limit, where it says so
     bool waits = true;               ///< `until` is the upstream's own word
   };
+  /// Whom a refusal holds back: the job alone, its model, or all.
+  enum class HeldBack : std::uint8_t { nobody, model, all };
   /// Pauses the account of the job's key; without a key every budget with rates. Pauses the job's model
   /// alone, unless another model was refused within kOthersWithin and none was answered since, nor within
-  /// kAnsweredLately. Where such a refusal, or a pause that is probed, pauses all the model is set apart as
-  /// well, and waits kOthersFirst longer: so another model finds out whether the pause holds. A pause is only
-  /// ever lengthened. A refusal that states no limits also lowers them (cut()). One that says nothing at all,
-  /// or that it is for too many at once, may lower the concurrency instead (ConcurrencyLimit::refused()), of
-  /// budgets without rates, too, where none has any; then nothing is paused but for the time that the
-  /// upstream names. `in_use`: as of go_apart(). False when nothing was paused or lowered: then only the job
-  /// waits.
-  bool pause(const Reservation& reservation, const Limited& limited, TimePoint now,
-             const std::function<bool(std::size_t)>& in_use);
+  /// kAnsweredLately; or unless nothing is left of what all share, where none was answered since the model
+  /// was last refused. Where a refusal pauses all the model is set apart as well, and waits kOthersFirst
+  /// longer: so another model finds out whether the pause holds. Behind its pause a model begins with one
+  /// job; a pause is only ever lengthened. A refusal that states no limits also lowers them (cut()). One that
+  /// says nothing at all, or that it is for too many at once, may lower the concurrency instead
+  /// (ConcurrencyLimit::refused()), of budgets without rates, too, where none has any; then nothing is paused
+  /// but for the time that the upstream names. `in_use`: as of go_apart().
+  HeldBack pause(const Reservation& reservation, const Limited& limited, TimePoint now,
+                 const std::function<bool(std::size_t)>& in_use);
   static constexpr Duration kOthersWithin = std::chrono::minutes(1);
-  static constexpr Duration kOthersFirst = std::chrono::milliseconds(100);
+  static constexpr Duration kOthersFirst = ModelApart::kOthersFirst;
   static constexpr Duration kAnsweredLately = std::chrono::seconds(10);
   /// The end of the set's pause, or when a job may probe it. A budget with keys is paused if all keys are;
   /// that all rest is keys_rest(). The longest pause of those that no job probes now, if there are such. No
@@ -265,13 +268,19 @@ class Budgets {
   void try_keys_for(BudgetSet set, std::uint64_t client, TimePoint now);
 
   /// Takes the upstream's per-minute limits from the answer to the job that has taken `reservation`.
-  void learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now);
+  /// `refused`: the model of a job that it refused for its rate; while others are answered such limits are
+  /// that model's alone, and not taken.
+  void learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now,
+             std::string_view refused = {});
   /// Lowers the limits: the upstream refused for its rate and did not state them.
   void cut(const Reservation& reservation, TimePoint now);
   /// The upstream answered the job, or was overloaded: raises or lowers the concurrency. `model`: its mark.
   /// `calls`: so many, of which it was the last.
   void succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now, std::int64_t calls = 1);
   void overloaded(const Reservation& reservation, TimePoint now);
+  /// A call of the model (by mark) that was handed over at `taken_at` was answered, perhaps to another
+  /// broker: its pauses are over that began before. succeeded() does that for sets of its own.
+  void model_answered(std::uint64_t model, TimePoint taken_at, TimePoint now);
 
   /// Applies new limits, concurrencies and keys, by the names of budgets. Keys that are no longer configured
   /// drain, spent ones are tried again. No budget is added or removed.
@@ -347,19 +356,6 @@ class Budgets {
 
   static constexpr std::size_t kNoPool = static_cast<std::size_t>(-1);
 
-  /// A model with sets of its own, and its pauses by budgets or by accounts of their keys.
-  struct ModelApart {
-    struct Pause {
-      std::size_t budget = 0, account = kOwnLimits;
-      TimePoint until{};
-      Duration length{};  ///< as of when it was last lengthened
-    };
-    std::string name, client;  ///< the model; and the client whose job was refused
-    std::vector<Pause> pauses;
-    bool paused(std::size_t budget, std::size_t account, TimePoint now) const;
-    bool is_over(TimePoint now) const;
-  };
-
   /// The budget whose keys the set's jobs get; null: they get none.
   const Budget* pool_of(BudgetSet set) const {
     const std::size_t pool = sets_[set].pool;
@@ -373,10 +369,10 @@ class Budgets {
   BudgetSet intern(Set set);
   Key* best_key(BudgetSet set, const Claim& claim, TimePoint now);
   Account* first_account(BudgetSet set, const Claim& claim, TimePoint now);
-  bool account_paused(BudgetSet set, std::size_t account, TimePoint now) const {
-    const Set& of = sets_[set];
-    return of.model != kNoModel && apart_[of.model].paused(of.pool, account, now);
-  }
+  bool account_paused(BudgetSet set, std::size_t account, TimePoint now) const;
+  /// Calls `tell` with each pause of the apart model that the reservation's set is for.
+  template <class Tell>
+  void for_pauses(const Reservation& reservation, Tell tell);
   const Quota& quota_of(const Part& part) const {
     const Budget& budget = budgets_[part.budget];
     return part.account == kOwnLimits ? budget.quota : budget.accounts[part.account].quota;
@@ -384,11 +380,15 @@ class Budgets {
   Quota& quota_of(const Part& part) { return const_cast<Quota&>(std::as_const(*this).quota_of(part)); }
   bool shows_places(const Part& part, TimePoint taken_at, const Limited& limited, TimePoint now);
   void refused_ones_last(const Part& part, TimePoint until, TimePoint now);
+  void refused_ones_probe_last(const Part& part, TimePoint from, TimePoint now);
+  void take_from_pauses(const Reservation& reservation, TimePoint now);
+  bool is_told_apart(const Part& part, std::string_view model, TimePoint now) const;
   bool pauses_all(const Part& part, const Limited& limited, TimePoint now) const;
   bool is_short(const Part& part, const Limited& limited, TimePoint now) const;
-  bool pause_part(const Part& part, const Limited& limited, TimePoint now,
-                  const std::function<bool(std::size_t)>& in_use);
-  void pause_model(std::size_t model, const ModelApart::Pause& pause);
+  HeldBack pause_part(const Part& part, const Limited& limited, TimePoint now,
+                      const std::function<bool(std::size_t)>& in_use);
+  void take_model_paused(const SharedBudgets::ModelPaused& told);
+  void pause_model(std::size_t model, const Part& part, TimePoint until, TimePoint now);
   void restore_model(const Budget& budget, const StoredEntry& entry, std::int64_t epoch_us, TimePoint now);
   Obstacle key_obstacle(BudgetSet set, const Claim& claim, TimePoint now);
   void ease(std::size_t budget);
@@ -424,6 +424,15 @@ void Budgets::for_parts(const Reservation& reservation, Change change) {
       change(*budgets_[i].counted(), Part{.budget = i});
   if (reservation.key != Reservation::kNoKey && budgets_[set.pool].slices == nullptr)
     change(account_of(reservation), Part{.budget = set.pool, .account = key_at(reservation).account});
+}
+
+template <class Tell>
+void Budgets::for_pauses(const Reservation& reservation, Tell tell) {
+  const Set& set = sets_[reservation.set];
+  if (set.model == kNoModel) return;
+  for_parts(reservation, [&](Quota&, const Part& part) {
+    if (ModelApart::Pause* const pause = apart_[set.model].pause_of(part.budget, part.account)) tell(*pause);
+  });
 }
 
 template <class Change>

@@ -391,8 +391,9 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, 
     for (const ModelApart::Pause& pause : model.pauses) {
       if (pause.budget != part.budget) continue;
       const std::string account = pause.account == kOwnLimits ? "" : budget.accounts[pause.account].name;
-      entries.push_back({.name = std::string(kModel) + account + kOf + model.name,
-                         .numbers = StoredNumbers({unix_us(pause.until, epoch_us), pause.length.count()})});
+      entries.push_back(
+          {.name = std::string(kModel) + account + kOf + model.name,
+           .numbers = StoredNumbers({unix_us(pause.until, epoch_us), (pause.until - pause.began).count()})});
     }
   return entries;
 }
@@ -458,23 +459,23 @@ void Budgets::restore_model(const Budget& budget, const StoredEntry& entry, std:
   const std::size_t end = entry.name.find(kOf);
   if (end == std::string::npos) return;
   const std::string account = entry.name.substr(kModel.size(), end - kModel.size());
-  ModelApart::Pause pause{.budget = static_cast<std::size_t>(&budget - budgets_.data())};
+  Part part{.budget = static_cast<std::size_t>(&budget - budgets_.data())};
   if (!account.empty()) {
     const auto known = std::find_if(budget.accounts.begin(), budget.accounts.end(),
                                     [&](const Account& one) { return one.name == account; });
     if (known == budget.accounts.end()) return;
-    pause.account = static_cast<std::size_t>(known - budget.accounts.begin());
+    part.account = static_cast<std::size_t>(known - budget.accounts.begin());
   }
   StoredNumbers numbers = entry.numbers;
   const TimePoint until = time_of(numbers.next(), epoch_us);
   // If the clock went back, the pause is still no longer than it was meant to be.
-  pause.length = std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
-  pause.until = std::min(until, now + pause.length);
-  if (pause.until <= now) return;
+  const Duration length = std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
+  const TimePoint over = std::min(until, now + length);
+  if (now - over >= kOthersWithin) return;
   // The client is not known any more: the place counts for no client's share.
   const std::size_t place =
       go_apart(entry.name.substr(end + 1), "\n" + entry.name, now, [](std::size_t) { return false; });
-  if (place != kNoModel) pause_model(place, pause);
+  if (place != kNoModel) pause_model(place, part, over, over - length);
 }
 
 Reservation Budgets::adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint taken_at) {

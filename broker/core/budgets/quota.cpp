@@ -72,14 +72,7 @@ bool Quota::leaves_hold(const Claim& claim) const {
 }
 
 void Quota::note_probe(TimePoint now) {
-  if (now >= paused_until_) return;
-  probe_.after *= 2;
-  probe_.at = now + probe_.after;
-  probe_.tried_since = now;
-}
-
-void Quota::end_probe(TimePoint taken_at) {
-  if (taken_at == probe_.tried_since) probe_.tried_since = kNever;
+  if (now < paused_until_) probe_.take(now);
 }
 
 void Quota::take(const Claim& claim, TimePoint now) {
@@ -105,12 +98,10 @@ bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken
 
 bool Quota::pause(TimePoint until, bool stated, TimePoint now) {
   if (until <= paused_until_) return false;
-  if (now >= paused_until_) probe_.after = kPauseProbedAfter;
+  probe_.begin(until, now < paused_until_, now);
   paused_until_ = until;
   paused_for_ = until - now;
   paused_at_ = now;
-  probe_.tried_since = kNever;  // the answer of an earlier probe says nothing about this pause
-  probe_.at = paused_for_ > probe_.after ? now + probe_.after : kNever;
   for (RateLimit& rate : rates_)
     if (rate.period() <= kRefusedPeriodMax) rate.pause(until, stated, now);
   return true;

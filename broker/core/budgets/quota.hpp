@@ -69,6 +69,31 @@ class SaveMarks {
   std::uint64_t last_ = 0, on_disk_ = 0;
 };
 
+/// How it is found out whether a pause still holds: a job goes after kPauseProbedAfter, then after twice as
+/// long each time.
+struct Probe {
+  TimePoint at = kNever;  ///< when the next job may go
+  Duration after = kPauseProbedAfter;
+  TimePoint tried_since = kNever;  ///< a job is under way that finds out
+
+  /// A pause begins, or lasts until a later time than it did (`goes_on`).
+  void begin(TimePoint until, bool goes_on, TimePoint now) {
+    if (!goes_on) after = kPauseProbedAfter;
+    tried_since = kNever;  // the answer of an earlier probe says nothing about this pause
+    at = until - now > after ? now + after : kNever;
+  }
+  /// A job goes during the pause.
+  void take(TimePoint now) {
+    after *= 2;
+    at = now + after;
+    tried_since = now;
+  }
+  /// The job that was handed over at that time is over.
+  void end(TimePoint taken_at) {
+    if (taken_at == tried_since) tried_since = kNever;
+  }
+};
+
 /// The limits that an upstream counts together: those of a budget, or those of one account of its keys.
 class Quota {
  public:
@@ -103,7 +128,7 @@ class Quota {
   void take(const Claim& claim, TimePoint now);
   /// A job goes: in a pause it finds out whether that holds. take() does that, too.
   void note_probe(TimePoint now);
-  void end_probe(TimePoint taken_at);
+  void end_probe(TimePoint taken_at) { probe_.end(taken_at); }
   /// Ends a job that was expected to take `expected`; `used`: what it took, null where nobody knows. True if
   /// there may now be room that was not there.
   bool settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);
@@ -118,6 +143,11 @@ class Quota {
   /// Whether another model was answered within that time.
   bool answers_others(std::uint64_t model, Duration time, TimePoint now) const {
     return answered_.others_within(model, time, now);
+  }
+  /// Whether another model was answered after that time.
+  bool answers_others_since(std::uint64_t model, TimePoint time) const {
+    const TimePoint at = answered_.other_than(model);
+    return at != kNever && at > time;
   }
   /// A call of the model (by mark) was refused for its rate.
   void refused(std::uint64_t model, TimePoint now) {
@@ -177,13 +207,7 @@ class Quota {
   TimePoint paused_until_{};
   Duration paused_for_{};  // as of when it was last lengthened
   TimePoint paused_at_{};
-  /// How a pause is probed: when the next job goes, how long after the last one, and since when one is under
-  /// way.
-  struct Probe {
-    TimePoint at = kNever;
-    Duration after = kPauseProbedAfter;
-    TimePoint tried_since = kNever;
-  } probe_;
+  Probe probe_;
   LastTwo answered_, refused_;  // models
 
   /// Amounts that went out before they were saved: after save `mark`, and between the one before and it.

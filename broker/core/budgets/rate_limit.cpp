@@ -159,7 +159,7 @@ void RateLimit::cut(TimePoint now) {
 
 bool RateLimit::can_lift(TimePoint now) {
   advance(now);
-  return others_.any() || ceiling_ != limit_ || share_ != 1000 || ramp_ != kRampFull;
+  return others_.amount(now) > 0 || ceiling_ != limit_ || share_ != 1000 || ramp_ != kRampFull;
 }
 
 bool RateLimit::lift(TimePoint now) {

@@ -677,7 +677,10 @@ void WorkerDesk::on(const FailureReported& event, TimePoint now) {
     state_.budgets.release(job->at_away().reservation, now);
   else
     settle(*job, fields.usage, now);
-  if (fields.limits) state_.budgets.learn(job->at_away().reservation, *fields.limits, now);
+  if (fields.limits)
+    state_.budgets.learn(
+        job->at_away().reservation, *fields.limits, now,
+        error_class == ErrorClass::limited ? job->text.get(JobText::model) : std::string_view{});
   if (error_class == ErrorClass::overloaded) state_.budgets.overloaded(job->at_away().reservation, now);
   const bool ended = job->ended();
   if (!ended && error_class != ErrorClass::released)
@@ -753,9 +756,9 @@ WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, c
                                    .told = limits.has_value(),
                                    .by = limited_by(fields.limited_by),
                                    .waits = stated};
-    refused.paused = state_.budgets.pause(
-        reservation, limited, now, [this](std::size_t model) { return upstreams_.waits_apart(model); });
-    if (refused.paused && refused.until - now > kVainMax) life_.sweep_soon();
+    refused.holds = state_.budgets.pause(reservation, limited, now,
+                                         [this](std::size_t model) { return upstreams_.waits_apart(model); });
+    if (refused.holds != Budgets::HeldBack::nobody && refused.until - now > kVainMax) life_.sweep_soon();
   }
   return refused;
 }
@@ -778,12 +781,15 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
       // Another key may have room. If neither key nor budget is paused the job waits by itself.
       const BudgetSet budgets =
           state_.budgets.apart(job.at_away().reservation.set, job.text.get(JobText::model));
-      const Budgets::UpstreamPause pause = refused.paused ? state_.budgets.upstream_pause(budgets, now)
-                                                          : Budgets::UpstreamPause{.until = refused.until};
+      const bool paused = refused.holds != Budgets::HeldBack::nobody;
+      const Budgets::UpstreamPause pause = paused ? state_.budgets.upstream_pause(budgets, now)
+                                                  : Budgets::UpstreamPause{.until = refused.until};
       if (pause.until > now && (job.ends_limited || (!pause.tried && pause.until >= job.deadline)))
         return fail(job, ErrorCode::limited, event, now);
-      return life_.requeue(job, JobLife::Requeue::free, name_of(error_class),
-                           refused.paused ? now : refused.until, now);
+      // While others go on its client has had its turn, as the job has used its part of the limit.
+      const auto how =
+          refused.holds == Budgets::HeldBack::model ? JobLife::Requeue::costs_turn : JobLife::Requeue::free;
+      return life_.requeue(job, how, name_of(error_class), paused ? now : refused.until, now);
     }
     case ErrorClass::retry:
     case ErrorClass::overloaded:

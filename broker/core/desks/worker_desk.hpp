@@ -57,8 +57,8 @@ class WorkerDesk {
  private:
   /// What a refused call has shown of its key and budgets.
   struct Refused {
-    bool key_left = false;  ///< quota: another key of the pool is good
-    bool paused = false;    ///< limited: a budget or a key rests until then
+    bool key_left = false;                                ///< quota: another key of the pool is good
+    Budgets::HeldBack holds = Budgets::HeldBack::nobody;  ///< limited: until then
     TimePoint until{};
   };
 

@@ -227,10 +227,8 @@ void JobLife::requeue(Job& job, Requeue how, std::string_view why, TimePoint due
   LANEMQ_CHECK(job.state == JobState::running && job.worker() == nullptr);
   state_.forget_progress(job);
   if (job.has_content()) return fail_broken_stream(job, now);
-  if (how == Requeue::free) {
-    --job.attempts;
-    job.flow().correct(*job.queue, -job.at_away().charged);  // it was not served
-  }
+  if (how != Requeue::costs_attempt) --job.attempts;
+  if (how == Requeue::free) job.flow().correct(*job.queue, -job.at_away().charged);
   // A draining broker hands nothing over again, so only the store could keep the job. Its client hears so now
   // and can submit it again.
   if (state_.draining && !job.durable)

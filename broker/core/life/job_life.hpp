@@ -54,7 +54,11 @@ struct Admitted {
 /// The life of a job: accepted, queued, run again, over. JobLife alone ends jobs.
 class JobLife {
  public:
-  enum class Requeue : std::uint8_t { costs_attempt, free };
+  enum class Requeue : std::uint8_t {
+    costs_attempt,
+    costs_turn,  ///< no attempt, but its client has had its turn
+    free,        ///< it was not served at all
+  };
 
   JobLife(State& state, Dispatcher& dispatcher, Upstreams& upstreams, Journal& journal, Results& results,
           Answers& answers, Groups& groups, Streams& streams, Handover& handover, Watchers& watchers,

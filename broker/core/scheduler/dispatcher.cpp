@@ -201,6 +201,8 @@ Pick Dispatcher::ask(Flow& flow, As as, TimePoint now) {
     } else {
       const Obstacle obstacle = state_.budgets.obstacle_of(flow.budgets(), budget, claim, now);
       if (!obstacle) continue;
+      // The keys that could grant it are paused for its model: others may have what it cannot.
+      if (!obstacle.model.empty()) return wait_for_model(flow, obstacle.until, now);
       const std::size_t account =
           obstacle.account == nullptr
               ? Stall::kNoAccount

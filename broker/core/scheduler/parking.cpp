@@ -16,9 +16,14 @@ const Stall& Parking::stall_at(const Flow& flow, std::size_t budget) {
 }
 
 Rank Parking::rank_of(const Flow& flow, const Rank& fresh) const {
-  const bool keeps =
-      flow.in_line() && flow.parked_.rank.level == fresh.level && flow.saves() == fresh.is_owed();
+  const bool keeps = flow.in_line() && !waits_for_model(flow) && flow.parked_.rank.level == fresh.level &&
+                     flow.saves() == fresh.is_owed();
   return keeps ? flow.parked_.rank : fresh;
+}
+
+/// Such a flow saves nothing up, and comes back behind those that did.
+bool Parking::waits_for_model(const Flow& flow) const {
+  return flow.parked_.stalls.size() == 1 && flow.parked_.stalls.front().budget >= budgets_;
 }
 
 Flow* Parking::owed_before(std::size_t budget, const Flow& flow) const {

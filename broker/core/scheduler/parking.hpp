@@ -27,16 +27,18 @@ namespace lanemq::core {
 /// A flow leaves when its head changes. Owns nothing: flows must stay at their address.
 class Parking {
  public:
-  /// `budgets`: the number of lines. `terms`: says whether a group may start jobs, budgets aside.
-  Parking(std::size_t budgets, const Terms& terms) : lines_(budgets), terms_(terms) {}
+  /// There is a line for each budget, and then one for each model that may be apart. `terms`: says whether a
+  /// group may start jobs, budgets aside.
+  Parking(std::size_t budgets, std::size_t models, const Terms& terms)
+      : budgets_(budgets), lines_(budgets + models), terms_(terms) {}
   Parking(const Parking&) = delete;
   Parking& operator=(const Parking&) = delete;
 
   /// How many flows of a line are asked at once; at least 1.
   void set_width(std::size_t budget, std::size_t width) { lines_[budget].width = width; }
 
-  /// The rank under which a flow is asked: the one it has in line, if head, lane and owed are the same; else
-  /// `fresh`.
+  /// The rank under which a flow is asked: the one it has in the line of a budget, if head, lane and owed
+  /// are the same; else `fresh`.
   Rank rank_of(const Flow& flow, const Rank& fresh) const;
   /// The first flow in the budget's line that ranks before `rank` and waits for the budget itself, so that
   /// all behind it wait; null: none. Calls `tell` with each flow before that one, which waits for an account.
@@ -98,6 +100,7 @@ class Parking {
   };
 
   static const Stall& stall_at(const Flow& flow, std::size_t budget);
+  bool waits_for_model(const Flow& flow) const;
   bool can_start(const Flow& flow) const { return terms_.can_start(flow.group()); }
   void enter_line(Flow& flow, const Stall& stall);
   void leave_line(Flow& flow, std::size_t budget);
@@ -108,7 +111,8 @@ class Parking {
   void ask(Flow& flow);
   void ask_first_ones();
 
-  std::vector<Line> lines_;  // by budget
+  std::size_t budgets_;
+  std::vector<Line> lines_;  // by budget, then by model
   const Terms& terms_;
   PlacedHeap<Flow, TimePoint, &Flow::wake_at_> wakes_;
   std::vector<std::size_t> moved_;  // lines whose first flows may have changed

@@ -312,7 +312,8 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
     for (auto* limit : {&limits.limit_requests, &limits.limit_tokens, &limits.limit_input_tokens,
                         &limits.limit_output_tokens})
       if (*limit) *limit = std::clamp<std::int64_t>(**limit, 1, kCostMax) * (1000 - offline_share_) / 1000;
-    budgets_->learn(call, limits, time_.at);
+    budgets_->learn(call, limits, time_.at,
+                    word.kind == UpstreamWord::Kind::limited ? word.model : std::string_view{});
   }
   const bool of_key =
       word.kind == UpstreamWord::Kind::key_taken || word.kind == UpstreamWord::Kind::key_refused;
@@ -322,6 +323,7 @@ void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on
     case UpstreamWord::Kind::answered:
       budgets_->succeeded(call, word.model_mark, time_.at,
                           std::clamp<std::int64_t>(word.calls, 1, kCallsMax));
+      budgets_->model_answered(word.model_mark, call.taken_at, time_.at);
       break;
     case UpstreamWord::Kind::key_taken:
       budgets_->take_key(call, word.answered, time_.at, word.client_mark);

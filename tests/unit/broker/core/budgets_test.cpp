@@ -50,7 +50,7 @@ BudgetOptions tokens(Resource resource, std::int64_t limit, std::int64_t capacit
 bool pause(Budgets& budgets, const Reservation& reservation, TimePoint until, TimePoint now,
            std::string_view model = {}, std::string_view client = {}) {
   return budgets.pause(reservation, {.model = model, .client = client, .until = until, .told = true}, now,
-                       [](std::size_t) { return false; });
+                       [](std::size_t) { return false; }) != Budgets::HeldBack::nobody;
 }
 
 bool affordable(Budgets& budgets, BudgetSet set, TimePoint now, const Amounts& amounts = {}) {
@@ -169,7 +169,7 @@ TEST(Budgets, a_model_is_paused_alone_unless_two_are_refused) {
   EXPECT_EQ(budgets.apart(set, "new"), apart);
   EXPECT_EQ(budgets.apart(apart, "good"), set);
   EXPECT_EQ(budgets.obstacle(apart, {}, later).name(), "b paused by model=new");
-  EXPECT_EQ(budgets.upstream_pause(apart, later).until, kStart + std::chrono::hours(7));
+  EXPECT_EQ(budgets.upstream_pause(apart, later).until, later + kPauseProbedAfter + Budgets::kOthersFirst);
   EXPECT_TRUE(affordable(budgets, apart, kStart + std::chrono::hours(7)));
 
   // Two are refused, and no other is answered meanwhile: it is about all, and whoever comes next finds out.

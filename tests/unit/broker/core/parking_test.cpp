@@ -66,7 +66,7 @@ class ParkingTest : public testing::Test {
   Clients& clients_ = state_.clients;
   std::deque<Job> jobs_;
   Terms terms_{state_};
-  Parking parking_{2, terms_};
+  Parking parking_{2, 0, terms_};
 };
 
 TEST_F(ParkingTest, only_the_first_in_line_is_asked_when_its_budget_may_have_room) {

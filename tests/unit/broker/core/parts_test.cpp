@@ -42,7 +42,7 @@ struct Bench {
   explicit Bench(Options all = three_lanes(), std::uint32_t capacity = 1)
       : state(std::move(all), 1),
         terms(state),
-        parking(state.options.budgets.size() + Budgets::kModelsApartMax, terms),
+        parking(state.options.budgets.size(), Budgets::kModelsApartMax, terms),
         upstreams(state, terms, parking),
         dispatcher(state, terms, parking, upstreams),
         journal(state),
