@@ -313,7 +313,8 @@ std::optional<Refusal> Admission::too_large_for(BudgetSet budgets, const Estimat
   return Refusal{ErrorCode::unsatisfiable, limit.too_large(estimate.amounts), {}, "budget " + limit.name()};
 }
 
-/// What is said of a tenant and what is said of its client must both allow it.
+/// What is said of a tenant and what is said of its client must both allow it; what never may come is told
+/// before what may come later.
 std::optional<Refusal> Admission::not_allowed(const Client& client, const Lane& lane) const {
   for (const Client* party = &client; party != nullptr; party = party->tenant) {
     const ClientOptions& options = party->options;
@@ -324,6 +325,9 @@ std::optional<Refusal> Admission::not_allowed(const Client& client, const Lane& 
                          lane.options().name + '"',
                      {},
                      "clients." + options.name + ".lane_max"};
+  }
+  for (const Client* party = &client; party != nullptr; party = party->tenant) {
+    const ClientOptions& options = party->options;
     if (const std::size_t waiting = party->waiting - party->webhooks;
         options.depth_max > 0 && waiting >= options.depth_max)
       return full(lane, ErrorCode::client_full, "clients." + options.name + ".depth_max",
