@@ -430,9 +430,13 @@ template <class Tell>
 void Budgets::for_pauses(const Reservation& reservation, Tell tell) {
   const Set& set = sets_[reservation.set];
   if (set.model == kNoModel) return;
-  for_parts(reservation, [&](Quota&, const Part& part) {
-    if (ModelApart::Pause* const pause = apart_[set.model].pause_of(part.budget, part.account)) tell(*pause);
-  });
+  const std::size_t account =
+      reservation.key == Reservation::kNoKey ? kOwnLimits : key_at(reservation).account;
+  for (ModelApart::Pause& pause : apart_[set.model].pauses)
+    if (pause.account == kOwnLimits
+            ? std::find(set.budgets.begin(), set.budgets.end(), pause.budget) != set.budgets.end()
+            : pause.account == account && pause.budget == set.pool)
+      tell(pause);
 }
 
 template <class Change>

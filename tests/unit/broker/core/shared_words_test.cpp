@@ -386,6 +386,28 @@ TEST_F(SharedModels, pause_alone_while_another_one_is_answered) {
   EXPECT_EQ(quota.rates()[0].effective_limit(bank.now()), 600) << "no limit is why";
 }
 
+TEST_F(SharedModels, are_probed_by_one_job_of_a_shard) {
+  begin(a_budget({}, 600));
+  run();
+
+  const BudgetSet set = budgets(0).match("chat", "second", "", "");
+  const TimePoint probed = budgets(0).model_pause(set, now).until;
+  EXPECT_LE(probed, now + kPauseProbedAfter + Budgets::kOthersFirst);
+  now = probed;
+  EXPECT_EQ(budgets(0).model_pause(set, now).budget, nullptr);
+  want(0, 1);
+  draw(0);
+  ASSERT_FALSE(budgets(0).obstacle(set, {}, now));
+  Reservation probe = budgets(0).reserve(set, {}, now);
+  EXPECT_NE(budgets(0).model_pause(set, now).budget, nullptr) << "the others wait for its answer";
+  budgets(0).settle(probe, std::nullopt, now);
+  budgets(0).succeeded(probe, mark_of("second"), now);
+  EXPECT_EQ(budgets(0).model_pause(set, now).budget, nullptr);
+  draw(0);
+  budgets(0).take_eased();
+  EXPECT_EQ(budgets(0).model_pause(set, now).budget, nullptr) << "the bank has heard of it, too";
+}
+
 TEST_F(SharedModels, pause_alone_on_the_account_of_a_key) {
   begin(a_budget({"k1"}, 600));
   run();
