@@ -181,11 +181,11 @@ BudgetSet Budgets::apart(BudgetSet set, std::string_view model) {
   return intern(std::move(other));
 }
 
-bool Budgets::account_paused(BudgetSet set, std::size_t account, TimePoint now) const {
+TimePoint Budgets::account_opens_at(BudgetSet set, std::size_t account, TimePoint now) const {
   const Set& of = sets_[set];
-  if (of.model == kNoModel) return false;
+  if (of.model == kNoModel) return now;
   const ModelApart::Pause* const pause = apart_[of.model].pause_of(of.pool, account);
-  return pause != nullptr && pause->opens_at(now) > now;
+  return pause == nullptr ? now : std::max(pause->opens_at(now), now);
 }
 
 Budgets::UpstreamPause Budgets::model_pause(BudgetSet set, TimePoint now) const {
@@ -197,13 +197,10 @@ Budgets::UpstreamPause Budgets::model_pause(BudgetSet set, TimePoint now) const 
     if (until > now && until > longest.until)
       longest = {.budget = &budgets_[budget], .until = until, .model = model.name, .tried = tried};
   };
-  const auto is_tried = [&](const ModelApart::Pause& pause) {
-    return now >= pause.until || pause.probe.tried_since != kNever;
-  };
   for (const ModelApart::Pause& pause : model.pauses)
     if (pause.account == kOwnLimits &&
         std::find(of.budgets.begin(), of.budgets.end(), pause.budget) != of.budgets.end())
-      look_at(pause.budget, pause.opens_at(now), is_tried(pause));
+      look_at(pause.budget, pause.opens_at(now), pause.is_tried(now));
   // A pool holds the job back only if all its keys are paused for the model.
   const Budget* const pool = pool_of(set);
   if (pool == nullptr) return longest;
@@ -213,7 +210,7 @@ Budgets::UpstreamPause Budgets::model_pause(BudgetSet set, TimePoint now) const 
     if (key.open_from() == kNever) continue;
     const ModelApart::Pause* const pause = model.pause_of(of.pool, key.account);
     soonest = std::min(soonest, pause == nullptr ? now : pause->opens_at(now));
-    tried = tried || (pause != nullptr && is_tried(*pause));
+    tried = tried || (pause != nullptr && pause->is_tried(now));
   }
   if (soonest != kNever) look_at(of.pool, soonest, tried);
   return longest;
@@ -301,11 +298,9 @@ Obstacle Budgets::key_obstacle(BudgetSet set, const Claim& claim, TimePoint now)
     for (const Key& key : pool.keys) {
       if (is_refused(pool, key, claim)) continue;
       soonest = std::min(soonest, key.open_from());
-      if (key.open_from() == kNever || !account_paused(set, key.account, now) ||
-          too_small(pool.accounts[key.account].quota, claim.amounts) != nullptr)
-        continue;
-      const ModelApart::Pause* const pause = apart_[sets_[set].model].pause_of(sets_[set].pool, key.account);
-      apart = std::min(apart, std::max(key.open_from(), pause->opens_at(now)));
+      const TimePoint opens_at = account_opens_at(set, key.account, now);
+      if (opens_at > now && too_small(pool.accounts[key.account].quota, claim.amounts) == nullptr)
+        apart = std::min(apart, std::max(key.open_from(), opens_at));
     }
     if (apart != kNever)
       return {.budget = &pool, .paused = true, .model = apart_[sets_[set].model].name, .until = apart};
@@ -381,7 +376,7 @@ Account* Budgets::first_account(BudgetSet set, const Claim& claim, TimePoint now
     if (key.open_from() > now || is_refused(pool, key, claim)) continue;
     Account& account = pool.accounts[key.account];
     if (is_earmarked(account, claim) || too_small(account.quota, claim.amounts) != nullptr) continue;
-    if (account_paused(set, key.account, now)) continue;
+    if (account_opens_at(set, key.account, now) > now) continue;
     const TimePoint when = account.quota.when_affordable(claim, now);
     if (first != nullptr && when >= soonest) continue;
     first = &account;
@@ -402,7 +397,7 @@ Key* Budgets::best_key(BudgetSet set, const Claim& claim, TimePoint now) {
     if (key.open_from() > now || is_refused(pool, key, claim)) continue;
     Quota& quota = pool.accounts[key.account].quota;
     if (is_earmarked(pool.accounts[key.account], claim) || quota.blocks(claim, now, ignored)) continue;
-    if (account_paused(set, key.account, now)) continue;
+    if (account_opens_at(set, key.account, now) > now) continue;
     const std::int64_t room = quota.room_after(claim, now);
     const bool spent = key.state == Key::State::spent;
     if (best != nullptr && spent != (best->state == Key::State::spent)) {

@@ -369,7 +369,8 @@ class Budgets {
   BudgetSet intern(Set set);
   Key* best_key(BudgetSet set, const Claim& claim, TimePoint now);
   Account* first_account(BudgetSet set, const Claim& claim, TimePoint now);
-  bool account_paused(BudgetSet set, std::size_t account, TimePoint now) const;
+  /// When the account of the set's pool is open for the set's model; `now`: it is.
+  TimePoint account_opens_at(BudgetSet set, std::size_t account, TimePoint now) const;
   /// Calls `tell` with each pause of the apart model that the reservation's set is for.
   template <class Tell>
   void for_pauses(const Reservation& reservation, Tell tell);

@@ -294,7 +294,7 @@ void Quota::restore(const std::string& name, const std::vector<StoredEntry>& ent
                                    : std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
     paused_until_ = std::min(until, now + paused_for_);
     paused_at_ = now;
-    if (paused_until_ - now > kPauseProbedAfter) probe_.at = now + kPauseProbedAfter;
+    probe_.begin(paused_until_, false, now);
     if (!numbers.at_end()) restore_rest(numbers, epoch_us, now);
   }
   if (const StoredEntry* places = entry_named(entries, name + std::string(kLearntPlaces)))

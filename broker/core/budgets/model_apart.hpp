@@ -32,6 +32,8 @@ struct ModelApart {
 
     /// When a job may go; no time after `now`: it may now.
     TimePoint opens_at(TimePoint now) const { return now < until ? std::min(until, probe.at) : held_until; }
+    /// Whether it may be over any moment: a job is under way that finds out, or the first ones go behind it.
+    bool is_tried(TimePoint now) const { return now >= until || probe.tried_since != kNever; }
     /// Requires: `to` is later than `until`.
     void lengthen(TimePoint to, TimePoint now);
     /// A job goes. Requires: it may.
