@@ -61,7 +61,7 @@ class Eta : public testing::TestWithParam<WindowKind> {
       if (disturbed) continue;
       ++judged;
       const Duration truly = started - said.at;
-      // The pace of a window follows what is left of it, which a foresight of few steps sees less finely.
+      // About one in 8,000 is off by more than 2 ms and a fifth, by some 20 ms; why is not known.
       EXPECT_LE(std::chrono::abs(truly - said.eta), truly / 5 + milliseconds(30))
           << "job " << said.job << ": said " << ms(said.eta) << " ms, started after " << ms(truly) << " ms";
     }
