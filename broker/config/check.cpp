@@ -129,6 +129,10 @@ void check_config(const Config& config) {
                       settings::show_size(limits::stream_bytes_max) + ", the window of a stream");
   check_names(lanes, "lane");
   check_names(config.core.budgets, "budget");
+  for (const core::BudgetOptions& budget : config.core.budgets)
+    if (budget.name.starts_with(core::LearntBudgets::kPrefix))
+      throw ConfigError("budget \"" + budget.name + "\": names that begin with \"" +
+                        std::string(core::LearntBudgets::kPrefix) + "\" are those of limits that are learnt");
   check_names(config.core.clients, "client");
   check_names(config.server.plugins, "plugin");
   if (config.server.plugins.size() > io::PluginOptions::kPluginsMax)

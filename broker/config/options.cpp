@@ -149,6 +149,9 @@ const settings::Options<Config>& option_table() {
                &core::Options::backoff_max),
       yes_or_no("breaker", "Leaves an upstream alone for a time when half of its calls fail.", &Config::core,
                 &core::Options::breaker),
+      yes_or_no("learn_limits",
+                "Learns what upstreams allow that no budget counts, from what they state and refuse.",
+                &Config::core, &core::Options::learn_limits),
       share("client_share",
             "The last part of a lane's depth_max and bytes_max and of memory_max, for clients that hold less "
             "than that, or have a depth_max of their own: one alone never fills it. Who holds as much of "

@@ -25,7 +25,7 @@ Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
 Parts::Parts(State& state, std::uint64_t seed)
     : terms(state),
-      parking(state.options.budgets.size(), Budgets::kModelsApartMax, terms),
+      parking(state.budgets.lines(), Budgets::kModelsApartMax, terms),
       upstreams(state, terms, parking),
       dispatcher(state, terms, parking, upstreams),
       unserved(state),

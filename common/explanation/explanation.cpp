@@ -57,6 +57,20 @@ Explanation waits_at_bank(std::string_view of, std::string_view why) {
 }
 
 /// A job that waits for a budget. `blocker`: the budget's name and limit, or its pause.
+constexpr std::string_view kLearntHelp =
+    " lanemq limits shows from what that is known, and lanemq resume budget forgets it.";
+
+/// The number behind `learnt=` at the blocker's end, which is cut off there: what its upstream has stated or
+/// shown of the limit. Empty: it is the configured one.
+std::string cut_learnt(std::string_view& blocker) {
+  constexpr std::string_view kLearnt = " learnt=";
+  const std::size_t at = blocker.rfind(kLearnt);
+  if (at == std::string_view::npos) return {};
+  const std::string number = printable(blocker.substr(at + kLearnt.size()));
+  blocker = blocker.substr(0, at);
+  return number;
+}
+
 Explanation waits_for_budget(const JobNow& status, std::string_view blocker) {
   constexpr std::string_view kPaused = " paused by its upstream",
                              kModel = " paused by model=", kBank = " at the bank";
@@ -83,9 +97,19 @@ Explanation waits_for_budget(const JobNow& status, std::string_view blocker) {
             "shows them."};
   if (const std::size_t at = blocker.find(kBank); at != std::string_view::npos)
     return waits_at_bank(blocker.substr(0, at), blocker.substr(at + kBank.size()));
+  const std::string learnt = cut_learnt(blocker);
   const std::size_t space = blocker.rfind(' ');
   const std::string name = in_quotes(blocker.substr(0, space));
   const std::string limit = space == std::string_view::npos ? "limit" : printable(blocker.substr(space + 1));
+  if (!learnt.empty() && limit == "concurrency")
+    return {.what = "waits because the upstream of budget " + name + " takes " + learnt + " jobs at once.",
+            .help = "It goes when one of them ends; a higher lane puts a job in front." +
+                    std::string(kLearntHelp)};
+  if (!learnt.empty())
+    return {.what = "waits for budget " + name + ": not enough is left of its " + limit + ", which is " +
+                    learnt + " by its upstream" +
+                    until(status, "; there may be in ", ", and what comes free goes to jobs before it") + ".",
+            .help = "A higher lane puts a job in front." + std::string(kLearntHelp)};
   if (limit == "concurrency")
     return {.what = "waits because as many jobs run as budget " + name + " allows at once (concurrency).",
             .help =
@@ -134,12 +158,14 @@ Explanation waits(const JobNow& status) {
     return {.what = "waits because its client, " + in_quotes(client.substr(0, client.rfind(' '))) +
                     ", has as many jobs at workers as it may (in_flight_max).",
             .help = "It goes when one of them ends."};
-  if (const std::string_view reserve = behind("reserve ", blocker); !reserve.empty())
+  if (std::string_view reserve = behind("reserve ", blocker); !reserve.empty()) {
+    cut_learnt(reserve);
     return {.what = "waits because what is left of budget " +
                     in_quotes(reserve.substr(0, reserve.rfind(' '))) + " (" +
                     printable(reserve.substr(reserve.rfind(' ') + 1)) + ") is reserved for higher lanes" +
                     until(status, "; there may be more in ", "") + ".",
             .help = "A higher lane may use it, a higher limit helps if the upstream allows it."};
+  }
   if (const std::string_view budget = behind("budget ", blocker); !budget.empty())
     return waits_for_budget(status, budget);
   if (const std::string_view pause = behind("paused ", blocker); !pause.empty()) {

@@ -35,11 +35,11 @@ Measured measure(const Account::Rules& rules, bool bulk, bool configured, TimePo
   core::Options options = core::default_options();
   for (core::LaneOptions& lane : options.lanes)
     lane.depth_max = options.jobs_max;
-  core::BudgetOptions& budget = options.budgets.emplace_back();
-  budget.name = "api";
-  budget.rates = {{.name = "requests_per_minute",
-                   .limit = configured && rules.bound != Bound::places ? rules.limit : 100'000,
-                   .period = std::chrono::minutes(1)}};
+  if (configured)
+    options.budgets.push_back(
+        {.name = "api",
+         .rates = {
+             {.name = "requests_per_minute", .limit = rules.limit, .period = std::chrono::minutes(1)}}});
   Measured sum;
   std::map<std::string, TimePoint> wanted;
   Stage stage(options, [&](const Work& work, TimePoint now) {
@@ -95,10 +95,10 @@ void for_each(const Account::Rules& rules, const std::function<void(const Accoun
 /// The worst of several measures, which is printed at the end.
 class Worst {
  public:
-  explicit Worst(const char* what) : what_(what) {}
+  explicit Worst(std::string what) : what_(std::move(what)) {}
   ~Worst() {
-    std::printf("%-48s at least %.1f %% of what others leave, at most %.1f %% refused\n", what_, use_ * 100,
-                refused_ * 100);
+    std::printf("%-48s at least %.1f %% of what others leave, at most %.1f %% refused\n", what_.c_str(),
+                use_ * 100, refused_ * 100);
   }
   Worst(const Worst&) = delete;
   Worst& operator=(const Worst&) = delete;
@@ -109,7 +109,7 @@ class Worst {
   }
 
  private:
-  const char* what_;
+  std::string what_;
   double use_ = 10, refused_ = 0;
 };
 
@@ -158,10 +158,10 @@ TEST(Accounts, a_critical_call_does_not_wait_behind_the_bulk_that_uses_an_accoun
     while (account.call(kBegin).granted) {
     }
     core::Options options = core::default_options();
-    options.budgets.push_back({.name = "api",
-                               .rates = {{.name = "requests_per_minute",
-                                          .limit = configured ? 600 : 100'000,
-                                          .period = std::chrono::minutes(1)}}});
+    if (configured)
+      options.budgets.push_back(
+          {.name = "api",
+           .rates = {{.name = "requests_per_minute", .limit = 600, .period = std::chrono::minutes(1)}}});
     std::int64_t granted = 0, refused = 0, refused_first = 0;
     Stage stage(options, [&](const Work&, TimePoint now) {
       const Account::Word word = account.call(now);
@@ -206,6 +206,25 @@ TEST(Accounts, places_are_learnt_from_bare_refusals) {
                  EXPECT_GE(static_cast<double>(ours.granted), 0.85 * ours.left);
                  EXPECT_LE(static_cast<double>(ours.refused), 0.03 * static_cast<double>(ours.granted) + 3);
                });
+}
+
+TEST(Accounts, what_others_leave_is_used_whatever_the_upstream_says) {
+  for (const Words words : {Words::all, Words::retry_after, Words::none}) {
+    Worst known(std::string(kWords[static_cast<int>(words)]) + ", configured");
+    Worst learnt(std::string(kWords[static_cast<int>(words)]) + ", learnt");
+    for (const Bound bound : kCounted)
+      for (const Others others : {Others::half, Others::stop, Others::limit_falls, Others::nobody})
+        for_each({.bound = bound, .words = words, .others = others}, [&](const Account::Rules& rules,
+                                                                         bool configured) {
+          const Measured ours = measure(rules, true, configured, kFrom, kEnd);
+          const Witness client = witness(rules, 40, kBegin, kFrom, kEnd);
+          (configured ? known : learnt).note(ours);
+          // A limit that was refused away beside others rises for most of a minute when they leave.
+          EXPECT_GE(static_cast<double>(ours.granted), (configured ? 0.65 : 0.85) * ours.left);
+          EXPECT_LE(static_cast<double>(ours.refused), std::max(0.07 * static_cast<double>(ours.granted),
+                                                                0.01 * static_cast<double>(client.refused)));
+        });
+  }
 }
 
 }  // namespace

@@ -171,6 +171,8 @@ const ModelPause* ModelBudget::pause_of(const std::string& model) const {
 void ModelBudget::answered(const std::string& model, TimePoint called_at, TimePoint now) {
   if (!model.empty()) answered_at[model] = now;
   if (const auto own = models.find(model); own != models.end()) own->second.answered(called_at, now);
+  for (ModelRate& rate : rates)
+    rate.answered(called_at);
   // Who was let through in a pause has found out that it does not hold.
   if (now < paused_until && called_at > paused_at) {
     paused_until = TimePoint{};

@@ -33,16 +33,23 @@ std::int64_t burst_of(const core::RateOptions& options, core::WindowKind window)
 
 }  // namespace
 
-void ModelShare::cut(int least, TimePoint now) {
-  if (at(now) < 1000 && now - cut_at_ < seconds(2)) return;
-  share_ = std::max({share_ * 4 / 5, 10, least});
+void ModelShare::cut(std::int64_t least, TimePoint now) {
+  if (at(now) < kAll && (!answered_ || now - cut_at_ < seconds(2))) return;
+  answered_ = false;
+  share_ = std::max({share_ * 4 / 5, kAll / 100, least});
   cut_at_ = now;
   rises_at_ = now + seconds(10);
 }
 
-int ModelShare::at(TimePoint now) {
-  for (; share_ < 1000 && rises_at_ <= now; rises_at_ += seconds(1))
-    share_ = std::min(share_ + std::max(share_ / 100, 1), 1000);
+/// A hundredth for the first twenty seconds, and then twice as much after each five, up to sixteen.
+std::int64_t ModelShare::percent_at(TimePoint time) const {
+  const std::int64_t fives = (time - cut_at_) / seconds(5);
+  return fives < 4 ? 1 : fives >= 7 ? 16 : std::int64_t{1} << (fives - 3);
+}
+
+std::int64_t ModelShare::at(TimePoint now) {
+  for (; share_ < kAll && rises_at_ <= now; rises_at_ += seconds(1))
+    share_ = std::min(share_ + share_ * percent_at(rises_at_) / 100, kAll);
   return share_;
 }
 
@@ -63,7 +70,7 @@ void ModelRate::advance(TimePoint now) {
       sum_ -= sent_.front().amount;
     const TimePoint ramped_at = paused_until_ ? *paused_until_ + seconds(kRampSteps) : TimePoint{};
     if (const TimePoint from = std::max({refilled_at_, empty_at_, ramped_at}); from < now) {
-      if (share_then_ == 1000)
+      if (share_then_ == ModelShare::kAll)
         low_ = std::min({low_ + core::Int128{(now - from).count()} * ceiling_ * kPacePercent / 100, full_,
                          core::Int128{ceiling_} * options_.period.count()});
       refilled_at_ = now;
@@ -109,7 +116,8 @@ std::int64_t ModelRate::held(int hold) const {
 
 /// What refusals have left of the limit.
 std::int64_t ModelRate::left() const {
-  return std::max<std::int64_t>(ceiling_ * share_then_ / 1000, 1);
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(core::Int128{ceiling_} * share_then_ / ModelShare::kAll), 1);
 }
 
 std::int64_t ModelRate::whole_for(std::int64_t amount) const {
@@ -233,8 +241,9 @@ void ModelRate::cut(TimePoint now) {
   advance(now);
   const std::int64_t calls = options_.period / seconds(2);
   const bool few = 2 * calls >= ceiling_;
-  const std::int64_t least = few ? 500 : (calls * 1000 + ceiling_ - 1) / ceiling_;
-  share_.cut(resource() == core::Resource::requests ? static_cast<int>(least) : 0, now);
+  const std::int64_t least =
+      few ? ModelShare::kAll / 2 : (calls * ModelShare::kAll + ceiling_ - 1) / ceiling_;
+  share_.cut(resource() == core::Resource::requests ? least : 0, now);
   share_then_ = share_.at(now);
   lower_low(ceiling_);
 }
@@ -264,13 +273,13 @@ void ModelRate::learn(std::int64_t limit, TimePoint now) {
   advance(now);
   ceiling_ = ceiling;
   share_.restore();
-  share_then_ = 1000;
+  share_then_ = ModelShare::kAll;
   if (ceiling < before) lower_low(before);
 }
 
 bool ModelRate::is_lowered(TimePoint now) {
   advance(now);
-  return ceiling_ != options_.limit || share_then_ < 1000 || pace_at(now).share < kWhole ||
+  return ceiling_ != options_.limit || share_then_ < ModelShare::kAll || pace_at(now).share < kWhole ||
          pace_at(now).paused;
 }
 
@@ -278,7 +287,7 @@ void ModelRate::lift(TimePoint now) {
   advance(now);
   ceiling_ = options_.limit;
   share_.restore();
-  share_then_ = 1000;
+  share_then_ = ModelShare::kAll;
   if (paused_until_) refilled_at_ = std::max(refilled_at_, now);  // what came in by then is not certain
   paused_until_.reset();
   trial_ = false;
@@ -326,7 +335,8 @@ void ModelRate::configure(const core::RateOptions& options, TimePoint now) {
 bool ModelRate::surely_affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
   if (amount > options_.limit) return false;
-  if (window_ == core::WindowKind::sliding && (share_then_ < 1000 || now < empty_at_)) return false;
+  if (window_ == core::WindowKind::sliding && (share_then_ < ModelShare::kAll || now < empty_at_))
+    return false;
   return low_ >= level_for(amount, hold) ||
          (window_ == core::WindowKind::bucket && may_try(amount, low_, now));
 }

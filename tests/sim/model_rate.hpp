@@ -14,18 +14,25 @@ namespace lanemq::sim {
 using core::Duration;
 using core::TimePoint;
 
-/// What refusals have left of a limit, in thousandths: a fifth less with each, at most once in two seconds,
-/// but of calls one each two seconds, or half of them; and a hundredth of it more each second from ten
-/// seconds after the last one on.
+/// What refusals have left of a limit, in millionths: a fifth less with each, at most once in two seconds,
+/// but of calls one each two seconds, or half of them, and only once until a call that went since is
+/// answered; and a hundredth of it more each second from ten seconds after the last one on, and more from
+/// twenty on.
 class ModelShare {
  public:
-  void cut(int least, TimePoint now);
+  static constexpr std::int64_t kAll = 1'000'000;
+  void cut(std::int64_t least, TimePoint now);
+  /// A call was answered that went out then: one that went since the last cut.
+  void answered(TimePoint called_at) { answered_ = answered_ || called_at >= cut_at_; }
   /// All of it is back: what was guessed is known.
-  void restore() { share_ = 1000; }
-  int at(TimePoint now);
+  void restore() { share_ = kAll; }
+  std::int64_t at(TimePoint now);
 
  private:
-  int share_ = 1000;
+  std::int64_t percent_at(TimePoint time) const;
+
+  std::int64_t share_ = kAll;
+  bool answered_ = true;
   TimePoint cut_at_{}, rises_at_{};
 };
 
@@ -60,6 +67,7 @@ class ModelRate {
   void learn(std::int64_t limit, TimePoint now);
   /// It says that so much is left: others may have used the rest, or not.
   void doubt(std::int64_t remaining, TimePoint now);
+  void answered(TimePoint called_at) { share_.answered(called_at); }
   /// The upstream refused.
   void cut(TimePoint now);
   /// It asks to be left alone until then. Requires: no earlier pause lasts longer.
@@ -117,7 +125,7 @@ class ModelRate {
   core::WindowKind window_;
   std::int64_t ceiling_;  // what the upstream says, at most the limit
   ModelShare share_;
-  int share_then_ = 1000;  // when the levels were last brought up to date
+  std::int64_t share_then_ = ModelShare::kAll;  // when the levels were last brought up to date
   std::int64_t burst_;
   std::deque<Sent> sent_;  // sliding: in the last period
   std::int64_t sum_ = 0;   // of sent_

@@ -464,6 +464,7 @@ void NeighbourWorld::draw_options(bool open) {
     if (random_.percent(35)) nuisances_.insert(static_cast<Nuisance>(i));
   core::Options& options = swarm_.options;
   options = core::default_options();
+  options.learn_limits = false;  // the auditor knows configured budgets alone
   // Who may have to wait for longer has more jobs waiting meanwhile.
   const std::size_t depth = wait_max(nuisances_) > kWaitMax ? 2 * kLaneDepth : kLaneDepth;
   for (core::LaneOptions& lane : options.lanes)

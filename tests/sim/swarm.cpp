@@ -312,6 +312,7 @@ Swarm draw_swarm(Random& random) {
   if (random.percent(25)) swarm.outage = random.one_of<Duration>({seconds(1), seconds(10), minutes(1)});
   swarm.outages_refuse = random.percent(50);
   swarm.options.breaker = random.percent(90);
+  swarm.options.learn_limits = false;  // the auditor knows configured budgets alone
   swarm.orphans = maybe(random, 40, random.one_of<std::int64_t>({20, 600}));
   if (swarm.orphans > 0 && random.percent(70)) swarm.vanishing_clients = swarm.tells_unreachable = true;
   swarm.settings = random.percent(30);

@@ -48,6 +48,7 @@ struct RateOptions {
   Duration period{};
   std::int64_t capacity = 0;  ///< the burst; 0: a tenth of the limit, at least 1
   Resource resource = Resource::requests;
+  bool open = false;  ///< nobody knows the limit: what the upstream states or shows counts, which is lower
 
   bool operator==(const RateOptions&) const = default;
 };
@@ -183,6 +184,8 @@ struct Options {
   Duration backoff_base = std::chrono::milliseconds(500);
   Duration backoff_max = std::chrono::seconds(30);
   bool breaker = true;  ///< services whose upstreams fail are left alone for a time
+  /// Limits of upstreams are learnt that no budget counts.
+  bool learn_limits = true;
   Duration drain_timeout = std::chrono::seconds(10);
 
   std::int64_t media_tokens = 1600;   ///< what an image, a sound or a file in a body is taken to cost

@@ -122,6 +122,15 @@ std::string name_at_bank(const std::string& budget, const LaneAnswer& answer) {
 }  // namespace
 
 std::string Obstacle::name() const {
+  std::string name = limit_name();
+  if (rate == nullptr && (budget == nullptr || paused || no_key || bank != nullptr)) return name;
+  const Quota& quota = account != nullptr ? account->quota : budget->quota;
+  const std::int64_t places = quota.concurrency().is_learnt() ? quota.concurrency().limit() : 0;
+  const std::int64_t learnt = rate != nullptr ? rate->learnt() : places;
+  return learnt > 0 ? name + " learnt=" + std::to_string(learnt) : name;
+}
+
+std::string Obstacle::limit_name() const {
   if (budget == nullptr) return {};
   std::string name = budget->options.name;
   if (no_key) return name + " keys";
@@ -133,12 +142,14 @@ std::string Obstacle::name() const {
 }
 
 std::string Obstacle::too_large(const Amounts& amounts) const {
-  return "the job costs about " + std::to_string(amounts.of(rate->resource())) + ", and budget " + name() +
-         " is " + std::to_string(rate->limit()) +
+  return "the job costs about " + std::to_string(amounts.of(rate->resource())) + ", and budget " +
+         limit_name() + " is " + std::to_string(rate->limit()) +
          " in all; send less, or raise the limit if the upstream allows it";
 }
 
-Budgets::Budgets(const std::vector<BudgetOptions>& options) {
+Budgets::Budgets(const std::vector<BudgetOptions>& options, bool learns)
+    : configured_(options.size()), lines_(options.size() + (learns ? LearntBudgets::kMax : 0)) {
+  budgets_.reserve(lines_);
   for (const BudgetOptions& budget : options)
     budgets_.emplace_back(budget);
   sets_.emplace_back();
@@ -149,7 +160,7 @@ BudgetSet Budgets::match(std::string_view service, std::string_view model, std::
                          std::string_view lane, std::string_view tenant) {
   if (budgets_.empty()) return 0;
   Set set;
-  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+  for (std::size_t i = 0; i < configured_; ++i) {
     const BudgetOptions& budget = budgets_[i].options;
     if (!matches(budget.service, service) || !matches(budget.model, model) ||
         !matches(budget.client, client) || !matches(budget.lane, lane) ||
@@ -157,6 +168,9 @@ BudgetSet Budgets::match(std::string_view service, std::string_view model, std::
       continue;
     set.budgets.push_back(i);
   }
+  if (set.budgets.empty())
+    if (const std::size_t place = learnt_.find(service, model); place != LearntBudgets::kNone)
+      set.budgets.push_back(place);
   if (const auto apart = apart_by_name_.find(model); apart != apart_by_name_.end()) set.model = apart->second;
   return intern(std::move(set));
 }
@@ -169,6 +183,89 @@ BudgetSet Budgets::intern(Set set) {
     sets_.push_back(std::move(set));
   }
   return place->second;
+}
+
+BudgetSet Budgets::home(BudgetSet set, std::string_view service, std::string_view model) {
+  return apart(learnt_.empty() ? set : learnt(set, service, model), model);
+}
+
+BudgetSet Budgets::learnt(BudgetSet set, std::string_view service, std::string_view model) {
+  const std::vector<std::size_t>& budgets = sets_[set].budgets;
+  if (!budgets.empty() && budgets.front() < configured_) return set;
+  const std::size_t place = learnt_.find(service, model);
+  if (budgets.empty() ? place == LearntBudgets::kNone : budgets.front() == place) return set;
+  Set other = sets_[set];
+  other.budgets.clear();
+  if (place != LearntBudgets::kNone) other.budgets.push_back(place);
+  return intern(std::move(other));
+}
+
+BudgetSet Budgets::begin_to_learn(BudgetSet set, LearntFor whose, const wire::UpstreamLimits* limits,
+                                  const std::function<bool(std::size_t)>& in_use) {
+  if (learnt_.find(whose.service, whose.model) == LearntBudgets::kNone) {
+    const std::size_t place = place_to_learn(whose, in_use);
+    if (place == LearntBudgets::kNone) return set;
+    if (place < budgets_.size()) {
+      learnt_.remove(*budgets_[place].learnt);
+      std::erase_if(unsaved_, [&](const Part& part) { return part.budget == place; });
+      budgets_[place] = Budget(LearntBudgets::options_for(whose));
+    } else {
+      budgets_.emplace_back(LearntBudgets::options_for(whose));
+    }
+    learnt_.add(whose, place);
+    Budget& budget = budgets_[place];
+    budget.quota.reserve(rate_kinds().size());
+    budget.learnt = std::make_unique<LearntFor>(std::move(whose));
+    add_limits(budget, limits);
+    note_change(place, kOwnLimits);
+    return learnt(set, budget.learnt->service, budget.learnt->model);
+  }
+  return learnt(set, whose.service, whose.model);
+}
+
+/// A place that is free, or of the budget that was heard of longest ago, if that is long. None where the
+/// client has made as many as one may.
+std::size_t Budgets::place_to_learn(const LearntFor& whose,
+                                    const std::function<bool(std::size_t)>& in_use) const {
+  std::size_t of_client = 0, oldest = LearntBudgets::kNone;
+  for (std::size_t place = configured_; place < budgets_.size(); ++place) {
+    const LearntFor& known = *budgets_[place].learnt;
+    const bool idle = whose.heard_at - known.heard_at >= LearntBudgets::kIdle;
+    if (!idle && known.client == whose.client) ++of_client;
+    if (!idle || budgets_[place].quota.concurrency().running() > 0 || in_use(place)) continue;
+    if (oldest == LearntBudgets::kNone || known.heard_at < budgets_[oldest].learnt->heard_at) oldest = place;
+  }
+  if (of_client >= LearntBudgets::kOfClient) return LearntBudgets::kNone;
+  return budgets_.size() < lines_ ? budgets_.size() : oldest;
+}
+
+/// Adds the limits that are stated and not there yet. True if there were such.
+bool Budgets::add_limits(Budget& budget, const wire::UpstreamLimits* limits) {
+  const std::vector<RateOptions> missing = LearntBudgets::missing(budget.quota.rates(), limits);
+  if (missing.empty()) return false;
+  for (const RateOptions& rate : missing) {
+    budget.quota.add(rate, budget.options.window);
+    budget.options.rates.push_back(rate);
+  }
+  for (Set& set : sets_)
+    describe(set);
+  relearnt_ = true;
+  return true;
+}
+
+void Budgets::move(Reservation& reservation, BudgetSet to, TimePoint now) {
+  LANEMQ_CHECK(reservation.held && reservation.key == Reservation::kNoKey &&
+               sets_[reservation.set].budgets.empty());
+  reservation.set = to;
+  for_quotas(reservation, [](Quota& quota, std::size_t) { quota.adopt(); });
+  count(reservation, now);
+}
+
+void Budgets::count(const Reservation& reservation, TimePoint now) {
+  for_quotas(reservation, [&](Quota& quota, std::size_t) {
+    for (RateLimit& rate : quota.rates())
+      rate.take_late(reservation.amounts().of(rate.resource()), reservation.taken_at, now);
+  });
 }
 
 BudgetSet Budgets::apart(BudgetSet set, std::string_view model) {
@@ -527,6 +624,10 @@ void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& 
       return;
     }
     note_change(budget, account);
+    if (Budget& known = budgets_[budget]; known.learnt != nullptr) {
+      known.learnt->heard_at = now;
+      add_limits(known, &limits);
+    }
     if (quota.learn(limits, reservation.taken_at, now)) ease(budget);
   };
   const Set& set = sets_[reservation.set];
@@ -646,8 +747,8 @@ bool Budgets::shows_places(const Part& part, TimePoint taken_at, const Limited& 
   const bool said = limited.by == LimitedBy::concurrency;
   const bool bare = !limited.by && !limited.told && !limited.waits;
   if (budgets_[part.budget].slices != nullptr) return false;  // the bank counts
-  if (!said && (!bare || !is_short(part, limited, now))) return false;
   Quota& quota = quota_of(part);
+  if (!said && (!bare || !is_short(part, limited, now))) return false;
   if (quota.refused_at_once(taken_at, now, said) == ConcurrencyLimit::Shown::pace) return false;
   note_change(part.budget, part.account);
   return limited.waits || quota.concurrency().running() > 0;
@@ -685,15 +786,17 @@ Budgets::HeldBack Budgets::pause_part(const Part& part, const Limited& limited, 
   Budget& budget = budgets_[part.budget];
   Quota& quota = quota_of(part);
   quota.refused(mark_of(limited.model), now);
+  if (budget.learnt != nullptr) budget.learnt->heard_at = now;
   const bool all = pauses_all(part, limited, now);
   const bool apart = !limited.model.empty() && budget.options.model != limited.model;
   const std::size_t model = apart ? go_apart(limited.model, limited.client, now, in_use) : kNoModel;
-  const TimePoint until = all ? limited.until + kOthersFirst : limited.until;
+  const TimePoint asked = limited.waits || limited.told ? limited.until : now + quota.bare_pause(now);
+  const TimePoint until = all ? asked + kOthersFirst : asked;
   if (all) refused_ones_last(part, until, now);
   if (model != kNoModel) pause_model(model, part, until, now);
   if (all) {
     note_change(part.budget, part.account);
-    if (quota.pause(limited.until, limited.waits, now)) ease(part.budget);
+    if (quota.pause(asked, limited.waits, now)) ease(part.budget);
   }
   return all ? HeldBack::all : model != kNoModel ? HeldBack::model : HeldBack::nobody;
 }

@@ -22,6 +22,7 @@
 #include "broker/core/base/string_hash.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/last_two.hpp"
+#include "broker/core/budgets/learnt_budgets.hpp"
 #include "broker/core/budgets/model_apart.hpp"
 #include "broker/core/budgets/quota.hpp"
 #include "broker/core/budgets/shared/shared_budgets.hpp"
@@ -90,7 +91,8 @@ struct Budget {
   /// What this shard holds of a budget that several share, in place of the windows; null: it is this
   /// broker's. Of `quota` and `accounts` only the pauses count then, which the shard has seen itself.
   std::unique_ptr<Slices> slices{};
-  std::int64_t drawn_for = 0;  ///< jobs that went since the last draw
+  std::unique_ptr<LearntFor> learnt{};  ///< null: it is configured
+  std::int64_t drawn_for = 0;           ///< jobs that went since the last draw
   /// This shard's part of the offline_share, which it counts itself; null: there is none.
   std::unique_ptr<Quota> offline{};
   /// The limits that this broker counts; null: the bank counts all of them.
@@ -124,7 +126,8 @@ class Budgets {
   static constexpr std::size_t kKeysMax = 256;                     ///< of a budget
   static constexpr std::size_t kKeysSinceStartMax = 4 * kKeysMax;  ///< with those that were reloaded away
 
-  explicit Budgets(const std::vector<BudgetOptions>& options);
+  /// `learns`: makes budgets where upstreams say or show limits that no budget counts.
+  explicit Budgets(const std::vector<BudgetOptions>& options, bool learns = false);
   Budgets(const Budgets&) = delete;
   Budgets& operator=(const Budgets&) = delete;
 
@@ -143,6 +146,29 @@ class Budgets {
   /// wait for an empty window, and all those behind it.
   void cut_output(BudgetSet set, Amounts& amounts) const;
 
+  // What upstreams allow that no budget counts is learnt: the first limit that one states, or the first
+  // refusal, makes a budget for its service and model.
+
+  /// Whether what the set's upstreams allow would be learnt.
+  bool learns(BudgetSet set) const { return lines_ > configured_ && sets_[set].budgets.empty(); }
+  /// Whether the set's budget was learnt.
+  bool is_learnt(BudgetSet set) const {
+    return !sets_[set].budgets.empty() && sets_[set].budgets.front() >= configured_;
+  }
+  /// The set with a budget that is learnt for these calls; `set` where no more can be made. `limits`: what
+  /// the upstream states; may be null. `in_use`: whether jobs wait that the budget at that place counts, so
+  /// that it stays.
+  BudgetSet begin_to_learn(BudgetSet set, LearntFor whose, const wire::UpstreamLimits* limits,
+                           const std::function<bool(std::size_t)>& in_use);
+  /// Counts a call that is over in the set that was learnt from it.
+  void count(const Reservation& reservation, TimePoint now);
+  /// Counts a running job in a set that was learnt meanwhile. Requires: its own set has no budget.
+  void move(Reservation& reservation, BudgetSet to, TimePoint now);
+  /// Whether, since the last call, the limits of a set became others, so that jobs may cost another amount.
+  bool take_relearnt() { return std::exchange(relearnt_, false); }
+  /// Makes a learnt budget again of what save() returned for it.
+  void restore_learnt(const std::vector<StoredEntry>& entries, std::int64_t epoch_us, TimePoint now);
+
   // A model that an upstream refuses while it answers others is apart: paused alone. Its jobs get sets of
   // their own, with the same budgets, so that they keep no other job waiting.
 
@@ -153,15 +179,22 @@ class Budgets {
   static constexpr std::size_t kNoModel = static_cast<std::size_t>(-1);
 
   /// The line where jobs of an apart model wait. These lines follow those of the budgets.
-  std::size_t line_of(std::size_t model) const { return budgets_.size() + model; }
+  std::size_t line_of(std::size_t model) const { return lines_ + model; }
+  /// So many budgets are configured; those that were learnt follow.
+  std::size_t configured() const { return configured_; }
+  /// How many lines there are for budgets: of those that may still be learnt, too.
+  std::size_t lines() const { return lines_; }
   bool any_apart() const { return !apart_.empty(); }
+  /// Whether jobs may be in another set than home() says.
+  bool may_move() const { return any_apart() || !learnt_.empty(); }
   /// Sets the model apart, and returns its place; kNoModel where there is none. `client`: whose job was
   /// refused. `in_use`: whether jobs still wait in a place whose model is not paused any more, so that it
   /// stays.
   std::size_t go_apart(std::string_view model, std::string_view client, TimePoint now,
                        const std::function<bool(std::size_t)>& in_use);
-  /// The set that jobs of the model have instead of `set`, which may be for any model.
-  BudgetSet apart(BudgetSet set, std::string_view model);
+  /// The set that jobs of the service and model have instead of `set`, which they had when they came: the
+  /// model may be apart since then, or a budget was learnt.
+  BudgetSet home(BudgetSet set, std::string_view service, std::string_view model);
   /// The place of the apart model that the set is for; kNoModel: it is for the other models.
   std::size_t model_of(BudgetSet set) const { return sets_[set].model; }
   const std::string& model_name(std::size_t model) const { return apart_[model].name; }
@@ -367,6 +400,10 @@ class Budgets {
   }
   void describe(Set& set) const;
   BudgetSet intern(Set set);
+  BudgetSet apart(BudgetSet set, std::string_view model);
+  BudgetSet learnt(BudgetSet set, std::string_view service, std::string_view model);
+  std::size_t place_to_learn(const LearntFor& whose, const std::function<bool(std::size_t)>& in_use) const;
+  bool add_limits(Budget& budget, const wire::UpstreamLimits* limits);
   Key* best_key(BudgetSet set, const Claim& claim, TimePoint now);
   Account* first_account(BudgetSet set, const Claim& claim, TimePoint now);
   /// When the account of the set's pool is open for the set's model; `now`: it is.
@@ -404,7 +441,10 @@ class Budgets {
   template <class Change>
   void for_quotas(const Reservation& reservation, Change change);
 
-  std::vector<Budget> budgets_;
+  std::vector<Budget> budgets_;  // the configured ones, then those that were learnt; stay at their address
+  std::size_t configured_, lines_;
+  LearntBudgets learnt_;
+  bool relearnt_ = false;
 
   std::vector<std::size_t> eased_;
   std::vector<Part> unsaved_;

@@ -13,6 +13,8 @@ namespace {
 constexpr std::string_view kOwn = "own", kAccount = "account ", kSpent = "spent ", kCallers = "callers ";
 /// Names of model pauses: this, the account (none for the budget's own), the model.
 constexpr std::string_view kModel = "model ";
+/// Of a learnt budget: this, the service, a line's end, the model.
+constexpr std::string_view kLearnt = "learnt ";
 /// Separates the owner's name from the limit's.
 constexpr char kOf = '\n';
 /// The end of the name of what refusals have shown of the calls at once. Begins with its time.
@@ -21,6 +23,8 @@ constexpr std::string_view kLearntPlaces = "\nconcurrency";
 /// Numbers that say what the upstream has said and shown; the same with what an exact save has besides.
 constexpr std::int64_t kLearnedNumbers = 6, kExactNumbersBefore = 10,
                        kExactNumbers = kExactNumbersBefore + OthersUse::kNumbers;
+/// Added to the number of a limit's trial where nothing was answered since it was cut.
+constexpr std::int64_t kUnanswered = 4;
 /// Stands for the configured limit, whatever that is when it is restored.
 constexpr std::int64_t kNoCeiling = std::int64_t{1} << 60;
 /// Refusals of a key are counted up to this when restored.
@@ -169,11 +173,13 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
   numbers.put(bucket_.level());
   numbers.put(unix_us(refilled_at, epoch_us));
   numbers.put(ahead);
-  const bool learned = exact || ceiling_ != limit_ || share_ != 1000 || ramp_ != 1000;
+  const bool learned = exact || ceiling_ != limit_ || share_ != kShareFull || ramp_ != 1000;
   numbers.put(exact ? kExactNumbers : learned ? kLearnedNumbers : 0);
   if (learned) {
     numbers.put(exact && ceiling_ == limit_ ? kNoCeiling : ceiling_);
-    numbers.put(share_);
+    // Earlier versions know thousandths, which are not below zero.
+    const bool fine = (exact || open_) && share_ != kShareFull;
+    numbers.put(fine ? -share_ : std::max<std::int64_t>(share_ / kShareUnit, 1));
     numbers.put(unix_us(cut_at_, epoch_us));
     numbers.put(unix_us(changed_at_, epoch_us));
     numbers.put(ramp_);
@@ -181,7 +187,7 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
   }
   if (exact) {
     numbers.put(unix_us(owed_at_, epoch_us));
-    numbers.put(static_cast<std::int64_t>(trial_));
+    numbers.put(static_cast<std::int64_t>(trial_) + (answered_ ? 0 : kUnanswered));
     numbers.put(history_.foreign());
     numbers.put(unix_us(remaining_sent_at_, epoch_us));
     others_.save(epoch_us, numbers);
@@ -204,7 +210,8 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   const std::int64_t learned = earlier ? kLearnedNumbers : numbers.next();
   if (learned >= kLearnedNumbers) {
     ceiling_ = std::clamp<std::int64_t>(numbers.next(), 1, limit_);
-    share_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 1, 1000));
+    const std::int64_t share = std::clamp(numbers.next(), -kShareFull, kShareFull);
+    share_ = std::clamp<std::int64_t>(share < 0 ? -share : share * kShareUnit, 1, kShareFull);
     cut_at_ = std::min(time(), now);
     changed_at_ = std::min(time(), now);
     ramp_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 0, 1000));
@@ -215,7 +222,9 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   TimePoint owed_at = now;
   if (learned >= kExactNumbersBefore) {
     owed_at = std::min(time(), now);
-    trial_ = static_cast<Trial>(std::clamp<std::int64_t>(numbers.next(), 0, 2));
+    const std::int64_t trial = std::clamp<std::int64_t>(numbers.next(), 0, kUnanswered + 2);
+    answered_ = trial < kUnanswered;
+    trial_ = static_cast<Trial>(std::min<std::int64_t>(trial % kUnanswered, 2));
     history_.lower(numbers.next());
     remaining_sent_at_ = std::min(time(), now);
   }
@@ -240,7 +249,7 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   advanced_at_ = kNever;
   advance(now);
   // Nobody knows how much of the debit ahead was used: all of it counts as used now.
-  if (ahead > 0) take(std::min(ahead, limit_), now);
+  if (ahead > 0) take(std::min(ahead, effective()), now);
 }
 
 void Quota::save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries,
@@ -373,6 +382,9 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, 
   }
   const Quota* const counted = budget.counted();
   (counted != nullptr ? *counted : budget.quota).save(std::string(kOwn), epoch_us, entries, detail);
+  if (budget.learnt != nullptr)
+    entries.push_back({.name = std::string(kLearnt) + budget.learnt->service + '\n' + budget.learnt->model,
+                       .numbers = StoredNumbers({unix_us(budget.learnt->heard_at, epoch_us)})});
   for (const Key& key : budget.keys)
     if (key.state == Key::State::spent)
       entries.push_back({.name = std::string(kSpent) + key.name,
@@ -442,7 +454,8 @@ void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, s
 void shift_history(std::vector<StoredEntry>& entries, Duration by) {
   for (StoredEntry& entry : entries) {
     const bool of_limit = !entry.name.starts_with(kSpent) && !entry.name.starts_with(kModel) &&
-                          entry.name.find(kOf) != std::string::npos && !entry.name.ends_with(kLearntPlaces);
+                          !entry.name.starts_with(kLearnt) && entry.name.find(kOf) != std::string::npos &&
+                          !entry.name.ends_with(kLearntPlaces);
     if (of_limit) {
       entry.numbers = shifted_limit(entry.numbers, by);
       continue;
@@ -476,6 +489,30 @@ void Budgets::restore_model(const Budget& budget, const StoredEntry& entry, std:
   const std::size_t place =
       go_apart(entry.name.substr(end + 1), "\n" + entry.name, now, [](std::size_t) { return false; });
   if (place != kNoModel) pause_model(place, part, over, over - length);
+}
+
+void Budgets::restore_learnt(const std::vector<StoredEntry>& entries, std::int64_t epoch_us, TimePoint now) {
+  const auto of = std::find_if(entries.begin(), entries.end(),
+                               [](const StoredEntry& entry) { return entry.name.starts_with(kLearnt); });
+  if (of == entries.end() || budgets_.size() >= lines_) return;
+  const std::size_t end = std::min(of->name.find('\n', kLearnt.size()), of->name.size());
+  LearntFor whose{.service = of->name.substr(kLearnt.size(), end - kLearnt.size()),
+                  .model = of->name.substr(std::min(end + 1, of->name.size()))};
+  StoredNumbers numbers = of->numbers;
+  whose.heard_at = std::min(time_of(numbers.next(), epoch_us), now);
+  if (now - whose.heard_at >= LearntBudgets::kKept ||
+      learnt_.find(whose.service, whose.model) != LearntBudgets::kNone)
+    return;
+  learnt_.add(whose, budgets_.size());
+  Budget& budget = budgets_.emplace_back(LearntBudgets::options_for(whose));
+  budget.quota.reserve(rate_kinds().size());
+  budget.learnt = std::make_unique<LearntFor>(std::move(whose));
+  for (const RateKind& kind : rate_kinds()) {
+    if (entry_named(entries, std::string(kOwn) + kOf + std::string(kind.name)) == nullptr) continue;
+    budget.options.rates.push_back(LearntBudgets::open(kind));
+    budget.quota.add(budget.options.rates.back(), budget.options.window);
+  }
+  restore(budget, entries, epoch_us, now);
 }
 
 Reservation Budgets::adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint taken_at) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,13 @@ class HeadroomHistory {
     const std::int64_t value = headroom + foreign_;
     if (slice.number == number_of(now) && slice.headroom <= value) return;
     slice = {number_of(now), value};
+  }
+  /// So much of what was sent at that time never was.
+  void unsend(std::int64_t amount, TimePoint sent_at, TimePoint now) {
+    const std::int64_t last = number_of(now), first = last - static_cast<std::int64_t>(kSlices) + 1;
+    for (std::int64_t number = std::max(number_of(sent_at), first); number <= last; ++number)
+      if (Slice& slice = slices_[static_cast<std::size_t>(number) % kSlices]; slice.number == number)
+        slice.headroom += amount;
   }
   /// Others have used up so much: lowers all that is noted.
   void lower(std::int64_t foreign) { foreign_ += foreign; }

@@ -47,7 +47,20 @@ void OthersUse::set(std::int64_t amount, Duration back_in, TimePoint now) {
   }
 }
 
+void OthersUse::granted(TimePoint taken_at, TimePoint now) {
+  const std::int64_t counted = amount(now);
+  if (counted == 0 || asked_at_ == kNever || taken_at < asked_at_) return;
+  asked_at_ = kNever;
+  asks_after_ = kAskFirst;
+  ask_at_ = now + kAskFirst;
+  if (counted <= 2)
+    amount_ = 0;
+  else
+    set(counted / 2, until_ - now, now);
+}
+
 void OthersUse::asked(TimePoint now) {
+  asked_at_ = now;
   if (is_window()) {
     const Duration half = (until_ - now) / 2;
     ask_at_ = half < kAskInWindow ? until_ : now + half;

@@ -47,6 +47,9 @@ class OthersUse {
   TimePoint ask_at() const { return ask_at_; }
   /// Such a job goes.
   void asked(TimePoint now);
+  /// A call that was handed over at that time was answered, and the upstream did not say what remains. If it
+  /// had asked, half of what counts is taken to be back.
+  void granted(TimePoint taken_at, TimePoint now);
 
   /// For RateLimit::save() and restore().
   static constexpr std::int64_t kNumbers = 6;
@@ -60,7 +63,7 @@ class OthersUse {
 
   std::int64_t amount_ = 0;  // at from_
   TimePoint from_{}, until_{};
-  TimePoint ask_at_ = kNever;
+  TimePoint ask_at_ = kNever, asked_at_ = kNever;
   Duration asks_after_{};
   // Answers that looked like a window's, less those that looked like a bucket's; and the part, in
   // sixteenths, of the pace at which a bucket gives back that others leave to us.

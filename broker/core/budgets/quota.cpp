@@ -90,7 +90,7 @@ bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken
   for (RateLimit& rate : rates_) {
     const std::int64_t more = used->of(rate.resource()) - expected.of(rate.resource());
     if (more > 0) rate.take_late(more, taken_at, now);
-    if (more < 0) rate.give(-more, taken_at, now);
+    if (more < 0) used->requests == 0 ? rate.unsend(-more, taken_at, now) : rate.give(-more, taken_at, now);
     room = room || more < 0;
   }
   return room;
@@ -105,6 +105,11 @@ bool Quota::pause(TimePoint until, bool stated, TimePoint now) {
   for (RateLimit& rate : rates_)
     if (rate.period() <= kRefusedPeriodMax) rate.pause(until, stated, now);
   return true;
+}
+
+Duration Quota::bare_pause(TimePoint now) {
+  if (now < paused_until_) return paused_until_ - now;  // of one row with the refusal that began it
+  return std::exchange(bare_pause_, std::min(2 * bare_pause_, kBarePauseMost));
 }
 
 bool Quota::answered(std::uint64_t model, TimePoint taken_at, TimePoint now) {
@@ -207,6 +212,12 @@ void Quota::use_ahead(const Amounts& amounts, const SaveMarks& marks) {
     ahead_ = {.mark = marks.last(), .before = follows ? ahead_.since : Amounts{.requests = 0}};
   }
   ahead_.since = sum_of(ahead_.since, amounts);
+}
+
+void Quota::add(const RateOptions& rate, WindowKind window) {
+  options_.push_back(rate);
+  rates_.emplace_back(rate, window);
+  leased_ = false;  // the next save debits it ahead, too
 }
 
 void Quota::configure(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window,

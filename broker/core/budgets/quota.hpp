@@ -39,8 +39,11 @@ struct Obstacle {
   TimePoint until{};
 
   explicit operator bool() const { return budget != nullptr; }
-  /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`.
+  /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`; with the number that
+  /// counts where the upstream has stated or shown a lower one: `openai concurrency learnt=39`.
   std::string name() const;
+  /// The same without that number.
+  std::string limit_name() const;
   /// For people: why such amounts can never be had. Requires: found by unsatisfiable().
   std::string too_large(const Amounts& amounts) const;
 };
@@ -169,11 +172,19 @@ class Quota {
   bool lift(TimePoint now);
   void succeeded(TimePoint taken_at, TimePoint now, std::int64_t calls = 1) {
     concurrency_.succeeded(taken_at, now, calls);
+    for (RateLimit& rate : rates_)
+      rate.answered(taken_at, now);
+    if (taken_at > paused_at_) bare_pause_ = kBarePauseFirst;
   }
   /// A call was refused, and nothing says for what; `places`: for too many at once. Requires: it is settled.
   ConcurrencyLimit::Shown refused_at_once(TimePoint taken_at, TimePoint now, bool places) {
     return concurrency_.refused(taken_at, now, places);
   }
+  /// How long a refusal pauses that says nothing: as many in a row as are not followed by an answer make it
+  /// longer, from kBarePauseFirst to kBarePauseMost.
+  Duration bare_pause(TimePoint now);
+  static constexpr Duration kBarePauseFirst = std::chrono::seconds(1),
+                            kBarePauseMost = std::chrono::seconds(8);
   void overloaded(TimePoint taken_at, TimePoint now) { concurrency_.overloaded(taken_at, now); }
 
   /// For Budgets::save() and restore(). `name` is put in front of the names of limits.
@@ -195,6 +206,10 @@ class Quota {
   /// Whether lift() would find something.
   bool can_lift(TimePoint now);
 
+  /// Adds a limit. One that was added after reserve() moves no other, if `limits` is enough for all.
+  void add(const RateOptions& rate, WindowKind window);
+  void reserve(std::size_t limits) { rates_.reserve(limits); }
+
   /// Applies other limits; what was taken stays taken. Forgets what the upstream said of the old ones. A
   /// limit that is the same is left alone.
   void configure(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window,
@@ -208,7 +223,8 @@ class Quota {
   Duration paused_for_{};  // as of when it was last lengthened
   TimePoint paused_at_{};
   Probe probe_;
-  LastTwo answered_, refused_;  // models
+  LastTwo answered_, refused_;             // models
+  Duration bare_pause_ = kBarePauseFirst;  // the next one
 
   /// Amounts that went out before they were saved: after save `mark`, and between the one before and it.
   struct Ahead {

@@ -16,7 +16,8 @@ std::int64_t capacity_of(const RateOptions& options, WindowKind window) {
 
 /// Units of the bucket where the pace changes. Small limits count in thousandths: the pace is a whole number,
 /// and rounding must not lose part of a few requests per period.
-std::int64_t scale_of(std::int64_t limit) {
+std::int64_t scale_of(const RateOptions& options) {
+  const std::int64_t limit = options.open && options.resource == Resource::requests ? 100 : options.limit;
   return std::clamp<std::int64_t>(100000 / limit, 1, 1000);
 }
 
@@ -25,8 +26,17 @@ constexpr Duration kAskedEvery = std::chrono::seconds(2);
 
 /// How long after a cut a limit begins to rise again, and the least time between two cuts.
 constexpr Duration kRecoverAfter = std::chrono::seconds(10), kCutPause = std::chrono::seconds(2);
-/// Refusals leave at least so many thousandths of a limit.
-constexpr int kShareMin = 10;
+/// Where nothing is known of a limit a refusal leaves a call each so long at the least: others may have taken
+/// the rest.
+constexpr Duration kGuessEvery = std::chrono::milliseconds(100);
+/// A limit rises twice as fast from so long after a cut on, again twice as fast after each further such time,
+/// up to so many hundredths a second: the cut may have been about what others took.
+constexpr Duration kRiseFasterAfter = std::chrono::seconds(20), kRiseFasterEach = std::chrono::seconds(5);
+constexpr std::int64_t kRisePercentMax = 16;
+/// What is debited ahead of a limit that nobody knows: enough between two commits, and little after a crash.
+constexpr std::int64_t kOpenAheadCalls = 64, kOpenAheadTokens = 64'000;
+/// Refusals leave at least so much of a limit, in millionths.
+constexpr std::int64_t kShareMin = 10'000;
 
 /// The pace after a pause, in thousandths: where it begins, where it is full, and how long a step lasts
 /// before it doubles.
@@ -69,10 +79,11 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
     : name_(options.name),
       resource_(options.resource),
       kind_(window),
+      open_(options.open),
       limit_(options.limit),
       period_(options.period),
       ceiling_(options.limit),
-      scale_(window == WindowKind::sliding ? scale_of(options.limit) : 1),
+      scale_(window == WindowKind::sliding ? scale_of(options) : 1),
       bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_),
       ramp_(kRampFull),
       history_(options.period) {
@@ -88,7 +99,7 @@ void RateLimit::configure(const RateOptions& options, TimePoint now) {
   if (!window_) level -= std::max<std::int64_t>(bucket_.capacity() / scale_ - capacity_of(options, kind_), 0);
   limit_ = options.limit;
   ceiling_ = ceiling_ == before ? limit_ : std::min(ceiling_, limit_);
-  scale_ = window_ ? scale_of(limit_) : 1;
+  scale_ = window_ ? scale_of(options) : 1;
   bucket_ = TokenBucket(limit_ * scale_, period_, capacity_of(options, kind_) * scale_);
   bucket_.set_level(std::max(level, -limit_) * scale_, now);
   if (window_) window_->set_scale(scale_);
@@ -97,19 +108,22 @@ void RateLimit::configure(const RateOptions& options, TimePoint now) {
 }
 
 void RateLimit::recover(TimePoint now) {
-  if (share_ == 1000 || now - changed_at_ < kRecoverAfter) return;
+  if (share_ == kShareFull || now - changed_at_ < kRecoverAfter) return;
   // The first step comes at the end of the wait.
   const auto periods = (now - changed_at_ - kRecoverAfter) / std::chrono::seconds(1) + 1;
-  const int before = share_;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(periods, 1000) && share_ < 1000; ++i)
-    share_ = std::min(share_ + std::max(share_ / 100, 1), 1000);
+  const std::int64_t before = share_;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(periods, 1000) && share_ < kShareFull; ++i)
+    share_ =
+        std::min(share_ + share_rises(changed_at_ + kRecoverAfter + i * std::chrono::seconds(1)), kShareFull);
   // Whole seconds, so that the limit rises at the same rate however often this is called.
   changed_at_ += periods * std::chrono::seconds(1);
   if (share_ != before) apply_limit();
 }
 
 std::int64_t RateLimit::effective() const {
-  return share_ == 1000 ? ceiling_ : std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
+  if (share_ == kShareFull) return ceiling_;
+  return std::max(static_cast<std::int64_t>(static_cast<Int128>(ceiling_) * share_ / kShareFull),
+                  std::int64_t{1});
 }
 
 void RateLimit::apply_limit() {
@@ -136,22 +150,46 @@ bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
   if (ceiling == ceiling_) return false;
   advance(now);
   ceiling_ = ceiling;
-  share_ = 1000;  // the upstream's own number replaces the guess
+  share_ = kShareFull;  // the upstream's own number replaces the guess
   cut_at_ = now;
   apply_limit();
   return true;
 }
 
 /// What refusals leave at the least: a call each two seconds, where that is no more than half of it.
-int RateLimit::share_min() const {
+std::int64_t RateLimit::share_min() const {
   if (resource_ != Resource::requests) return kShareMin;
-  const std::int64_t asked = (period_ / kAskedEvery * 1000 + ceiling_ - 1) / ceiling_;
-  return static_cast<int>(std::clamp<std::int64_t>(asked, kShareMin, 500));
+  const std::int64_t asked = (period_ / kAskedEvery * kShareFull + ceiling_ - 1) / ceiling_;
+  return std::clamp(asked, open_ && ceiling_ == limit_ ? 1 : kShareMin, kShareFull / 2);
+}
+
+/// What a limit rises by at that time.
+std::int64_t RateLimit::share_rises(TimePoint at) const {
+  std::int64_t percent = 1;
+  for (TimePoint more = cut_at_ + kRiseFasterAfter; at >= more && percent < kRisePercentMax;
+       more += kRiseFasterEach)
+    percent *= 2;
+  return std::max<std::int64_t>(share_ * percent / 100, 1);
+}
+
+std::int64_t RateLimit::ahead() const {
+  if (open_) return resource_ == Resource::requests ? kOpenAheadCalls : kOpenAheadTokens;
+  return std::max<std::int64_t>(capacity() / 2, 1);
 }
 
 void RateLimit::cut(TimePoint now) {
   advance(now);
-  if (share_ < 1000 && now - cut_at_ < kCutPause) return;
+  if (is_unknown() && window_) {
+    const std::int64_t sent = limit_ - window_->headroom();
+    const std::int64_t pace = std::max<std::int64_t>(sent, period_ / kGuessEvery);
+    share_ =
+        std::max<std::int64_t>(static_cast<std::int64_t>(static_cast<Int128>(pace) * kShareFull / limit_), 1);
+    cut_at_ = changed_at_ = now;
+    answered_ = false;
+    return apply_limit();
+  }
+  if (share_ < kShareFull && (!answered_ || now - cut_at_ < kCutPause)) return;
+  answered_ = false;
   share_ = std::max(share_ * 4 / 5, share_min());
   cut_at_ = changed_at_ = now;
   apply_limit();
@@ -159,13 +197,13 @@ void RateLimit::cut(TimePoint now) {
 
 bool RateLimit::can_lift(TimePoint now) {
   advance(now);
-  return others_.amount(now) > 0 || ceiling_ != limit_ || share_ != 1000 || ramp_ != kRampFull;
+  return others_.amount(now) > 0 || ceiling_ != limit_ || share_ != kShareFull || ramp_ != kRampFull;
 }
 
 bool RateLimit::lift(TimePoint now) {
   if (!can_lift(now)) return false;
   ceiling_ = limit_;
-  share_ = 1000;
+  share_ = kShareFull;
   ramp_ = kRampFull;
   trial_ = Trial::none;
   others_.forget();
@@ -219,7 +257,9 @@ void RateLimit::learn_remaining(const OthersUse::Said& said, TimePoint sent_at, 
   // An answer to an older request tells nothing new.
   if (sent_at < remaining_sent_at_) return;
   advance(now);
-  const std::optional<std::int64_t> then = history_.at(sent_at);
+  // A limit that is learnt with these words has no history: what went unseen is as if others had sent it.
+  const bool first = open_ && remaining_sent_at_ == TimePoint{};
+  const std::optional<std::int64_t> then = first ? headroom() : history_.at(sent_at);
   if (!then) return;
   remaining_sent_at_ = sent_at;
   // Some upstreams report what remained when they took the request in, others what remains when they answer
@@ -392,7 +432,7 @@ TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint no
   TimePoint refilled = bucket_.when_level(level * scale_, now);
   if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
   // While the limit recovers the pace rises each second.
-  if (share_ < 1000) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
+  if (share_ < kShareFull) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
   if (!window_) return refilled;
   if (others_count_ > 0) refilled = std::min(refilled, std::max(others_.until(), now));
   if (headroom_left() < needed) {

@@ -28,8 +28,13 @@ class RateLimit {
   std::int64_t capacity() const { return bucket_.capacity() / scale_; }
   Resource resource() const { return resource_; }
   Duration period() const { return period_; }
+  /// Whether nobody configured it, and neither words nor refusals have shown yet how much it is.
+  bool is_unknown() const { return open_ && ceiling_ == limit_ && !is_shown(); }
+  bool is_open() const { return open_; }
+  /// What the upstream has stated or shown of it, as of the last time it was asked; 0: it is as configured.
+  std::int64_t learnt() const { return effective() < limit_ ? effective() : 0; }
   /// How far a save debits ahead of what was taken, where jobs that are not on disk use the limit.
-  std::int64_t ahead() const { return std::max<std::int64_t>(capacity() / 2, 1); }
+  std::int64_t ahead() const;
   /// What can be taken at `now`; negative when in debt.
   std::int64_t available(TimePoint now);
   /// What `hold` thousandths of the burst keep free: in a strict window at most a hundredth of the limit.
@@ -56,6 +61,11 @@ class RateLimit {
   /// Gives back an amount that take() took at `taken_at` and that was never used. A bucket takes it as far as
   /// it still owes it: what has flowed over since has made up for the rest.
   void give(std::int64_t amount, TimePoint taken_at, TimePoint now);
+  /// The same for a call that the upstream did not count: it never was.
+  void unsend(std::int64_t amount, TimePoint sent_at, TimePoint now) {
+    give(amount, sent_at, now);
+    history_.unsend(amount, sent_at, now);
+  }
   /// When `amount` may be affordable; an estimate on the early side. Requires: it is not affordable at `now`.
   TimePoint when_affordable(std::int64_t amount, int hold, TimePoint now);
 
@@ -67,9 +77,19 @@ class RateLimit {
   /// up to the configured limit. True if the limit that counts has changed.
   bool learn_limit(std::int64_t limit, TimePoint now);
   /// The upstream refused what was within the limit: lowers it by a fifth, at most once in two seconds, but
-  /// not below a call each two seconds. From ten seconds after the last cut it rises again by a hundredth a
-  /// second (AIMD; Chiu & Jain, 1989).
+  /// not below a call each two seconds. While nothing is answered that went since, refusals are about what
+  /// went before, and lower it no further. From ten seconds after the last cut it rises again by a hundredth
+  /// a second, and faster the longer nothing is refused (AIMD; Chiu & Jain, 1989). Where nothing was known it
+  /// falls to what was sent in the last period, or ten a second.
   void cut(TimePoint now);
+  /// A call that was handed over at that time was answered. What its answer says of this limit was learnt
+  /// before.
+  void answered(TimePoint taken_at, TimePoint now) {
+    answered_ = answered_ || taken_at >= cut_at_;
+    if (!others_.any() || remaining_sent_at_ == taken_at) return;
+    others_.granted(taken_at, now);
+    advanced_at_ = kNever;
+  }
   /// Forgets what the upstream said and showed, its pause too: the configured limit counts, at full pace.
   /// True if there was something to forget.
   bool lift(TimePoint now);
@@ -77,7 +97,7 @@ class RateLimit {
   /// The configured limit, or a lower one that the upstream has stated or shown.
   std::int64_t effective_limit(TimePoint now);
   /// Whether effective_limit() is what refusals have shown, not what the upstream has stated.
-  bool is_shown() const { return share_ != 1000; }
+  bool is_shown() const { return share_ != kShareFull; }
   /// When it was stated or shown. Requires: it is lower than configured.
   TimePoint learnt_at() const { return cut_at_; }
   /// What others have taken of it that still counts.
@@ -119,7 +139,8 @@ class RateLimit {
     if (!window_) room_.note(bucket_.room(), bucket_.capacity(), now);
   }
   std::int64_t effective() const;
-  int share_min() const;
+  std::int64_t share_min() const;
+  std::int64_t share_rises(TimePoint at) const;
   std::int64_t headroom() const;
   std::int64_t own_headroom() const { return window_->headroom() + others_paced_; }
   void leave_to_others(TimePoint now);
@@ -138,13 +159,16 @@ class RateLimit {
   std::string name_;
   Resource resource_;
   WindowKind kind_;
+  bool open_;
   std::int64_t limit_;
   Duration period_;
-  std::int64_t ceiling_;    // as the upstream states it, at most limit_
-  int share_ = 1000;        // thousandths of ceiling_ that cuts have left
-  TimePoint cut_at_{};      // when share_ was last cut, or ceiling_ stated
-  TimePoint changed_at_{};  // when share_ last changed
-  std::int64_t scale_;      // units of the bucket and the pace in one token or request
+  std::int64_t ceiling_;  // as the upstream states it, at most limit_
+  static constexpr std::int64_t kShareFull = 1'000'000, kShareUnit = 1000;
+  std::int64_t share_ = kShareFull;  // millionths of ceiling_ that cuts have left
+  TimePoint cut_at_{};               // when share_ was last cut, or ceiling_ stated
+  TimePoint changed_at_{};           // when share_ last changed
+  bool answered_ = true;             // a call that went since share_ was cut
+  std::int64_t scale_;               // units of the bucket and the pace in one token or request
   TokenBucket bucket_;
   LeastRoom room_;  // of the bucket; not where the window is the bound
   std::optional<SlidingWindow> window_;

@@ -310,7 +310,8 @@ std::optional<Refusal> Admission::too_large_for(BudgetSet budgets, const Estimat
   if (!state_.budgets.counts_tokens(budgets)) return std::nullopt;
   const Obstacle limit = state_.budgets.unsatisfiable(budgets, estimate.amounts);
   if (!limit) return std::nullopt;
-  return Refusal{ErrorCode::unsatisfiable, limit.too_large(estimate.amounts), {}, "budget " + limit.name()};
+  return Refusal{
+      ErrorCode::unsatisfiable, limit.too_large(estimate.amounts), {}, "budget " + limit.limit_name()};
 }
 
 /// What is said of a tenant and what is said of its client must both allow it; what never may come is told

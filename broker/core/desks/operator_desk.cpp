@@ -480,6 +480,11 @@ void OperatorDesk::change_limit(const AdminAsked& event, TimePoint now) {
   const wire::AdminQuery& fields = *event.fields;
   const auto refused = [&](const Refusal& why) { answers_.refuse(event.from, fields.ref, {}, why); };
   if (const auto why = not_there(PauseKind::budget, fields.name)) return refused(*why);
+  if (state_.budget_named(fields.name)->learnt != nullptr)
+    return refused(
+        bad_request("budget \"" + std::string(fields.name) +
+                    "\" is learnt: its limits are what its upstream says and shows; do \"resume\" forgets "
+                    "them, and a budget in the configuration takes its place"));
   const Result<Options> options = edited(event, state_.options, OptionEdit::Of::budget);
   if (!options) return refused({options.error().code, options.error().message, {}});
   const auto wanted = std::find_if(options->budgets.begin(), options->budgets.end(),

@@ -22,15 +22,17 @@ void add_learnt(DocumentMap& limit, std::int64_t effective, bool stated, Duratio
 
 void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
   for (RateLimit& rate : quota.rates()) {
-    DocumentMap limit = limit_map(rate.available(now), rate.capacity(), rate.limit());
-    if (const std::int64_t effective = rate.effective_limit(now); effective < rate.limit())
-      add_learnt(limit, effective, !rate.is_shown(), now - rate.learnt_at());
+    const std::int64_t effective = rate.effective_limit(now);
+    if (rate.is_unknown()) continue;
+    // Where none is configured the learnt one stands for it.
+    DocumentMap limit = rate.is_open() ? limit_map(rate.available(now), effective, effective)
+                                       : limit_map(rate.available(now), rate.capacity(), rate.limit());
+    if (effective < rate.limit()) add_learnt(limit, effective, !rate.is_shown(), now - rate.learnt_at());
     if (const std::int64_t others = rate.others(now); others > 0) limit.integer("others", others);
     map.map(rate.name(), limit);
   }
   const ConcurrencyLimit& places = quota.concurrency();
   if (places.limit() == 0) return;
-  // Where none is configured the learnt one stands for it.
   DocumentMap limit = limit_map(places.limit() - places.running(), places.limit(),
                                 places.configured() > 0 ? places.configured() : places.limit());
   if (places.is_learnt()) add_learnt(limit, places.limit(), places.is_stated(), now - places.learnt_at());

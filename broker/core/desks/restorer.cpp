@@ -42,6 +42,8 @@ Result<void> Restorer::note(std::string_view name, std::string_view record, Time
     seeded_ = true;
   } else if (name.starts_with(Journal::kGroup)) {
     groups_.restore(name.substr(Journal::kGroup.size()), *entries, now);
+  } else if (name.starts_with(Journal::kLearnt)) {
+    budgets_.emplace(name, std::move(*entries));
   } else if (name.starts_with(Journal::kBudget) || name.starts_with(Journal::kBudgetAccount)) {
     const bool of_account = name.starts_with(Journal::kBudgetAccount);
     name.remove_prefix(of_account ? Journal::kBudgetAccount.size() : Journal::kBudget.size());
@@ -244,10 +246,12 @@ Result<Restorer::Restored> Restorer::finish(TimePoint now) {
   for (const auto& [name, entries] : budgets_)
     if (Budget* const budget = state_.budget_named(name))
       state_.budgets.restore(*budget, entries, journal_.epoch_us(), now);
+    else if (name.starts_with(Journal::kLearnt))
+      state_.budgets.restore_learnt(entries, journal_.epoch_us(), now);
   // Their calls go on, whether their workers are back yet or not.
   for (Job* job : jobs_)
     if (job->adoptable)
-      job->at_away().reservation = state_.budgets.adopt(job->flow().budgets(), job->expected().amounts(),
+      job->at_away().reservation = state_.budgets.adopt(state_.home_of(*job), job->expected().amounts(),
                                                         job->extra ? job->extra->key : std::string_view{},
                                                         job->at_away().dispatched_at);
   state_.budgets.save_all();  // in this version's format

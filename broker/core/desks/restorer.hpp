@@ -86,7 +86,8 @@ class Restorer {
   std::vector<Job*> jobs_;
   /// Dead jobs whose results were not read yet.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<DeadJob>> dead_;
-  std::map<std::string, std::vector<StoredEntry>> budgets_;  ///< all entries of a budget's notes, by its name
+  /// All entries of a budget's notes, by its name; of a learnt one by its note's.
+  std::map<std::string, std::vector<StoredEntry>> budgets_;
   Restored count_;
   bool seeded_ = false;
 };

@@ -569,7 +569,11 @@ void WorkerDesk::on(const OutcomeReported& event, TimePoint now) {
   ack(*worker, {event.fields->job, event.fields->attempt});
   end_rest(*worker);
   settle(*job, event.fields->usage, now);
-  if (event.fields->limits) state_.budgets.learn(job->at_away().reservation, *event.fields->limits, now);
+  if (event.fields->limits) {
+    if (LearntBudgets::states_limit(*event.fields->limits) && begin_to_learn(*job, event.fields->limits, now))
+      state_.budgets.count(job->at_away().reservation, now);
+    state_.budgets.learn(job->at_away().reservation, *event.fields->limits, now);
+  }
   state_.budgets.succeeded(job->at_away().reservation, job->at_away().model, now);
   take_key(*job, true, now);
   const bool ended = job->ended();
@@ -655,6 +659,33 @@ std::int64_t WorkerDesk::bounded(std::int64_t said, std::int64_t most, std::stri
   return most;
 }
 
+/// The upstream states a limit, or refused for one, where no budget counts its calls: one does from now on,
+/// with the calls that are under way. True if that begins.
+bool WorkerDesk::begin_to_learn(Job& job, const std::optional<wire::UpstreamLimits>& limits, TimePoint now) {
+  Reservation& reservation = job.at_away().reservation;
+  if (!state_.budgets.learns(reservation.set)) return false;
+  const std::string& service = job.flow().service().name;
+  const std::string_view model = job.text.get(JobText::model);
+  const BudgetSet before = reservation.set;
+  reservation.set = state_.budgets.begin_to_learn(before,
+                                                  {.service = service,
+                                                   .model = std::string(model),
+                                                   .client = job.queue->client().party().name,
+                                                   .heard_at = now},
+                                                  limits ? &*limits : nullptr, [this](std::size_t budget) {
+                                                    return upstreams_.waits_for_learnt(budget);
+                                                  });
+  if (reservation.set == before) return false;
+  for (const auto& [number, worker] : state_.workers.all())
+    for (Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away)) {
+      const Job& other = away->job;
+      if (away->reservation.held && away->reservation.set == before &&
+          other.flow().service().name == service && other.text.get(JobText::model) == model)
+        state_.budgets.move(away->reservation, reservation.set, now);
+    }
+  return true;
+}
+
 // ---- failures -----------------------------------------------------------------------------------------
 
 void WorkerDesk::on(const FailureReported& event, TimePoint now) {
@@ -673,10 +704,15 @@ void WorkerDesk::on(const FailureReported& event, TimePoint now) {
     rest(*worker, now);
   else
     end_rest(*worker);
-  if (error_class == ErrorClass::released)
+  // A configured limit bounds what is sent; a learnt one follows what the upstream counts, which is no
+  // refused call.
+  const bool uncounted = error_class == ErrorClass::limited && !fields.usage && !job->has_content() &&
+                         state_.budgets.is_learnt(job->at_away().reservation.set);
+  if (error_class == ErrorClass::released || uncounted)
     state_.budgets.release(job->at_away().reservation, now);
   else
     settle(*job, fields.usage, now);
+  if (error_class == ErrorClass::limited) begin_to_learn(*job, fields.limits, now);
   if (fields.limits)
     state_.budgets.learn(
         job->at_away().reservation, *fields.limits, now,
@@ -779,8 +815,8 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
     case ErrorClass::limited: {
       if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
       // Another key may have room. If neither key nor budget is paused the job waits by itself.
-      const BudgetSet budgets =
-          state_.budgets.apart(job.at_away().reservation.set, job.text.get(JobText::model));
+      const BudgetSet budgets = state_.budgets.home(job.at_away().reservation.set, job.flow().service().name,
+                                                    job.text.get(JobText::model));
       const bool paused = refused.holds != Budgets::HeldBack::nobody;
       const Budgets::UpstreamPause pause = paused ? state_.budgets.upstream_pause(budgets, now)
                                                   : Budgets::UpstreamPause{.until = refused.until};

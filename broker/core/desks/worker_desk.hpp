@@ -83,6 +83,7 @@ class WorkerDesk {
   void settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now);
   Amounts used_by(const Job& job, const wire::Usage& usage, TimePoint now);
   void learn(const Job& job, const wire::Usage& usage);
+  bool begin_to_learn(Job& job, const std::optional<wire::UpstreamLimits>& limits, TimePoint now);
   std::int64_t bounded(std::int64_t said, std::int64_t most, std::string_view what, const Job& job,
                        TimePoint now);
 

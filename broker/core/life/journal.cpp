@@ -160,6 +160,9 @@ bool Journal::write_notes() {
     const Budget& budget = state_.budgets.all()[part.budget];
     std::string name(part.account == Budgets::kOwnLimits ? kBudget : kBudgetAccount);
     name += budget.options.name;
+    // By its place, which another one may have later: so there are never more of them.
+    if (budget.learnt != nullptr)
+      name = std::string(kLearnt) + std::to_string(part.budget - state_.budgets.configured());
     if (part.account != Budgets::kOwnLimits) name += '\n' + budget.accounts[part.account].name;
     write_note(name, state_.budgets.save(part, epoch_us()), state_.outbox.writes);
   }

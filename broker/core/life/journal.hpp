@@ -21,7 +21,7 @@ class Journal {
   // Names of notes. A note of limits is named after its budget; an account's adds a line end and the
   // account's name. Earlier versions had all accounts in the budget's note.
   static constexpr std::string_view kNumbers = "numbers", kSeed = "seed";
-  static constexpr std::string_view kBudget = "budget ", kBudgetAccount = "account ";
+  static constexpr std::string_view kBudget = "budget ", kBudgetAccount = "account ", kLearnt = "learnt ";
   static constexpr std::string_view kGroup = "group ";
 
   explicit Journal(State& state) : state_(state) {}

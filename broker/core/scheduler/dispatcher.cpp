@@ -57,6 +57,10 @@ void Dispatcher::begin(TimePoint now, bool behind) {
   behind_ = behind;
   if (state_.draining || state_.store_away) return;  // what is left waits on disk
   overdue_left_ = moves_left_ = kPickedInATurn;
+  if (state_.budgets.take_relearnt()) {
+    state_.update_flows();
+    terms_.reappraise();
+  }
   for (const std::size_t budget : state_.budgets.take_eased())
     parking_.ease(budget);
   parking_.wake(now);
@@ -175,7 +179,7 @@ Pick Dispatcher::pick_from(LaneIndex level, TimePoint now) {
 /// all but the top lane.
 Pick Dispatcher::ask(Flow& flow, As as, TimePoint now) {
   Job& head = *flow.head();
-  if (state_.budgets.any_apart()) {
+  if (state_.budgets.may_move()) {
     if (!is_at_home(head)) {
       go_home(head, now);
       return {};
@@ -244,18 +248,17 @@ Pick Dispatcher::ask(Flow& flow, As as, TimePoint now) {
   return {};
 }
 
-/// Whether the job is in the flow for its model.
+/// Whether the job is in the flow of the budgets that count it now.
 bool Dispatcher::is_at_home(const Job& job) {
-  const BudgetSet set = job.flow().budgets();
-  return state_.budgets.apart(set, job.text.get(JobText::model)) == set;
+  return state_.home_of(job) == job.flow().budgets();
 }
 
-/// Moves the job to its model's flow: since it was queued the model went apart, or its place changed hands.
+/// Moves the job to its flow: since it was queued its model went apart, its limits were learnt, or the place
+/// of these changed hands.
 void Dispatcher::go_home(Job& job, TimePoint now) {
   if (moves_left_ == 0) return;  // the rest is for the next turns
   --moves_left_;
-  const BudgetSet set = state_.budgets.apart(job.flow().budgets(), job.text.get(JobText::model));
-  Flow& flow = state_.flow_of(*state_.lanes[job.lane], job.flow().service(), set);
+  Flow& flow = state_.flow_of(*state_.lanes[job.lane], job.flow().service(), state_.home_of(job));
   state_.leave_queue(job);
   ClientQueue& left = *job.queue;
   job.queue = &state_.clients.join(left.client(), flow);
@@ -306,7 +309,7 @@ bool Dispatcher::top_is_ahead(std::size_t budget, const Claim& claim) {
 /// The head with its claim as an owed job, if it can start now.
 Pick Dispatcher::ask_as_owed(const Flow& flow, TimePoint now) {
   const Job& head = *flow.head();
-  if (state_.budgets.any_apart() && (!is_at_home(head) || terms_.model_open_from(flow, now) > now)) return {};
+  if (state_.budgets.may_move() && (!is_at_home(head) || terms_.model_open_from(flow, now) > now)) return {};
   Claim claim = terms_.owed_claim_of(head);
   claim.number = ++claims_;
   for (const std::size_t budget : state_.budgets.of(flow.budgets()))

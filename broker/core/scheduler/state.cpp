@@ -16,7 +16,7 @@ State::State(Options all, std::uint64_t seed)
       workers(options.lanes, options.webhook_service),
       clients(options.clients, options.clients_idle_max),
       connections(clients, options.clients_idle_max),
-      budgets(options.budgets),
+      budgets(options.budgets, options.learn_limits),
       estimates(options.media_tokens, options.output_default),
       id_hash_seed(random()),
       jobs(options.jobs_max, random() >> 36, id_hash_seed),
@@ -82,6 +82,12 @@ Flow& State::flow_of(Lane& lane, Service& service, BudgetSet set) {
   Flow& flow = lane.flow(service, set);
   update_flow(flow);  // the flow may be new
   return flow;
+}
+
+BudgetSet State::home_of(const Job& job) {
+  const Flow& flow = job.flow();
+  if (!budgets.may_move()) return flow.budgets();
+  return budgets.home(flow.budgets(), flow.service().name, job.text.get(JobText::model));
 }
 
 void State::update_flow(Flow& flow) {

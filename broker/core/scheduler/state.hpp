@@ -55,6 +55,9 @@ struct State {
 
   /// The flow for jobs of the service in the lane, which is added if there is none.
   Flow& flow_of(Lane& lane, Service& service, BudgetSet budgets);
+  /// The budgets that count the job from now on. Its flow may be another one's: it came before its model was
+  /// set apart, or before its limits were learnt.
+  BudgetSet home_of(const Job& job);
   /// Sets what a flow knows of its budgets, and whether an operator has paused something that it needs.
   void update_flow(Flow& flow);
   void update_flows(const FlowGroup& group);

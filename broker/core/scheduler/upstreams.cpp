@@ -132,6 +132,18 @@ bool Upstreams::has_jobs_apart(std::size_t model) const {
   return false;
 }
 
+bool Upstreams::waits_for_learnt(std::size_t budget) const {
+  const auto counts = [&](const Flow& flow) {
+    const std::vector<std::size_t>& budgets = state_.budgets.of(flow.budgets());
+    return flow.depth() > 0 && !budgets.empty() && budgets.front() == budget;
+  };
+  for (const auto& lane : state_.lanes)
+    for (const auto& group : lane->groups())
+      for (const auto& flow : group->flows())
+        if (counts(*flow)) return true;
+  return false;
+}
+
 bool Upstreams::waits_apart(std::size_t model) const {
   const auto& services = state_.workers.services();
   return has_jobs_apart(model) || std::any_of(services.begin(), services.end(), [&](const auto& one) {
@@ -347,9 +359,7 @@ Budgets::UpstreamPause Upstreams::shut_until(BudgetSet set, TimePoint deadline, 
 }
 
 Budgets::UpstreamPause Upstreams::shut_out(const Job& job, TimePoint now) {
-  BudgetSet set = job.flow().budgets();
-  if (state_.budgets.any_apart()) set = state_.budgets.apart(set, job.text.get(JobText::model));
-  return shut_out(set, job.queue->client(), job.deadline, {}, now);
+  return shut_out(state_.home_of(job), job.queue->client(), job.deadline, {}, now);
 }
 
 Budgets::UpstreamPause Upstreams::shut_out(BudgetSet set, const Client& client, TimePoint deadline,

@@ -50,6 +50,8 @@ class Upstreams {
   std::vector<ShownBreaker> breakers_of(const Service& service) const;
   /// Whether jobs wait for the apart model at that place, or it fails for some service: the place is in use.
   bool waits_apart(std::size_t model) const;
+  /// Whether jobs wait that the learnt budget at that place counts.
+  bool waits_for_learnt(std::size_t budget) const;
 
  private:
   Budgets::UpstreamPause shut_until(BudgetSet set, TimePoint deadline, Elsewhere elsewhere,

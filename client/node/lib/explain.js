@@ -45,6 +45,14 @@ function cut(text, separator) {
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + separator.length)];
 }
 
+const LEARNT_HELP = " lanemq limits shows from what that is known, and lanemq resume budget forgets it.";
+
+/** @param {string} blocker @returns {[string, string]} Without `learnt=`; what the upstream has stated or shown of the limit. */
+function cutLearnt(blocker) {
+  const [before, learnt] = cutLast(blocker, " learnt=");
+  return before ? [before, learnt] : [blocker, ""];
+}
+
 /** @param {Status} status @returns {Said} */
 function ofState(status) {
   switch (status.state) {
@@ -137,7 +145,7 @@ const KINDS = {
     "It goes when one of them ends.",
   ],
   reserve: (status, rest) => {
-    const [name, limit] = cutLast(rest, " ");
+    const [name, limit] = cutLast(cutLearnt(rest)[0], " ");
     const soon = until(status, "; there may be more in ", "");
     return [
       `waits because what is left of budget ${quoted(name)} (${plain(limit)}) is reserved for higher lanes${soon}.`,
@@ -197,7 +205,21 @@ function waitsForBudget(status, blocker) {
       "Add a key, or see to the accounts; SIGHUP has the broker try them at once, and lanemq limits shows them.",
     ];
   }
-  const [name, limit] = cutLast(blocker, " ");
+  const [before, learnt] = cutLearnt(blocker);
+  const [name, limit] = cutLast(before, " ");
+  if (learnt && limit === "concurrency") {
+    return [
+      `waits because the upstream of budget ${quoted(name)} takes ${plain(learnt)} jobs at once.`,
+      `It goes when one of them ends; a higher lane puts a job in front.${LEARNT_HELP}`,
+    ];
+  }
+  if (learnt) {
+    return [
+      `waits for budget ${quoted(name)}: not enough is left of its ${plain(limit)}, which is ${plain(learnt)} by its upstream` +
+        `${until(status, "; there may be in ", ", and what comes free goes to jobs before it")}.`,
+      `A higher lane puts a job in front.${LEARNT_HELP}`,
+    ];
+  }
   if (limit === "concurrency") {
     return [
       `waits because as many jobs run as budget ${quoted(name)} allows at once (concurrency).`,

@@ -10,6 +10,7 @@ import { NO_BODY } from "./wire.js";
  * @property {number} [upstreamStatus] Its status over HTTP.
  * @property {Record<string, number>} [usage] As the protocol names it.
  * @property {Record<string, number>} [limits] As the protocol names them.
+ * @property {"rate" | "concurrency" | "slope" | "day"} [limitedBy] Of Limited: which kind of limit refused, where that is known.
  */
 
 /** The base of what a handler throws. */
@@ -18,7 +19,7 @@ export class Failure extends Error {
   static errorClass = "retry";
 
   /** @param {string} [message] @param {FailureFields} [fields] */
-  constructor(message = "", { code, retryAfterMs, body = NO_BODY, upstreamStatus, usage, limits } = {}) {
+  constructor(message = "", { code, retryAfterMs, body = NO_BODY, upstreamStatus, usage, limits, limitedBy } = {}) {
     super(message);
     this.name = new.target.name;
     this.code = code;
@@ -27,6 +28,7 @@ export class Failure extends Error {
     this.upstreamStatus = upstreamStatus;
     this.usage = usage;
     this.limits = limits;
+    this.limitedBy = limitedBy;
   }
 }
 

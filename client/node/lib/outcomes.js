@@ -25,7 +25,8 @@ const FREE = ["limited", "quota", "released"];
 export const USAGE = ["requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"];
 export const LIMITS = ["requests", "tokens", "input_tokens", "output_tokens"].flatMap((of) => [
   `remaining_${of}`, `limit_${of}`, `reset_${of}_ms`,
-]);
+]).concat("limit_concurrency", "period_requests_ms", "period_tokens_ms");
+const LIMITED_BY = ["rate", "concurrency", "slope", "day"];
 
 /** An answer that says more than its body. `usage`, `limits`: of the upstream, as the protocol names them. */
 export class Result {
@@ -108,10 +109,14 @@ export const unreadable = (problem) => bad("permanent", new UnsayableError(probl
 function failed(errorClass, failure) {
   /** @type {Fields} */
   const fields = { class: errorClass, ...settled(failure) };
-  const { code, retryAfterMs, upstreamStatus } = failure;
+  const { code, retryAfterMs, upstreamStatus, limitedBy } = failure;
   if (code) fields.code = text("code", code, wire.NAME_BYTES_MAX);
   if (failure.message) fields.message = message(failure.message);
   if (retryAfterMs != null) fields.retry_after_ms = pauseMs(retryAfterMs);
+  if (limitedBy != null) {
+    if (!LIMITED_BY.includes(limitedBy)) throw new UnsayableError(`limitedBy is ${shown(limitedBy)}; it is one of ${LIMITED_BY.join(", ")}`);
+    fields.limited_by = limitedBy;
+  }
   if (upstreamStatus != null) {
     fields.upstream_status = number("upstreamStatus", upstreamStatus, wire.UPSTREAM_STATUS_MIN, wire.UPSTREAM_STATUS_MAX);
   }

@@ -6,19 +6,21 @@
  * @property {number} [upstreamStatus] Its status over HTTP.
  * @property {Record<string, number>} [usage] As the protocol names it.
  * @property {Record<string, number>} [limits] As the protocol names them.
+ * @property {"rate" | "concurrency" | "slope" | "day"} [limitedBy] Of Limited: which kind of limit refused, where that is known.
  */
 /** The base of what a handler throws. */
 export class Failure extends Error {
     /** The word on the wire. */
     static errorClass: string;
     /** @param {string} [message] @param {FailureFields} [fields] */
-    constructor(message?: string, { code, retryAfterMs, body, upstreamStatus, usage, limits }?: FailureFields);
+    constructor(message?: string, { code, retryAfterMs, body, upstreamStatus, usage, limits, limitedBy }?: FailureFields);
     code: string | undefined;
     retryAfterMs: number | undefined;
     body: Uint8Array<ArrayBufferLike>;
     upstreamStatus: number | undefined;
     usage: Record<string, number> | undefined;
     limits: Record<string, number> | undefined;
+    limitedBy: "rate" | "concurrency" | "slope" | "day" | undefined;
 }
 /** Transient: the broker tries again after a pause; costs an attempt. */
 export class Retry extends Failure {
@@ -76,4 +78,8 @@ export type FailureFields = {
      * As the protocol names them.
      */
     limits?: Record<string, number> | undefined;
+    /**
+     * Of Limited: which kind of limit refused, where that is known.
+     */
+    limitedBy?: "rate" | "concurrency" | "slope" | "day" | undefined;
 };

@@ -79,7 +79,7 @@ def _waits(status: Status, blocker: str) -> tuple[str, str]:
         return (f"waits because its client, {_quoted(rest.rpartition(' ')[0])}, has as many jobs at workers as it may "
                 "(in_flight_max).", "It goes when one of them ends.")
     if kind == "reserve" and rest:
-        name, _, limit = rest.rpartition(" ")
+        name, _, limit = _cut_learnt(rest)[0].rpartition(" ")
         return (f"waits because what is left of budget {_quoted(name)} ({_plain(limit)}) is reserved for higher lanes"
                 f"{_until(status, '; there may be more in ', '')}.",
                 "A higher lane may use it, a higher limit helps if the upstream allows it.")
@@ -125,6 +125,15 @@ def _waits_for_upstream(status: Status, blocker: str) -> tuple[str, str]:
             "The logs of its workers say how it failed; lanemq stats shows the upstreams in trouble.")
 
 
+_LEARNT_HELP = " lanemq limits shows from what that is known, and lanemq resume budget forgets it."
+
+
+def _cut_learnt(blocker: str) -> tuple[str, str, str]:
+    """What is in front of `learnt=`, and what the upstream has stated or shown of the limit, if it has."""
+    before, mark, learnt = blocker.rpartition(" learnt=")
+    return (before, mark, learnt) if mark else (blocker, "", "")
+
+
 def _waits_for_budget(status: Status, blocker: str) -> tuple[str, str]:
     if blocker.endswith(" paused by its upstream"):
         name = _quoted(blocker.removesuffix(" paused by its upstream"))
@@ -139,7 +148,15 @@ def _waits_for_budget(status: Status, blocker: str) -> tuple[str, str]:
         return (f"waits because every key of budget {_quoted(blocker.removesuffix(' keys'))} was refused by its upstream and "
                 f"rests, or is drained{_until(status, '; the next one is tried in ', '')}.",
                 "Add a key, or see to the accounts; SIGHUP has the broker try them at once, and lanemq limits shows them.")
+    blocker, _, learnt = _cut_learnt(blocker)
     name, _, limit = blocker.rpartition(" ")
+    if learnt and limit == "concurrency":
+        return (f"waits because the upstream of budget {_quoted(name)} takes {_plain(learnt)} jobs at once.",
+                "It goes when one of them ends; a higher lane puts a job in front." + _LEARNT_HELP)
+    if learnt:
+        return (f"waits for budget {_quoted(name)}: not enough is left of its {_plain(limit)}, which is {_plain(learnt)} by its "
+                f"upstream{_until(status, '; there may be in ', ', and what comes free goes to jobs before it')}.",
+                "A higher lane puts a job in front." + _LEARNT_HELP)
     if limit == "concurrency":
         return (f"waits because as many jobs run as budget {_quoted(name)} allows at once (concurrency).",
                 "It goes when one of them ends; a higher concurrency helps if the upstream allows it, a higher lane puts a job "

@@ -32,9 +32,17 @@ class Overloaded(Failure):
 
 
 class Limited(Failure):
-    """The upstream's rate is used up: its budgets pause for `retry_after`; costs no attempt."""
+    """The upstream's rate is used up: its budgets pause for `retry_after`; costs no attempt. `limited_by`: which kind of limit
+    refused, where that is known: rate, concurrency (too many calls at once), slope or day."""
 
     error_class = "limited"
+
+    def __init__(self, message: str = "", *, code: str | None = None, retry_after: float | None = None, body: bytes = b"",
+                 upstream_status: int | None = None, usage: Mapping[str, int] | None = None,
+                 limits: Mapping[str, int] | None = None, limited_by: str | None = None) -> None:
+        super().__init__(message, code=code, retry_after=retry_after, body=body, upstream_status=upstream_status, usage=usage,
+                         limits=limits)
+        self.limited_by = limited_by
 
 
 class Quota(Failure):

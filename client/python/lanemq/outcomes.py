@@ -26,7 +26,9 @@ MESSAGE_CHARS_MAX = 1024
 NAME_CHARS_MAX = 100  # of an exception's class, as a code
 USAGE = ("requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 LIMITS = tuple(name.format(of) for of in ("requests", "tokens", "input_tokens", "output_tokens")
-               for name in ("remaining_{}", "limit_{}", "reset_{}_ms"))
+               for name in ("remaining_{}", "limit_{}", "reset_{}_ms")) + (
+                   "limit_concurrency", "period_requests_ms", "period_tokens_ms")
+LIMITED_BY = ("rate", "concurrency", "slope", "day")
 _FREE = ("limited", "quota", "released")  # cost no attempt: what cannot be said would come again and again
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
@@ -99,6 +101,10 @@ def _failed(error_class: str, failure: Failure) -> Outcome:
         fields["message"] = _message(failure.message)
     if failure.retry_after is not None:
         fields["retry_after_ms"] = _pause_ms(failure.retry_after)
+    if (kind := getattr(failure, "limited_by", None)) is not None:
+        if kind not in LIMITED_BY:
+            raise UnsayableError(f"limited_by is {_shown(kind)}; it is one of {', '.join(LIMITED_BY)}")
+        fields["limited_by"] = kind
     if failure.upstream_status is not None:
         fields["upstream_status"] = _number("upstream_status", failure.upstream_status, *wire.UPSTREAM_STATUS)
     return Outcome("error", fields, _body(failure.body))

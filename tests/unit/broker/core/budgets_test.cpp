@@ -166,8 +166,8 @@ TEST(Budgets, a_model_is_paused_alone_unless_two_are_refused) {
   EXPECT_TRUE(affordable(budgets, set, later));
   const BudgetSet apart = budgets.match("s", "new", "", "");
   EXPECT_NE(apart, set);
-  EXPECT_EQ(budgets.apart(set, "new"), apart);
-  EXPECT_EQ(budgets.apart(apart, "good"), set);
+  EXPECT_EQ(budgets.home(set, "s", "new"), apart);
+  EXPECT_EQ(budgets.home(apart, "s", "good"), set);
   EXPECT_EQ(budgets.obstacle(apart, {}, later).name(), "b paused by model=new");
   EXPECT_EQ(budgets.upstream_pause(apart, later).until, later + kPauseProbedAfter + Budgets::kOthersFirst);
   EXPECT_TRUE(affordable(budgets, apart, kStart + std::chrono::hours(7)));

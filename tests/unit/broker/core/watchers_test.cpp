@@ -358,7 +358,7 @@ TEST(Watchers, tell_what_the_status_says_whatever_happens) {
     }
     world.turn();
     world.compare_all();
-    EXPECT_GT(world.events(), 300u);
+    EXPECT_GT(world.events(), 250u);
     whats.insert(world.whats().begin(), world.whats().end());
   }
   EXPECT_EQ(whats, (std::set<std::string>{"accepted", "ended", "moved", "queued", "redriven", "requeued",
