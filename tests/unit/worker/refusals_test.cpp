@@ -540,6 +540,22 @@ TEST(Refusals, absurd_words_do_no_harm) {
     EXPECT_EQ(status_failure(429, headers_of({}), body).error_class, ErrorClass::limited);
 }
 
+TEST(Providers, that_count_seconds_are_read_so) {
+  LimitHeaders headers;
+  for (const auto& [name, value] :
+       {std::pair("x-ratelimit-limit", "10"), std::pair("x-ratelimit-remaining", "9"),
+        std::pair("x-ratelimit-reset", "1"), std::pair("x-tokenlimit-limit", "3000"),
+        std::pair("x-tokenlimit-remaining", "2900")})
+    headers.add(name, value, {});
+  const auto limits = headers.limits(provider_of("https://api.together.xyz/v1"));
+  ASSERT_TRUE(limits);
+  EXPECT_EQ(limits->limit_requests, 10);
+  EXPECT_EQ(limits->period_requests_ms, 1000);
+  EXPECT_EQ(limits->limit_tokens, 3000);
+  EXPECT_EQ(limits->period_tokens_ms, 1000);
+  EXPECT_FALSE(headers.limits(provider_of("https://api.fireworks.ai/inference/v1"))->period_tokens_ms);
+}
+
 TEST(Providers, are_read_from_the_table) {
   const toml::table file = toml::parse_file(LANEMQ_SOURCE "/packaging/providers.toml");
   ASSERT_GE(file.size(), 15u);
@@ -551,6 +567,7 @@ TEST(Providers, are_read_from_the_table) {
     ASSERT_NE(provider, nullptr) << name.str();
     EXPECT_EQ(provider->name, name.str());
     EXPECT_EQ(provider->requests_period_ms, row["requests_period_s"].value_or(std::int64_t{0}) * 1000);
+    EXPECT_EQ(provider->tokens_period_ms, row["tokens_period_s"].value_or(std::int64_t{0}) * 1000);
     for (const char* text : {"key_header", "api", "dialect"})
       EXPECT_FALSE(row[text].value_or(std::string()).empty()) << name.str() << " " << text;
     for (const char* list : {"limits", "sources"}) {

@@ -404,6 +404,9 @@ std::optional<Limits> LimitHeaders::limits(const Provider* provider) const {
   std::optional<Limits> limits(limits_);
   if (limits_.limit_requests || limits_.remaining_requests)
     limits->period_requests_ms = period_of_requests(provider);
+  const bool of_tokens = limits_.limit_tokens || limits_.limit_input_tokens || limits_.limit_output_tokens;
+  if (provider != nullptr && provider->tokens_period_ms > 0 && of_tokens && !limits->period_tokens_ms)
+    limits->period_tokens_ms = provider->tokens_period_ms;
   if (figures_.empty()) return limits;
   choose(*limits, false);
   choose(*limits, true);

@@ -13,6 +13,7 @@ struct Provider {
   std::string_view name;
   std::string_view host;                ///< of its base URL, in lower case
   std::int64_t requests_period_ms = 0;  ///< that its headers count requests in; 0: a minute, or they say it
+  std::int64_t tokens_period_ms = 0;    ///< the same of tokens
 };
 
 std::span<const Provider> providers();
