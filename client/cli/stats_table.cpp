@@ -285,6 +285,17 @@ std::vector<std::string> learnt_settings(const Json& limits) {
   return settings;
 }
 
+/// The name; of a budget that was learnt, `learnt:SERVICE/MODEL`, one that it may have, and what it counts.
+std::string named(const std::string& name) {
+  constexpr std::string_view kLearnt = "learnt:";
+  if (!name.starts_with(kLearnt)) return "name = " + Json(name).dump() + "\n";
+  const std::string of = name.substr(kLearnt.size());
+  const std::size_t end = std::min(of.find('/'), of.size());
+  std::string match = "service = " + Json(of.substr(0, end)).dump();
+  if (end < of.size()) match += ", model = " + Json(of.substr(end + 1)).dump();
+  return "name = " + Json(of).dump() + "\nmatch = { " + match + " }\n";
+}
+
 }  // namespace
 
 std::optional<std::string> limits_config(std::string_view text) {
@@ -305,13 +316,16 @@ std::optional<std::string> limits_config(std::string_view text) {
     }
     if (own.empty() && keys.empty()) continue;
     // A text of JSON is one of TOML.
-    file += "\n[[budget]]\nname = " + Json(name).dump() + "\n";
+    file += "\n[[budget]]\n" + named(name);
     for (const std::string& setting : own)
       file += setting + "\n";
     if (!keys.empty()) file += "keys = [\n" + keys + "]\n";
   }
   if (file.empty()) return "# no upstream has stated or shown another limit than is configured\n";
-  return "# What upstreams have stated or shown. Put the numbers into the budgets of these names.\n" + file;
+  return "# What upstreams have stated or shown. Put the numbers into the budgets of these names; those that "
+         "are\n"
+         "# not configured yet have what they count in match.\n" +
+         file;
 }
 
 std::optional<std::string> limits_json(std::string_view text) {

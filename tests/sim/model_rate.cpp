@@ -34,9 +34,9 @@ std::int64_t burst_of(const core::RateOptions& options, core::WindowKind window)
 }  // namespace
 
 void ModelShare::cut(std::int64_t least, TimePoint now) {
-  if (at(now) < kAll && (!answered_ || now - cut_at_ < seconds(2))) return;
+  if (at(now) < kAll && now - cut_at_ < seconds(2)) return;
+  if (share_ == kAll || answered_) share_ = std::max({share_ * 4 / 5, kAll / 100, least});
   answered_ = false;
-  share_ = std::max({share_ * 4 / 5, kAll / 100, least});
   cut_at_ = now;
   rises_at_ = now + seconds(10);
 }

@@ -49,6 +49,7 @@ struct RateOptions {
   std::int64_t capacity = 0;  ///< the burst; 0: a tenth of the limit, at least 1
   Resource resource = Resource::requests;
   bool open = false;  ///< nobody knows the limit: what the upstream states or shows counts, which is lower
+  std::int64_t guess = 0;  ///< of an open one: what was sent in the last period before it began to count
 
   bool operator==(const RateOptions&) const = default;
 };

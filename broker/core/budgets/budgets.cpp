@@ -169,7 +169,7 @@ BudgetSet Budgets::match(std::string_view service, std::string_view model, std::
     set.budgets.push_back(i);
   }
   if (set.budgets.empty())
-    if (const std::size_t place = learnt_.find(service, model); place != LearntBudgets::kNone)
+    if (const std::size_t place = find_learnt(service, model); place != LearntBudgets::kNone)
       set.budgets.push_back(place);
   if (const auto apart = apart_by_name_.find(model); apart != apart_by_name_.end()) set.model = apart->second;
   return intern(std::move(set));
@@ -186,13 +186,20 @@ BudgetSet Budgets::intern(Set set) {
 }
 
 BudgetSet Budgets::home(BudgetSet set, std::string_view service, std::string_view model) {
-  return apart(learnt_.empty() ? set : learnt(set, service, model), model);
+  return apart(any_learnt() ? learnt(set, service, model) : set, model);
+}
+
+std::size_t Budgets::find_learnt(std::string_view service, std::string_view model) const {
+  for (std::size_t place = configured_; place < budgets_.size(); ++place)
+    if (const LearntFor& of = *budgets_[place].learnt; of.service == service && of.model == model)
+      return place;
+  return LearntBudgets::kNone;
 }
 
 BudgetSet Budgets::learnt(BudgetSet set, std::string_view service, std::string_view model) {
   const std::vector<std::size_t>& budgets = sets_[set].budgets;
   if (!budgets.empty() && budgets.front() < configured_) return set;
-  const std::size_t place = learnt_.find(service, model);
+  const std::size_t place = find_learnt(service, model);
   if (budgets.empty() ? place == LearntBudgets::kNone : budgets.front() == place) return set;
   Set other = sets_[set];
   other.budgets.clear();
@@ -201,22 +208,20 @@ BudgetSet Budgets::learnt(BudgetSet set, std::string_view service, std::string_v
 }
 
 BudgetSet Budgets::begin_to_learn(BudgetSet set, LearntFor whose, const wire::UpstreamLimits* limits,
-                                  const std::function<bool(std::size_t)>& in_use) {
-  if (learnt_.find(whose.service, whose.model) == LearntBudgets::kNone) {
+                                  std::int64_t sent, const std::function<bool(std::size_t)>& in_use) {
+  if (find_learnt(whose.service, whose.model) == LearntBudgets::kNone) {
     const std::size_t place = place_to_learn(whose, in_use);
     if (place == LearntBudgets::kNone) return set;
     if (place < budgets_.size()) {
-      learnt_.remove(*budgets_[place].learnt);
       std::erase_if(unsaved_, [&](const Part& part) { return part.budget == place; });
       budgets_[place] = Budget(LearntBudgets::options_for(whose));
     } else {
       budgets_.emplace_back(LearntBudgets::options_for(whose));
     }
-    learnt_.add(whose, place);
     Budget& budget = budgets_[place];
     budget.quota.reserve(rate_kinds().size());
     budget.learnt = std::make_unique<LearntFor>(std::move(whose));
-    add_limits(budget, limits);
+    add_limits(budget, limits, sent);
     note_change(place, kOwnLimits);
     return learnt(set, budget.learnt->service, budget.learnt->model);
   }
@@ -235,13 +240,14 @@ std::size_t Budgets::place_to_learn(const LearntFor& whose,
     if (!idle || budgets_[place].quota.concurrency().running() > 0 || in_use(place)) continue;
     if (oldest == LearntBudgets::kNone || known.heard_at < budgets_[oldest].learnt->heard_at) oldest = place;
   }
-  if (of_client >= LearntBudgets::kOfClient) return LearntBudgets::kNone;
+  const std::size_t left = lines_ - budgets_.size();
+  if (of_client >= LearntBudgets::kOfClient && left <= LearntBudgets::kForOthers) return LearntBudgets::kNone;
   return budgets_.size() < lines_ ? budgets_.size() : oldest;
 }
 
 /// Adds the limits that are stated and not there yet. True if there were such.
-bool Budgets::add_limits(Budget& budget, const wire::UpstreamLimits* limits) {
-  const std::vector<RateOptions> missing = LearntBudgets::missing(budget.quota.rates(), limits);
+bool Budgets::add_limits(Budget& budget, const wire::UpstreamLimits* limits, std::int64_t sent) {
+  const std::vector<RateOptions> missing = LearntBudgets::missing(budget.quota.rates(), limits, sent);
   if (missing.empty()) return false;
   for (const RateOptions& rate : missing) {
     budget.quota.add(rate, budget.options.window);
@@ -529,7 +535,7 @@ Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
                           .taken_at = now,
                           .input_tokens = static_cast<std::uint32_t>(claim.amounts.input_tokens),
                           .output_tokens = static_cast<std::uint32_t>(claim.amounts.output_tokens)};
-  shared.take(of(set), sets_[set].pool, claim, reservation, now);
+  if (shared.any()) shared.take(of(set), sets_[set].pool, claim, reservation, now);
   if (Budget* const pool = pool_of(set); pool != nullptr && pool->slices == nullptr) {
     Key* const key = best_key(set, claim, now);
     LANEMQ_CHECK(key != nullptr);
@@ -583,7 +589,7 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
       pause.probe.end(reservation.taken_at);
       tried_ = tried_ || (tried && pause.probe.tried_since == kNever);
     });
-  shared.settle(reservation, used, now);
+  if (shared.any()) shared.settle(reservation, used, now);
   if (reservation.key == Reservation::kNoKey) return;
   Key& key = key_at(reservation);
   --key.running;
@@ -660,16 +666,19 @@ void Budgets::cut(const Reservation& reservation, TimePoint now) {
 
 void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now,
                         std::int64_t calls) {
-  const std::size_t pool = sets_[reservation.set].pool;
-  shared.tell(of(reservation.set), pool, reservation,
-              {.kind = UpstreamWord::Kind::answered, .model_mark = model, .calls = calls}, now);
-  // The pauses that this shard has seen.
-  const auto note = [&](Quota& quota, std::size_t budget) {
-    if (budgets_[budget].slices != nullptr && quota.answered(model, reservation.taken_at, now)) ease(budget);
-  };
-  for (const std::size_t i : sets_[reservation.set].budgets)
-    note(budgets_[i].quota, i);
-  if (reservation.key != Reservation::kNoKey) note(account_of(reservation), pool);
+  if (shared.any()) {
+    const std::size_t pool = sets_[reservation.set].pool;
+    shared.tell(of(reservation.set), pool, reservation,
+                {.kind = UpstreamWord::Kind::answered, .model_mark = model, .calls = calls}, now);
+    // The pauses that this shard has seen.
+    const auto note = [&](Quota& quota, std::size_t budget) {
+      if (budgets_[budget].slices != nullptr && quota.answered(model, reservation.taken_at, now))
+        ease(budget);
+    };
+    for (const std::size_t i : sets_[reservation.set].budgets)
+      note(budgets_[i].quota, i);
+    if (reservation.key != Reservation::kNoKey) note(account_of(reservation), pool);
+  }
   for_parts(reservation, [&](Quota& quota, const Part& part) {
     quota.succeeded(reservation.taken_at, now, calls);
     if (!quota.answered(model, reservation.taken_at, now)) return;
@@ -711,6 +720,9 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
                .shared = limited.shared},
               now);
   const auto limit = [&](const Part& part, auto cut_pace) {
+    const bool learnt = budgets_[part.budget].learnt != nullptr;
+    const bool bare = !limited.by && !limited.told && !limited.waits;
+    if (learnt && quota_of(part).is_its_own(limited.job, bare, now)) return HeldBack::nobody;
     if (shows_places(part, reservation.taken_at, limited, now)) {
       if (limited.waits) pause_part(part, limited, now, in_use);
       return HeldBack::all;

@@ -155,11 +155,15 @@ class Budgets {
   bool is_learnt(BudgetSet set) const {
     return !sets_[set].budgets.empty() && sets_[set].budgets.front() >= configured_;
   }
+  /// Whether the last two refusals, or more, of what the set's learnt budget counts were of one job.
+  bool refuses_one_job(BudgetSet set) const {
+    return is_learnt(set) && budgets_[sets_[set].budgets.front()].quota.refuses_one_job();
+  }
   /// The set with a budget that is learnt for these calls; `set` where no more can be made. `limits`: what
-  /// the upstream states; may be null. `in_use`: whether jobs wait that the budget at that place counts, so
-  /// that it stays.
+  /// the upstream states; may be null. `sent`: calls of the last minute that no budget counted. `in_use`:
+  /// whether jobs wait that the budget at that place counts, so that it stays.
   BudgetSet begin_to_learn(BudgetSet set, LearntFor whose, const wire::UpstreamLimits* limits,
-                           const std::function<bool(std::size_t)>& in_use);
+                           std::int64_t sent, const std::function<bool(std::size_t)>& in_use);
   /// Counts a call that is over in the set that was learnt from it.
   void count(const Reservation& reservation, TimePoint now);
   /// Counts a running job in a set that was learnt meanwhile. Requires: its own set has no budget.
@@ -186,7 +190,7 @@ class Budgets {
   std::size_t lines() const { return lines_; }
   bool any_apart() const { return !apart_.empty(); }
   /// Whether jobs may be in another set than home() says.
-  bool may_move() const { return any_apart() || !learnt_.empty(); }
+  bool may_move() const { return any_apart() || any_learnt(); }
   /// Sets the model apart, and returns its place; kNoModel where there is none. `client`: whose job was
   /// refused. `in_use`: whether jobs still wait in a place whose model is not paused any more, so that it
   /// stays.
@@ -259,6 +263,7 @@ class Budgets {
     bool told = false;               ///< the upstream says what its limits are
     std::optional<LimitedBy> by{};   ///< which limit, where it says so
     bool waits = true;               ///< `until` is the upstream's own word
+    std::uint64_t job = kNoMark;     ///< its number
   };
   /// Whom a refusal holds back: the job alone, its model, or all.
   enum class HeldBack : std::uint8_t { nobody, model, all };
@@ -402,8 +407,10 @@ class Budgets {
   BudgetSet intern(Set set);
   BudgetSet apart(BudgetSet set, std::string_view model);
   BudgetSet learnt(BudgetSet set, std::string_view service, std::string_view model);
+  bool any_learnt() const { return budgets_.size() > configured_; }
+  std::size_t find_learnt(std::string_view service, std::string_view model) const;
   std::size_t place_to_learn(const LearntFor& whose, const std::function<bool(std::size_t)>& in_use) const;
-  bool add_limits(Budget& budget, const wire::UpstreamLimits* limits);
+  bool add_limits(Budget& budget, const wire::UpstreamLimits* limits, std::int64_t sent = 0);
   Key* best_key(BudgetSet set, const Claim& claim, TimePoint now);
   Account* first_account(BudgetSet set, const Claim& claim, TimePoint now);
   /// When the account of the set's pool is open for the set's model; `now`: it is.
@@ -443,7 +450,6 @@ class Budgets {
 
   std::vector<Budget> budgets_;  // the configured ones, then those that were learnt; stay at their address
   std::size_t configured_, lines_;
-  LearntBudgets learnt_;
   bool relearnt_ = false;
 
   std::vector<std::size_t> eased_;

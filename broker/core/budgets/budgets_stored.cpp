@@ -294,6 +294,7 @@ void Quota::restore_rest(StoredNumbers& numbers, std::int64_t epoch_us, TimePoin
 
 void Quota::restore(const std::string& name, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
                     TimePoint now) {
+  heard_ = true;
   if (const StoredEntry* own = entry_named(entries, name)) {
     StoredNumbers numbers = own->numbers;
     const TimePoint until = time_of(numbers.next(), epoch_us);
@@ -501,9 +502,8 @@ void Budgets::restore_learnt(const std::vector<StoredEntry>& entries, std::int64
   StoredNumbers numbers = of->numbers;
   whose.heard_at = std::min(time_of(numbers.next(), epoch_us), now);
   if (now - whose.heard_at >= LearntBudgets::kKept ||
-      learnt_.find(whose.service, whose.model) != LearntBudgets::kNone)
+      find_learnt(whose.service, whose.model) != LearntBudgets::kNone)
     return;
-  learnt_.add(whose, budgets_.size());
   Budget& budget = budgets_.emplace_back(LearntBudgets::options_for(whose));
   budget.quota.reserve(rate_kinds().size());
   budget.learnt = std::make_unique<LearntFor>(std::move(whose));

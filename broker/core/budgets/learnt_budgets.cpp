@@ -35,11 +35,6 @@ const RateKind* kind_of(Resource resource, Duration period) {
 
 }  // namespace
 
-std::size_t LearntBudgets::find(std::string_view service, std::string_view model) const {
-  const auto known = places_.find(std::pair(service, model));
-  return known == places_.end() ? kNone : known->second;
-}
-
 BudgetOptions LearntBudgets::options_for(const LearntFor& whose) {
   std::string name = std::string(kPrefix) + whose.service;
   if (!whose.model.empty()) name += '/' + whose.model;
@@ -69,7 +64,7 @@ bool LearntBudgets::states_limit(const wire::UpstreamLimits& limits) {
 }
 
 std::vector<RateOptions> LearntBudgets::missing(const std::vector<RateLimit>& rates,
-                                                const wire::UpstreamLimits* limits) {
+                                                const wire::UpstreamLimits* limits, std::int64_t sent) {
   std::vector<RateOptions> more;
   const auto has = [&](const RateKind& kind) {
     return std::any_of(rates.begin(), rates.end(), [&](const RateLimit& rate) {
@@ -88,6 +83,8 @@ std::vector<RateOptions> LearntBudgets::missing(const std::vector<RateLimit>& ra
                    [&](const RateLimit& rate) { return is_short(rate.period()); }) &&
       std::none_of(more.begin(), more.end(), [&](const RateOptions& one) { return is_short(one.period); }))
     more.push_back(open(*kind_of(Resource::requests, std::chrono::minutes(1))));
+  for (RateOptions& one : more)
+    if (one.resource == Resource::requests && one.period == std::chrono::minutes(1)) one.guess = sent;
   return more;
 }
 

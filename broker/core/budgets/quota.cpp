@@ -8,6 +8,9 @@ namespace {
 
 /// Limits with longer periods are not what a short pause comes from: a refusal does not lower them.
 constexpr Duration kRefusedPeriodMax = std::chrono::minutes(1);
+/// So many others must have been answered before a job that is refused again is held to be the reason; and so
+/// many calls in all before one that is refused without a word is held to be by chance.
+constexpr std::int64_t kOthersAnswered = 3, kByChanceOf = 30;
 /// Of the limits that an upstream states, where it says no other.
 constexpr std::int64_t kUnsaidPeriodMs = 60'000;
 
@@ -107,7 +110,17 @@ bool Quota::pause(TimePoint until, bool stated, TimePoint now) {
   return true;
 }
 
+bool Quota::is_its_own(std::uint64_t job, bool bare, TimePoint now) {
+  heard_ = true;
+  RefusedJob& last = refused_job_;
+  const bool again = job == last.job, by_chance = bare && last.others >= kByChanceOf;
+  const bool alone = again && (last.alone || last.others >= kOthersAnswered);
+  last = {.job = job, .at = now, .times = again ? last.times + 1 : 1, .alone = alone};
+  return alone || by_chance;
+}
+
 Duration Quota::bare_pause(TimePoint now) {
+  heard_ = true;
   if (now < paused_until_) return paused_until_ - now;  // of one row with the refusal that began it
   return std::exchange(bare_pause_, std::min(2 * bare_pause_, kBarePauseMost));
 }
@@ -144,6 +157,7 @@ bool Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePo
     }
     return {limits.limit_requests, limits.remaining_requests, limits.reset_requests_ms};
   };
+  heard_ = true;
   bool changed = false;
   if (const auto& places = limits.limit_concurrency; places && *places != concurrency_.limit())
     concurrency_.learn(*places, now);
@@ -165,6 +179,7 @@ bool Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePo
 }
 
 void Quota::cut(TimePoint now) {
+  heard_ = true;
   for (RateLimit& rate : rates_)
     if (rate.period() <= kRefusedPeriodMax) rate.cut(now);
 }

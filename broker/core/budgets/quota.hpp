@@ -172,6 +172,8 @@ class Quota {
   bool lift(TimePoint now);
   void succeeded(TimePoint taken_at, TimePoint now, std::int64_t calls = 1) {
     concurrency_.succeeded(taken_at, now, calls);
+    if (!heard_) return;
+    if (taken_at > refused_job_.at) ++refused_job_.others;
     for (RateLimit& rate : rates_)
       rate.answered(taken_at, now);
     if (taken_at > paused_at_) bare_pause_ = kBarePauseFirst;
@@ -180,6 +182,12 @@ class Quota {
   ConcurrencyLimit::Shown refused_at_once(TimePoint taken_at, TimePoint now, bool places) {
     return concurrency_.refused(taken_at, now, places);
   }
+  /// Whether a refusal is about the job itself: the last refusals before were of the same job, and others
+  /// that went since the first of them were answered; or it is `bare`, and so many were answered since the
+  /// last one that it is by chance. Notes it.
+  bool is_its_own(std::uint64_t job, bool bare, TimePoint now);
+  /// Whether the last two refusals, or more, were of one job.
+  bool refuses_one_job() const { return refused_job_.times > 1; }
   /// How long a refusal pauses that says nothing: as many in a row as are not followed by an answer make it
   /// longer, from kBarePauseFirst to kBarePauseMost.
   Duration bare_pause(TimePoint now);
@@ -225,6 +233,15 @@ class Quota {
   Probe probe_;
   LastTwo answered_, refused_;             // models
   Duration bare_pause_ = kBarePauseFirst;  // the next one
+  bool heard_ = false;                     // the upstream has stated or refused something
+  /// The job that was refused last.
+  struct RefusedJob {
+    std::uint64_t job = kNoMark;
+    TimePoint at{};
+    std::int64_t times = 0;   ///< in a row
+    std::int64_t others = 0;  ///< calls that were answered since
+    bool alone = false;       ///< it is about this job
+  } refused_job_;
 
   /// Amounts that went out before they were saved: after save `mark`, and between the one before and it.
   struct Ahead {

@@ -35,6 +35,16 @@ constexpr Duration kRiseFasterAfter = std::chrono::seconds(20), kRiseFasterEach 
 constexpr std::int64_t kRisePercentMax = 16;
 /// What is debited ahead of a limit that nobody knows: enough between two commits, and little after a crash.
 constexpr std::int64_t kOpenAheadCalls = 64, kOpenAheadTokens = 64'000;
+/// Of a limit that nobody configured and that counts longer than this words count from so many on.
+constexpr Duration kLongPeriod = std::chrono::minutes(1);
+constexpr int kLongStated = 3;
+/// Words about another period say that all is back within such a part of the assumed one, so often in a row,
+/// for longer than that part lasts; resets are whole seconds.
+constexpr std::int64_t kDoubtedPart = 10;
+constexpr int kDoubtsMin = 3;
+/// And that no more is used than such a part of what was sent.
+constexpr std::int64_t kDoubtedUse = 4;
+constexpr Duration kDoubtedSlack = std::chrono::seconds(1);
 /// Refusals leave at least so much of a limit, in millionths.
 constexpr std::int64_t kShareMin = 10'000;
 
@@ -80,6 +90,7 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
       resource_(options.resource),
       kind_(window),
       open_(options.open),
+      guess_(options.guess),
       limit_(options.limit),
       period_(options.period),
       ceiling_(options.limit),
@@ -130,6 +141,8 @@ void RateLimit::apply_limit() {
   advanced_at_ = kNever;
   held_for_ = kNoHold;
   if (window_) window_->set_limit(effective());
+  // What is not configured has the burst that is the default of others.
+  if (open_) bucket_.set_capacity(std::max<std::int64_t>(effective() / 10, 1) * scale_);
   others_paced_ = 0;
   apply_pace();
 }
@@ -146,6 +159,9 @@ void RateLimit::apply_pace() {
 }
 
 bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
+  if (misread_) return false;
+  // One stray word about a day would keep jobs back for a day.
+  if (open_ && period_ > kLongPeriod && ++stated_ < kLongStated) return false;
   const std::int64_t ceiling = std::clamp<std::int64_t>(limit, 1, limit_);
   if (ceiling == ceiling_) return false;
   advance(now);
@@ -181,14 +197,18 @@ void RateLimit::cut(TimePoint now) {
   advance(now);
   if (is_unknown() && window_) {
     const std::int64_t sent = limit_ - window_->headroom();
-    const std::int64_t pace = std::max<std::int64_t>(sent, period_ / kGuessEvery);
+    const std::int64_t pace = std::max<std::int64_t>({sent, guess_, period_ / kGuessEvery});
     share_ =
         std::max<std::int64_t>(static_cast<std::int64_t>(static_cast<Int128>(pace) * kShareFull / limit_), 1);
     cut_at_ = changed_at_ = now;
     answered_ = false;
     return apply_limit();
   }
-  if (share_ < kShareFull && (!answered_ || now - cut_at_ < kCutPause)) return;
+  if (share_ < kShareFull && now - cut_at_ < kCutPause) return;
+  if (share_ < kShareFull && !answered_) {
+    cut_at_ = changed_at_ = now;  // it does not rise either
+    return;
+  }
   answered_ = false;
   share_ = std::max(share_ * 4 / 5, share_min());
   cut_at_ = changed_at_ = now;
@@ -256,6 +276,7 @@ std::int64_t RateLimit::headroom_left() const {
 void RateLimit::learn_remaining(const OthersUse::Said& said, TimePoint sent_at, TimePoint now) {
   // An answer to an older request tells nothing new.
   if (sent_at < remaining_sent_at_) return;
+  if (open_ && (is_unknown() || is_of_another_period(said, now))) return;
   advance(now);
   // A limit that is learnt with these words has no history: what went unseen is as if others had sent it.
   const bool first = open_ && remaining_sent_at_ == TimePoint{};
@@ -360,6 +381,28 @@ bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   if (window_ && headroom_left() < needed) return may_ask(amount, needed, now);
   return floor_divide(bucket_.level(), scale_) >= std::min(needed, capacity()) ||
          (is_trial(amount) && ramp_ > 0 && bucket_.level() >= 0);
+}
+
+/// Whether words that name no period are about a shorter one than is assumed: time and again all is said to
+/// be back at once, which is true of no bucket of this period, and of a window only at its end. Then the
+/// limit is unknown again, and stays so.
+bool RateLimit::is_of_another_period(const OthersUse::Said& said, TimePoint now) {
+  if (!said.reset || !said.limit || *said.reset > period_ / kDoubtedPart) {
+    doubts_ = 0;
+    return false;
+  }
+  const std::int64_t whole = std::max<std::int64_t>(*said.limit, 1);
+  const std::int64_t used = std::clamp<std::int64_t>(whole - said.remaining, 0, whole);
+  const auto expected =
+      Duration(static_cast<std::int64_t>(static_cast<Int128>(period_.count()) * used / whole));
+  // In a sliding window, where the next call's time is told, as much is used as was sent.
+  const std::int64_t sent = window_ ? effective() - others_paced_ - window_->headroom() : 0;
+  if (expected < 3 * *said.reset + kDoubtedSlack || kDoubtedUse * used > sent) return false;
+  if (doubts_++ == 0) doubted_since_ = now;
+  if (doubts_ < kDoubtsMin || now - doubted_since_ <= period_ / kDoubtedPart + kDoubtedSlack) return false;
+  misread_ = true;
+  lift(now);
+  return true;
 }
 
 /// Whether the amount may be the first after a pause, which finds out whether the pause is over.

@@ -141,6 +141,7 @@ class RateLimit {
   std::int64_t effective() const;
   std::int64_t share_min() const;
   std::int64_t share_rises(TimePoint at) const;
+  bool is_of_another_period(const OthersUse::Said& said, TimePoint now);
   std::int64_t headroom() const;
   std::int64_t own_headroom() const { return window_->headroom() + others_paced_; }
   void leave_to_others(TimePoint now);
@@ -160,6 +161,7 @@ class RateLimit {
   Resource resource_;
   WindowKind kind_;
   bool open_;
+  std::int64_t guess_;
   std::int64_t limit_;
   Duration period_;
   std::int64_t ceiling_;  // as the upstream states it, at most limit_
@@ -186,6 +188,11 @@ class RateLimit {
   OthersUse others_;               // where there is a window
   std::int64_t others_count_ = 0;  // of others_, as of advanced_at_
   std::int64_t others_paced_ = 0;  // of that, what the window's limit is lower by
+  // Of an open limit: how often words have stated it; words in a row that a shorter period would explain, and
+  // since when; and whether it turned out so, so that none of them is believed any more.
+  int stated_ = 0, doubts_ = 0;
+  TimePoint doubted_since_{};
+  bool misread_ = false;
   TimePoint remaining_sent_at_{};  // when the newest request was sent whose `remaining` is known
 };
 

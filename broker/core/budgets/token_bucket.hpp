@@ -27,6 +27,11 @@ class TokenBucket {
   /// Sets another refill rate. Call refill() first. 0 stops the refill.
   void set_rate(std::int64_t rate) { rate_ = rate; }
   std::int64_t rate() const { return rate_; }
+  /// Sets another capacity, above 0. Call refill() first.
+  void set_capacity(std::int64_t capacity) {
+    capacity_ = capacity;
+    lower_to(capacity);
+  }
   /// Lowers the level to at most `tokens`. Call refill() first.
   void lower_to(std::int64_t tokens) {
     if (level_ >= tokens) set_whole(tokens);

@@ -25,7 +25,7 @@ void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
     const std::int64_t effective = rate.effective_limit(now);
     if (rate.is_unknown()) continue;
     // Where none is configured the learnt one stands for it.
-    DocumentMap limit = rate.is_open() ? limit_map(rate.available(now), effective, effective)
+    DocumentMap limit = rate.is_open() ? limit_map(rate.available(now), rate.capacity(), effective)
                                        : limit_map(rate.available(now), rate.capacity(), rate.limit());
     if (effective < rate.limit()) add_learnt(limit, effective, !rate.is_shown(), now - rate.learnt_at());
     if (const std::int64_t others = rate.others(now); others > 0) limit.integer("others", others);

@@ -38,6 +38,8 @@ constexpr Duration kReleasedPause = std::chrono::milliseconds(10);
 constexpr Duration kRestMax = std::chrono::seconds(1);
 /// The pause of an upstream that refuses for its rate and states no time.
 constexpr Duration kLimitedPause = std::chrono::seconds(1);
+/// Behind a pause that is longer than this a job that was refused does not find out whether it holds.
+constexpr Duration kLongRefusal = std::chrono::seconds(30);
 /// Jobs that wait for a shorter pause in vain are not swept out: their deadlines come soon.
 constexpr Duration kVainMax = std::chrono::seconds(5);
 /// The bound of each amount that an outcome may report as used.
@@ -659,6 +661,16 @@ std::int64_t WorkerDesk::bounded(std::int64_t said, std::int64_t most, std::stri
   return most;
 }
 
+namespace {
+
+/// Calls of the service in the last minute, about.
+std::int64_t sent_lately(Service& service, TimePoint now) {
+  NamedTimes::Figures* const figures = service.times.figures();
+  return figures == nullptr ? 0 : static_cast<std::int64_t>(figures->wait.over(now).minute.count);
+}
+
+}  // namespace
+
 /// The upstream states a limit, or refused for one, where no budget counts its calls: one does from now on,
 /// with the calls that are under way. True if that begins.
 bool WorkerDesk::begin_to_learn(Job& job, const std::optional<wire::UpstreamLimits>& limits, TimePoint now) {
@@ -667,14 +679,14 @@ bool WorkerDesk::begin_to_learn(Job& job, const std::optional<wire::UpstreamLimi
   const std::string& service = job.flow().service().name;
   const std::string_view model = job.text.get(JobText::model);
   const BudgetSet before = reservation.set;
-  reservation.set = state_.budgets.begin_to_learn(before,
-                                                  {.service = service,
-                                                   .model = std::string(model),
-                                                   .client = job.queue->client().party().name,
-                                                   .heard_at = now},
-                                                  limits ? &*limits : nullptr, [this](std::size_t budget) {
-                                                    return upstreams_.waits_for_learnt(budget);
-                                                  });
+  reservation.set = state_.budgets.begin_to_learn(
+      before,
+      {.service = service,
+       .model = std::string(model),
+       .client = job.queue->client().party().name,
+       .heard_at = now},
+      limits ? &*limits : nullptr, sent_lately(job.flow().service(), now),
+      [this](std::size_t budget) { return upstreams_.waits_for_learnt(budget); });
   if (reservation.set == before) return false;
   for (const auto& [number, worker] : state_.workers.all())
     for (Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away)) {
@@ -791,7 +803,8 @@ WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, c
                                    .shared = nothing_left,
                                    .told = limits.has_value(),
                                    .by = limited_by(fields.limited_by),
-                                   .waits = stated};
+                                   .waits = stated,
+                                   .job = static_cast<std::uint64_t>(job.number)};
     refused.holds = state_.budgets.pause(reservation, limited, now,
                                          [this](std::size_t model) { return upstreams_.waits_apart(model); });
     if (refused.holds != Budgets::HeldBack::nobody && refused.until - now > kVainMax) life_.sweep_soon();
@@ -825,7 +838,12 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
       // While others go on its client has had its turn, as the job has used its part of the limit.
       const auto how =
           refused.holds == Budgets::HeldBack::model ? JobLife::Requeue::costs_turn : JobLife::Requeue::free;
-      return life_.requeue(job, how, name_of(error_class), paused ? now : refused.until, now);
+      TimePoint due = paused ? now : refused.until;
+      // Behind its pause another job finds out first, where this one may be the reason.
+      const bool may_be_why = state_.budgets.refuses_one_job(budgets) || pause.until - now > kLongRefusal;
+      if (paused && state_.budgets.is_learnt(budgets) && may_be_why)
+        due = std::max(pause.until, now) + 2 * Budgets::kOthersFirst;
+      return life_.requeue(job, how, name_of(error_class), due, now);
     }
     case ErrorClass::retry:
     case ErrorClass::overloaded:

@@ -26,7 +26,7 @@ BudgetSet learn(Budgets& budgets, std::string model, const wire::UpstreamLimits*
   const BudgetSet before = budgets.match("chat", model, client, "normal");
   const BudgetSet set = budgets.begin_to_learn(
       before, {.service = "chat", .model = std::move(model), .client = std::move(client), .heard_at = now},
-      limits, [&](std::size_t) { return in_use; });
+      limits, 0, [&](std::size_t) { return in_use; });
   if (limits != nullptr) budgets.learn({.set = set, .taken_at = now}, *limits, now);
   return set;
 }
@@ -120,9 +120,10 @@ TEST(LearntBudgets, fall_to_what_was_sent_where_refusals_alone_show_the_limit) {
   EXPECT_EQ(limit_of(budgets, set, refused), 900);
   budgets.cut({.set = set, .taken_at = refused}, refused + seconds(3));
   EXPECT_EQ(limit_of(budgets, set, refused + seconds(3)), 900) << "nothing was answered that went since";
-  budgets.succeeded({.set = set, .taken_at = refused}, kNoMark, refused + seconds(3));
-  budgets.cut({.set = set, .taken_at = refused}, refused + seconds(4));
-  EXPECT_EQ(limit_of(budgets, set, refused + seconds(4)), 720);
+  EXPECT_EQ(limit_of(budgets, set, refused + seconds(12)), 900) << "and it does not rise";
+  budgets.succeeded({.set = set, .taken_at = refused + seconds(3)}, kNoMark, refused + seconds(12));
+  budgets.cut({.set = set, .taken_at = refused}, refused + seconds(12));
+  EXPECT_EQ(limit_of(budgets, set, refused + seconds(12)), 720);
   EXPECT_GT(limit_of(budgets, set, refused + minutes(2)), 2000) << "and it asks for more by and by";
 }
 
@@ -147,7 +148,7 @@ TEST(LearntBudgets, are_not_one_clients_alone) {
   std::size_t made = 0;
   for (std::size_t i = 0; i < LearntBudgets::kMax; ++i)
     made += budgets.is_learnt(learn(budgets, "m" + std::to_string(i), &limits, kBegin)) ? 1 : 0;
-  EXPECT_EQ(made, LearntBudgets::kOfClient);
+  EXPECT_EQ(made, LearntBudgets::kMax - LearntBudgets::kForOthers);
   EXPECT_TRUE(budgets.is_learnt(learn(budgets, "other", &limits, kBegin, "another")));
 }
 
@@ -170,11 +171,102 @@ TEST(LearntBudgets, are_known_after_a_restart_for_a_day) {
   ASSERT_TRUE(after.is_learnt(again));
   EXPECT_EQ(limit_of(after, again, kBegin + seconds(1)), 40);
   EXPECT_TRUE(after.counts_tokens(again));
-  EXPECT_EQ(after.all()[after.of(again).front()].quota.rates().front().available(kBegin + seconds(1)), 10);
+  EXPECT_EQ(after.all()[after.of(again).front()].quota.rates().front().room(kBegin + seconds(1)), 10);
 
   Budgets late({}, true);
   late.restore_learnt(saved, 0, kBegin + hours(25));
   EXPECT_FALSE(late.is_learnt(late.match("chat", "m", "c", "normal")));
+}
+
+TEST(LearntBudgets, have_the_burst_of_a_limit_that_is_configured) {
+  Budgets budgets({}, true);
+  const wire::UpstreamLimits limits = stated(600);
+  const BudgetSet set = learn(budgets, "m", &limits, kBegin);
+  int sent = 0;
+  for (; !budgets.obstacle(set, {}, kBegin); ++sent) {
+    Reservation one = budgets.reserve(set, {}, kBegin);
+    budgets.settle(one, std::nullopt, kBegin);
+  }
+  EXPECT_EQ(sent, 60);
+}
+
+TEST(LearntBudgets, count_no_call_that_was_refused) {
+  Budgets budgets({}, true);
+  std::vector<Reservation> under_way;
+  for (int i = 0; i < 9; ++i)
+    under_way.push_back(budgets.reserve(budgets.match("chat", "m", "c", "normal"), {}, kBegin));
+  const wire::UpstreamLimits limits = stated(20);
+  const BudgetSet set = learn(budgets, "m", &limits, kBegin + seconds(1));
+  for (Reservation& one : under_way)
+    budgets.move(one, set, kBegin + seconds(1));
+  RateLimit& rate = budgets.all()[budgets.of(set).front()].quota.rates().front();
+  EXPECT_EQ(rate.room(kBegin + seconds(1)), 11);
+  for (Reservation& one : under_way)
+    budgets.release(one, kBegin + seconds(2));
+  EXPECT_EQ(rate.room(kBegin + seconds(2)), 20);
+}
+
+TEST(LearntBudgets, believe_a_limit_of_a_day_that_is_stated_time_and_again) {
+  Budgets budgets({}, true);
+  wire::UpstreamLimits limits = stated(5);
+  limits.period_requests_ms = 86'400'000;
+  const BudgetSet set = learn(budgets, "m", &limits, kBegin);
+  EXPECT_GT(limit_of(budgets, set, kBegin), 5) << "a stray word";
+  for (int i = 0; i < 2; ++i)
+    budgets.learn({.set = set, .taken_at = kBegin}, limits, kBegin);
+  EXPECT_EQ(limit_of(budgets, set, kBegin), 5);
+}
+
+TEST(LearntBudgets, drop_a_limit_whose_words_are_about_a_shorter_period) {
+  Budgets budgets({}, true);
+  wire::UpstreamLimits limits = stated(10);
+  limits.remaining_requests = 9;
+  limits.reset_requests_ms = 1000;
+  const BudgetSet set = learn(budgets, "m", &limits, kBegin);
+  const auto call = [&](TimePoint now) {
+    Reservation one = budgets.reserve(set, {}, now);
+    budgets.settle(one, std::nullopt, now);
+    budgets.learn(one, limits, now);
+  };
+  for (int second = 0; second <= 42; second += 6)
+    call(kBegin + seconds(second));
+  EXPECT_GT(limit_of(budgets, set, kBegin + seconds(42)), 1000);
+  call(kBegin + seconds(48));
+  EXPECT_GT(limit_of(budgets, set, kBegin + seconds(48)), 1000) << "none of them is believed any more";
+}
+
+TEST(LearntBudgets, keep_a_limit_whose_bucket_is_nearly_full) {
+  Budgets budgets({}, true);
+  wire::UpstreamLimits limits = stated(600);
+  limits.remaining_requests = 598;
+  limits.reset_requests_ms = 200;
+  const BudgetSet set = learn(budgets, "m", &limits, kBegin);
+  for (int second = 1; second <= 60; ++second) {
+    Reservation one = budgets.reserve(set, {}, kBegin + seconds(second));
+    budgets.settle(one, std::nullopt, kBegin + seconds(second));
+    budgets.learn(one, limits, kBegin + seconds(second));
+  }
+  EXPECT_EQ(limit_of(budgets, set, kBegin + seconds(60)), 600);
+}
+
+TEST(LearntBudgets, hold_back_a_job_alone_that_is_refused_while_others_are_answered) {
+  Budgets budgets({}, true);
+  const BudgetSet set = learn(budgets, "m", nullptr, kBegin);
+  const auto refuse = [&](std::uint64_t job, TimePoint now) {
+    return budgets.pause({.set = set, .taken_at = now},
+                         {.model = "m", .client = "c", .until = now + seconds(2), .job = job}, now,
+                         [](std::size_t) { return false; });
+  };
+  EXPECT_EQ(refuse(7, kBegin), Budgets::HeldBack::all);
+  EXPECT_FALSE(budgets.refuses_one_job(set));
+  EXPECT_EQ(refuse(7, kBegin + seconds(2)), Budgets::HeldBack::all) << "nobody else was answered";
+  EXPECT_TRUE(budgets.refuses_one_job(set));
+  for (int i = 0; i < 3; ++i)
+    budgets.succeeded({.set = set, .taken_at = kBegin + seconds(4)}, kNoMark, kBegin + seconds(4));
+  EXPECT_EQ(refuse(7, kBegin + seconds(5)), Budgets::HeldBack::nobody);
+  EXPECT_EQ(refuse(7, kBegin + seconds(6)), Budgets::HeldBack::nobody);
+  EXPECT_EQ(refuse(8, kBegin + seconds(7)), Budgets::HeldBack::all) << "another one is refused, too";
+  EXPECT_FALSE(budgets.refuses_one_job(set));
 }
 
 TEST(LearntBudgets, have_names_that_an_operator_can_say) {
