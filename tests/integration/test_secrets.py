@@ -271,6 +271,7 @@ keys_folder = "keys.d"
 secret_key = "env:OWN"
 attempts_max = 1
 breaker = false
+learn_limits = false
 [[budget]]
 name = "raw"
 match = { service = "raw" }

@@ -383,9 +383,10 @@ bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
          (is_trial(amount) && ramp_ > 0 && bucket_.level() >= 0);
 }
 
-/// Whether words that name no period are about a shorter one than is assumed: time and again all is said to
-/// be back at once, which is true of no bucket of this period, and of a window only at its end. Then the
-/// limit is unknown again, and stays so.
+/// Whether words that name no period are about a shorter one than is assumed: time and again hardly anything
+/// of what was sent is said to be used, and that to be back at once. That is true of no bucket of this
+/// period, whose reset tells how much is used, and of a window only at its end. Then the limit is unknown
+/// again, and stays so.
 bool RateLimit::is_of_another_period(const OthersUse::Said& said, TimePoint now) {
   if (!said.reset || !said.limit || *said.reset > period_ / kDoubtedPart) {
     doubts_ = 0;

@@ -675,7 +675,8 @@ std::int64_t sent_lately(Service& service, TimePoint now) {
 /// with the calls that are under way. True if that begins.
 bool WorkerDesk::begin_to_learn(Job& job, const std::optional<wire::UpstreamLimits>& limits, TimePoint now) {
   Reservation& reservation = job.at_away().reservation;
-  if (!state_.budgets.learns(reservation.set)) return false;
+  // A receiver of webhooks is no upstream that many jobs share.
+  if (!state_.budgets.learns(reservation.set) || job.flow().service().tells_ends) return false;
   const std::string& service = job.flow().service().name;
   const std::string_view model = job.text.get(JobText::model);
   const BudgetSet before = reservation.set;
