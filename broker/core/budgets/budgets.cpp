@@ -80,6 +80,16 @@ Budget::Budget(const BudgetOptions& budget_options)
     add_key(key);
 }
 
+Budget::Budget(LearntFor whose) : Budget(LearntBudgets::options_for(whose)) {
+  quota.reserve(rate_kinds().size());
+  learnt = std::make_unique<LearntFor>(std::move(whose));
+}
+
+void Budget::add_limit(const RateOptions& rate) {
+  options.rates.push_back(rate);
+  quota.add(rate, options.window);
+}
+
 void Budget::add_key(const KeyOptions& key) {
   auto account = std::find_if(accounts.begin(), accounts.end(),
                               [&](const Account& known) { return known.name == key.account(); });
@@ -198,7 +208,7 @@ std::size_t Budgets::find_learnt(std::string_view service, std::string_view mode
 
 BudgetSet Budgets::learnt(BudgetSet set, std::string_view service, std::string_view model) {
   const std::vector<std::size_t>& budgets = sets_[set].budgets;
-  if (!budgets.empty() && budgets.front() < configured_) return set;
+  if (!budgets.empty() && !is_learnt(set)) return set;
   const std::size_t place = find_learnt(service, model);
   if (budgets.empty() ? place == LearntBudgets::kNone : budgets.front() == place) return set;
   Set other = sets_[set];
@@ -209,23 +219,21 @@ BudgetSet Budgets::learnt(BudgetSet set, std::string_view service, std::string_v
 
 BudgetSet Budgets::begin_to_learn(BudgetSet set, LearntFor whose, const wire::UpstreamLimits* limits,
                                   std::int64_t sent, const std::function<bool(std::size_t)>& in_use) {
-  if (find_learnt(whose.service, whose.model) == LearntBudgets::kNone) {
-    const std::size_t place = place_to_learn(whose, in_use);
-    if (place == LearntBudgets::kNone) return set;
-    if (place < budgets_.size()) {
-      std::erase_if(unsaved_, [&](const Part& part) { return part.budget == place; });
-      budgets_[place] = Budget(LearntBudgets::options_for(whose));
-    } else {
-      budgets_.emplace_back(LearntBudgets::options_for(whose));
-    }
-    Budget& budget = budgets_[place];
-    budget.quota.reserve(rate_kinds().size());
-    budget.learnt = std::make_unique<LearntFor>(std::move(whose));
-    add_limits(budget, limits, sent);
-    note_change(place, kOwnLimits);
-    return learnt(set, budget.learnt->service, budget.learnt->model);
+  if (find_learnt(whose.service, whose.model) != LearntBudgets::kNone)
+    return learnt(set, whose.service, whose.model);
+  const std::size_t place = place_to_learn(whose, in_use);
+  if (place == LearntBudgets::kNone) return set;
+  Budget fresh(std::move(whose));
+  if (place < budgets_.size()) {
+    std::erase_if(unsaved_, [&](const Part& part) { return part.budget == place; });
+    budgets_[place] = std::move(fresh);
+  } else {
+    budgets_.push_back(std::move(fresh));
   }
-  return learnt(set, whose.service, whose.model);
+  Budget& budget = budgets_[place];
+  add_limits(budget, limits, sent);
+  note_change(place, kOwnLimits);
+  return learnt(set, budget.learnt->service, budget.learnt->model);
 }
 
 /// A place that is free, or of the budget that was heard of longest ago, if that is long. None where the
@@ -245,18 +253,15 @@ std::size_t Budgets::place_to_learn(const LearntFor& whose,
   return budgets_.size() < lines_ ? budgets_.size() : oldest;
 }
 
-/// Adds the limits that are stated and not there yet. True if there were such.
-bool Budgets::add_limits(Budget& budget, const wire::UpstreamLimits* limits, std::int64_t sent) {
+/// Adds the limits that are stated and not there yet.
+void Budgets::add_limits(Budget& budget, const wire::UpstreamLimits* limits, std::int64_t sent) {
   const std::vector<RateOptions> missing = LearntBudgets::missing(budget.quota.rates(), limits, sent);
-  if (missing.empty()) return false;
-  for (const RateOptions& rate : missing) {
-    budget.quota.add(rate, budget.options.window);
-    budget.options.rates.push_back(rate);
-  }
+  if (missing.empty()) return;
+  for (const RateOptions& rate : missing)
+    budget.add_limit(rate);
   for (Set& set : sets_)
     describe(set);
   relearnt_ = true;
-  return true;
 }
 
 void Budgets::move(Reservation& reservation, BudgetSet to, TimePoint now) {
@@ -721,8 +726,7 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
               now);
   const auto limit = [&](const Part& part, auto cut_pace) {
     const bool learnt = budgets_[part.budget].learnt != nullptr;
-    const bool bare = !limited.by && !limited.told && !limited.waits;
-    if (learnt && quota_of(part).is_its_own(limited.job, bare, now)) return HeldBack::nobody;
+    if (learnt && quota_of(part).is_its_own(limited.job, limited.is_bare(), now)) return HeldBack::nobody;
     if (shows_places(part, reservation.taken_at, limited, now)) {
       if (limited.waits) pause_part(part, limited, now, in_use);
       return HeldBack::all;
@@ -757,10 +761,9 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
 /// all places, so that none of ours is under way, it is no place that becomes free which we wait for.
 bool Budgets::shows_places(const Part& part, TimePoint taken_at, const Limited& limited, TimePoint now) {
   const bool said = limited.by == LimitedBy::concurrency;
-  const bool bare = !limited.by && !limited.told && !limited.waits;
   if (budgets_[part.budget].slices != nullptr) return false;  // the bank counts
   Quota& quota = quota_of(part);
-  if (!said && (!bare || !is_short(part, limited, now))) return false;
+  if (!said && (!limited.is_bare() || !is_short(part, limited, now))) return false;
   if (quota.refused_at_once(taken_at, now, said) == ConcurrencyLimit::Shown::pace) return false;
   note_change(part.budget, part.account);
   return limited.waits || quota.concurrency().running() > 0;

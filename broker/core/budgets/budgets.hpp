@@ -80,6 +80,8 @@ struct Account {
 /// One configured budget with the state of its limits, accounts and keys.
 struct Budget {
   explicit Budget(const BudgetOptions& options);
+  /// One that is learnt, without limits yet. Limits that are added stay at their address.
+  explicit Budget(LearntFor whose);
 
   BudgetOptions options;
   Quota quota;                    ///< of all its keys together
@@ -100,6 +102,7 @@ struct Budget {
   const Quota* counted() const { return slices == nullptr ? &quota : offline.get(); }
 
   void add_key(const KeyOptions& key);
+  void add_limit(const RateOptions& rate);
 };
 
 /// The budgets that match a job, interned: jobs with equal sets share a flow. An index that stays valid.
@@ -264,6 +267,9 @@ class Budgets {
     std::optional<LimitedBy> by{};   ///< which limit, where it says so
     bool waits = true;               ///< `until` is the upstream's own word
     std::uint64_t job = kNoMark;     ///< its number
+
+    /// Whether it says nothing at all.
+    bool is_bare() const { return !by && !told && !waits; }
   };
   /// Whom a refusal holds back: the job alone, its model, or all.
   enum class HeldBack : std::uint8_t { nobody, model, all };
@@ -410,7 +416,7 @@ class Budgets {
   bool any_learnt() const { return budgets_.size() > configured_; }
   std::size_t find_learnt(std::string_view service, std::string_view model) const;
   std::size_t place_to_learn(const LearntFor& whose, const std::function<bool(std::size_t)>& in_use) const;
-  bool add_limits(Budget& budget, const wire::UpstreamLimits* limits, std::int64_t sent = 0);
+  void add_limits(Budget& budget, const wire::UpstreamLimits* limits, std::int64_t sent = 0);
   Key* best_key(BudgetSet set, const Claim& claim, TimePoint now);
   Account* first_account(BudgetSet set, const Claim& claim, TimePoint now);
   /// When the account of the set's pool is open for the set's model; `now`: it is.

@@ -504,14 +504,10 @@ void Budgets::restore_learnt(const std::vector<StoredEntry>& entries, std::int64
   if (now - whose.heard_at >= LearntBudgets::kKept ||
       find_learnt(whose.service, whose.model) != LearntBudgets::kNone)
     return;
-  Budget& budget = budgets_.emplace_back(LearntBudgets::options_for(whose));
-  budget.quota.reserve(rate_kinds().size());
-  budget.learnt = std::make_unique<LearntFor>(std::move(whose));
-  for (const RateKind& kind : rate_kinds()) {
-    if (entry_named(entries, std::string(kOwn) + kOf + std::string(kind.name)) == nullptr) continue;
-    budget.options.rates.push_back(LearntBudgets::open(kind));
-    budget.quota.add(budget.options.rates.back(), budget.options.window);
-  }
+  Budget& budget = budgets_.emplace_back(std::move(whose));
+  for (const RateKind& kind : rate_kinds())
+    if (entry_named(entries, std::string(kOwn) + kOf + std::string(kind.name)) != nullptr)
+      budget.add_limit(LearntBudgets::open(kind));
   restore(budget, entries, epoch_us, now);
 }
 

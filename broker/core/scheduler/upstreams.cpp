@@ -123,25 +123,26 @@ void Upstreams::note_breaker(const Service& service, const CircuitBreaker& break
   state_.outbox.notices.push_back(std::move(notice));
 }
 
-/// Whether jobs wait in flows for the apart model at that place.
-bool Upstreams::has_jobs_apart(std::size_t model) const {
+/// Whether jobs wait in flows whose budgets are such.
+template <class Such>
+bool Upstreams::any_waits(Such such) const {
   for (const auto& lane : state_.lanes)
     for (const auto& group : lane->groups())
       for (const auto& flow : group->flows())
-        if (state_.budgets.model_of(flow->budgets()) == model && flow->depth() > 0) return true;
+        if (flow->depth() > 0 && such(flow->budgets())) return true;
   return false;
 }
 
+/// Whether jobs wait in flows for the apart model at that place.
+bool Upstreams::has_jobs_apart(std::size_t model) const {
+  return any_waits([&](BudgetSet set) { return state_.budgets.model_of(set) == model; });
+}
+
 bool Upstreams::waits_for_learnt(std::size_t budget) const {
-  const auto counts = [&](const Flow& flow) {
-    const std::vector<std::size_t>& budgets = state_.budgets.of(flow.budgets());
-    return flow.depth() > 0 && !budgets.empty() && budgets.front() == budget;
-  };
-  for (const auto& lane : state_.lanes)
-    for (const auto& group : lane->groups())
-      for (const auto& flow : group->flows())
-        if (counts(*flow)) return true;
-  return false;
+  return any_waits([&](BudgetSet set) {
+    const std::vector<std::size_t>& budgets = state_.budgets.of(set);
+    return !budgets.empty() && budgets.front() == budget;
+  });
 }
 
 bool Upstreams::waits_apart(std::size_t model) const {

@@ -62,6 +62,8 @@ class Upstreams {
   void note_breaker(const Service& service, const CircuitBreaker& breaker, CircuitBreaker::State before,
                     std::string_view model, TimePoint now);
   bool others_wait(const Service& service, const Client& whose, std::size_t model, TimePoint now) const;
+  template <class Such>
+  bool any_waits(Such such) const;
   bool has_jobs_apart(std::size_t model) const;
   Service::FailedModel* leave_model(const Job& job, std::string_view name, const Caller& fails_for,
                                     TimePoint now);

@@ -31,6 +31,13 @@ BudgetSet learn(Budgets& budgets, std::string model, const wire::UpstreamLimits*
   return set;
 }
 
+/// A call that is answered with these limits.
+void call(Budgets& budgets, BudgetSet set, const wire::UpstreamLimits& limits, TimePoint now) {
+  Reservation one = budgets.reserve(set, {}, now);
+  budgets.settle(one, std::nullopt, now);
+  budgets.learn(one, limits, now);
+}
+
 std::int64_t limit_of(Budgets& budgets, BudgetSet set, TimePoint now) {
   return budgets.all()[budgets.of(set).front()].quota.rates().front().effective_limit(now);
 }
@@ -223,15 +230,10 @@ TEST(LearntBudgets, drop_a_limit_whose_words_are_about_a_shorter_period) {
   limits.remaining_requests = 9;
   limits.reset_requests_ms = 1000;
   const BudgetSet set = learn(budgets, "m", &limits, kBegin);
-  const auto call = [&](TimePoint now) {
-    Reservation one = budgets.reserve(set, {}, now);
-    budgets.settle(one, std::nullopt, now);
-    budgets.learn(one, limits, now);
-  };
   for (int second = 0; second <= 42; second += 6)
-    call(kBegin + seconds(second));
+    call(budgets, set, limits, kBegin + seconds(second));
   EXPECT_GT(limit_of(budgets, set, kBegin + seconds(42)), 1000);
-  call(kBegin + seconds(48));
+  call(budgets, set, limits, kBegin + seconds(48));
   EXPECT_GT(limit_of(budgets, set, kBegin + seconds(48)), 1000) << "none of them is believed any more";
 }
 
@@ -241,11 +243,8 @@ TEST(LearntBudgets, keep_a_limit_whose_bucket_is_nearly_full) {
   limits.remaining_requests = 598;
   limits.reset_requests_ms = 200;
   const BudgetSet set = learn(budgets, "m", &limits, kBegin);
-  for (int second = 1; second <= 60; ++second) {
-    Reservation one = budgets.reserve(set, {}, kBegin + seconds(second));
-    budgets.settle(one, std::nullopt, kBegin + seconds(second));
-    budgets.learn(one, limits, kBegin + seconds(second));
-  }
+  for (int second = 1; second <= 60; ++second)
+    call(budgets, set, limits, kBegin + seconds(second));
   EXPECT_EQ(limit_of(budgets, set, kBegin + seconds(60)), 600);
 }
 
