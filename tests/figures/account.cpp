@@ -46,12 +46,15 @@ void Account::refill(TimePoint now) {
       }
       break;
     case Bound::sliding:
-      while (!taken_.empty() && taken_.front() + rules_.period <= now)
-        taken_.pop_front();
+    case Bound::slope:
+      for (; !taken_.empty() && taken_.front().at + rules_.period <= now; taken_.pop_front())
+        used_ -= taken_.front().amount;
+      while (!last_seconds_.empty() && last_seconds_.front() + seconds(2) <= now)
+        last_seconds_.pop_front();
       break;
     case Bound::places:
-      while (!taken_.empty() && taken_.front() <= now)
-        taken_.pop_front();
+      for (; !taken_.empty() && taken_.front().at <= now; taken_.pop_front())
+        used_ -= taken_.front().amount;
       break;
   }
 }
@@ -62,31 +65,57 @@ std::int64_t Account::remaining(TimePoint now) {
     case Bound::bucket:
       return static_cast<std::int64_t>(level_);
     case Bound::fixed:
-      return std::max<std::int64_t>(limit_at(now) - used_, 0);
     case Bound::sliding:
     case Bound::places:
+    case Bound::slope:
       break;
   }
-  return std::max<std::int64_t>(limit_at(now) - static_cast<std::int64_t>(taken_.size()), 0);
+  return std::max<std::int64_t>(limit_at(now) - used_, 0);
 }
 
-bool Account::take(TimePoint now) {
-  if (remaining(now) < 1) return false;
-  level_ -= 1;
-  ++used_;
-  if (rules_.bound == Bound::sliding) taken_.push_back(now);
-  if (rules_.bound == Bound::places) taken_.push_back(now + rules_.takes);
+/// More than 1.5 times the calls of the second before, more than half the pace, and more than 5.
+bool Account::is_too_steep(TimePoint now) const {
+  const auto last =
+      last_seconds_.end() - std::upper_bound(last_seconds_.begin(), last_seconds_.end(), now - seconds(1));
+  const auto before = static_cast<std::ptrdiff_t>(last_seconds_.size()) - last;
+  const double floor = std::max(pace(now) / 2 / static_cast<double>(rules_.call), 5.0);
+  return static_cast<double>(last + 1) > std::max(1.5 * static_cast<double>(before), floor);
+}
+
+Duration Account::draw_takes() {
+  return Duration(
+      static_cast<std::int64_t>(static_cast<double>(rules_.takes.count()) * (0.6 + 0.8 * drawn())));
+}
+
+bool Account::take(TimePoint now, std::int64_t amount, Duration takes) {
+  if (remaining(now) < amount || (rules_.bound == Bound::slope && is_too_steep(now))) return false;
+  level_ -= static_cast<double>(amount);
+  used_ += amount;
+  if (rules_.bound == Bound::slope) last_seconds_.push_back(now);
+  if (rules_.bound == Bound::sliding || rules_.bound == Bound::slope) taken_.push_back({now, amount});
+  if (rules_.bound == Bound::places)
+    taken_.insert(std::upper_bound(taken_.begin(), taken_.end(), now + takes,
+                                   [](TimePoint at, const Taken& one) { return at < one.at; }),
+                  {now + takes, amount});
   return true;
 }
 
-Duration Account::free_in(TimePoint now) {
+Duration Account::free_in(TimePoint now, std::int64_t amount) {
   switch (rules_.bound) {
     case Bound::bucket:
-      return of_seconds((1 - level_) / pace(now)) + Duration(1);
+      return of_seconds((static_cast<double>(amount) - level_) / pace(now)) + Duration(1);
     case Bound::fixed:
       return reset_in(now);
     case Bound::sliding:
-      return taken_.front() + rules_.period - now;
+    case Bound::slope: {
+      std::int64_t free = remaining(now);
+      for (const Taken& one : taken_) {
+        if (free >= amount) break;
+        free += one.amount;
+        if (free >= amount) return one.at + rules_.period - now;
+      }
+      break;  // it came too fast
+    }
     case Bound::places:
       break;
   }
@@ -101,38 +130,52 @@ Duration Account::reset_in(TimePoint now) {
       return TimePoint((window_ + 1) * rules_.period) - now;
     case Bound::sliding:
     case Bound::places:
+    case Bound::slope:
       break;
   }
-  return taken_.empty() ? Duration(0) : taken_.front() + rules_.period - now;
+  return taken_.empty() ? Duration(0) : taken_.front().at + rules_.period - now;
 }
 
 void Account::others_ask(TimePoint now) {
   if (rules_.others == Others::limit_falls || rules_.others == Others::nobody) return;
-  if (next_other_ == TimePoint{}) next_other_ = now;
-  for (; next_other_ <= now;) {
+  const auto draw_amount = [&] {
+    if (rules_.call > 1)
+      return static_cast<std::int64_t>(static_cast<double>(rules_.call) * (0.2 + 1.6 * drawn()));
+    return rules_.call;
+  };
+  if (next_other_ == TimePoint{}) {
+    next_other_ = now;
+    next_amount_ = draw_amount();
+  }
+  while (next_other_ <= now) {
     const bool gone = rules_.others == Others::stop && next_other_ >= rules_.begins;
     const double part = rules_.others == Others::half ? 0.5 : 1.2;
-    if (!gone && take(next_other_)) granted_to_others_.push_back(next_other_);
-    const double jitter = 0.7 + 0.6 * static_cast<double>(random_() >> 11) * 0x1.0p-53;
-    next_other_ += std::max(of_seconds(jitter / (part * pace(next_other_))), Duration(1));
+    if (!gone && take(next_other_, next_amount_, draw_takes()))
+      granted_to_others_.push_back({next_other_, next_amount_});
+    const double jitter = 0.7 + 0.6 * drawn();
+    next_other_ += std::max(
+        of_seconds(jitter * static_cast<double>(rules_.call) / (part * pace(next_other_))), Duration(1));
+    next_amount_ = draw_amount();
   }
 }
 
-Account::Word Account::call(TimePoint now) {
+Account::Word Account::call(TimePoint now, std::int64_t amount) {
   others_ask(now);
-  Word word{.granted = take(now)};
+  const Duration takes = draw_takes();
+  Word word{.granted = take(now, amount, takes), .takes = takes};
   if (rules_.words == Words::none) return word;
   if (!word.granted) {
-    Duration wait = free_in(now);
+    Duration wait = free_in(now, amount);
     // Retry-After alone comes in whole seconds.
     if (rules_.words == Words::retry_after) wait = std::chrono::ceil<seconds>(wait);
     word.retry_after = wait;
   }
   if (rules_.words == Words::all && rules_.bound != Bound::places) {
     word.limits.emplace();
-    word.limits->limit_requests = limit_at(now);
-    word.limits->remaining_requests = remaining(now);
-    word.limits->reset_requests_ms = core::to_ms(reset_in(now));
+    const bool tokens = rules_.resource == core::Resource::tokens;
+    (tokens ? word.limits->limit_tokens : word.limits->limit_requests) = limit_at(now);
+    (tokens ? word.limits->remaining_tokens : word.limits->remaining_requests) = remaining(now);
+    (tokens ? word.limits->reset_tokens_ms : word.limits->reset_requests_ms) = core::to_ms(reset_in(now));
   }
   return word;
 }
@@ -142,38 +185,41 @@ double Account::left_by_others(TimePoint from, TimePoint now) {
   double could = 0;
   for (TimePoint at = from; at < now; at += milliseconds(100))
     could += pace(at) / 10;
-  const auto theirs =
-      granted_to_others_.end() - std::lower_bound(granted_to_others_.begin(), granted_to_others_.end(), from);
-  return could - static_cast<double>(theirs);
+  for (const Taken& one : granted_to_others_)
+    if (one.at >= from) could -= static_cast<double>(one.amount);
+  return could;
 }
 
-Witness witness(const Account::Rules& rules, int callers, TimePoint start, TimePoint from, TimePoint end) {
+Witness witness(const Account::Rules& rules, int callers, TimePoint start, TimePoint from, TimePoint end,
+                const std::function<std::int64_t()>& amounts) {
   constexpr Duration kFirst = milliseconds(500), kMost = seconds(8), kRefusedIn = milliseconds(30);
   Account account(rules);
   Witness sum;
   struct Call {
     TimePoint wanted;
+    std::int64_t amount;
     Duration backoff = kFirst;
   };
   std::multimap<TimePoint, Call> calls;
   for (int i = 0; i < callers; ++i)
-    calls.emplace(start + milliseconds(i), Call{.wanted = start + milliseconds(i)});
+    calls.emplace(start + milliseconds(i), Call{start + milliseconds(i), amounts()});
   if (callers == 0)
     for (TimePoint at = start; at < end; at += seconds(2))
-      calls.emplace(at, Call{.wanted = at});
+      calls.emplace(at, Call{at, amounts()});
   while (!calls.empty() && calls.begin()->first < end) {
     const TimePoint now = calls.begin()->first;
     Call call = calls.begin()->second;
     calls.erase(calls.begin());
-    const Account::Word word = account.call(now);
+    const Account::Word word = account.call(now, call.amount);
     if (now >= from) ++(word.granted ? sum.granted : sum.refused);
+    if (now >= from && word.granted) sum.amount += call.amount;
     if (!word.granted) {
       calls.emplace(now + kRefusedIn + word.retry_after.value_or(call.backoff), call)->second.backoff =
           std::min(2 * call.backoff, kMost);
       continue;
     }
     if (call.wanted >= from) sum.waits.push_back(now - call.wanted);
-    if (callers > 0) calls.emplace(now + rules.takes, Call{.wanted = now + rules.takes});
+    if (callers > 0) calls.emplace(now + word.takes, Call{now + word.takes, amounts()});
   }
   return sum;
 }

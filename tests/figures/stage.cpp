@@ -63,13 +63,14 @@ Stage::Status Stage::status(std::size_t job) {
 
 void Stage::run_until(TimePoint end) {
   turn(now_);
-  while (true) {
-    TimePoint next = broker_.next_wakeup().value_or(core::kNever);
-    if (!plans_.empty()) next = std::min(next, plans_.begin()->first);
-    if (next > end) break;
-    turn(std::max(next, now_));
-  }
+  while (next() <= end)
+    step();
   now_ = end;
+}
+
+TimePoint Stage::next() {
+  const TimePoint wakeup = broker_.next_wakeup().value_or(core::kNever);
+  return plans_.empty() ? wakeup : std::min(wakeup, plans_.begin()->first);
 }
 
 void Stage::turn(TimePoint now) {

@@ -54,6 +54,10 @@ class Stage {
   void at(TimePoint when, std::function<void()> what) { plans_.emplace(when, std::move(what)); }
   /// Runs turn by turn until nothing is left to happen by then.
   void run_until(TimePoint end);
+  /// When something happens next; kNever: nothing does.
+  TimePoint next();
+  /// Does what happens next. Requires: next() is no kNever.
+  void step() { turn(std::max(next(), now_)); }
 
   TimePoint now() const { return now_; }
   const Work& work(std::size_t job) const { return jobs_[job].work; }

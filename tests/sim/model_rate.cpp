@@ -21,6 +21,8 @@ constexpr std::int64_t kHeldInWindow = 100;
 
 /// After a pause: seconds, each at twice the pace of the one before, until all of it is back.
 constexpr std::int64_t kRampSteps = 4, kRampFirst = 100, kWhole = 1000;
+/// But no slower than a call each so long.
+constexpr Duration kAskedEvery = std::chrono::milliseconds(500);
 /// What may pile up during a pause.
 constexpr std::int64_t kPausedLevelMax = 1;
 
@@ -94,12 +96,18 @@ ModelRate::Pace ModelRate::pace_at(TimePoint time) const {
   return {kRampFirst << step, *paused_until_ + seconds(step + 1), false};
 }
 
+std::int64_t ModelRate::paced(std::int64_t pace, const Pace& now) const {
+  const std::int64_t asked =
+      resource() == core::Resource::requests ? std::min(options_.period / kAskedEvery, pace) : 1;
+  return std::max<std::int64_t>(pace * now.share / kWhole, asked);
+}
+
 core::Int128 ModelRate::risen(core::Int128 level, std::int64_t pace, TimePoint from, TimePoint to) const {
   const core::Int128 paused_max = core::Int128{kPausedLevelMax} * options_.period.count();
   while (true) {
     const Pace now = pace_at(from);
     const TimePoint end = std::min(to, now.until);
-    const std::int64_t rate = std::max<std::int64_t>(pace * now.share / kWhole, 1);
+    const std::int64_t rate = paced(pace, now);
     level = std::min(level + core::Int128{(end - from).count()} * rate, full_);
     if (now.paused) level = std::min(level, paused_max);
     if (end == to) return level;
@@ -239,7 +247,7 @@ void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more
 
 void ModelRate::cut(TimePoint now) {
   advance(now);
-  const std::int64_t calls = options_.period / seconds(2);
+  const std::int64_t calls = options_.period / kAskedEvery;
   const bool few = 2 * calls >= ceiling_;
   const std::int64_t least =
       few ? ModelShare::kAll / 2 : (calls * ModelShare::kAll + ceiling_ - 1) / ceiling_;
@@ -351,7 +359,7 @@ TimePoint ModelRate::affordable_at(std::int64_t amount, int hold, TimePoint now)
     const Pace step = pace_at(from);
     const core::Int128 then = step.until == core::kNever ? wanted : risen(level, pace, from, step.until);
     if (then >= wanted) {
-      const std::int64_t rate = std::max<std::int64_t>(pace * step.share / kWhole, 1);
+      const std::int64_t rate = paced(pace, step);
       return from + Duration(static_cast<std::int64_t>((wanted - level + rate - 1) / rate));
     }
     level = then;

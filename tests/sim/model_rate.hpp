@@ -106,6 +106,7 @@ class ModelRate {
 
   void advance(TimePoint now);
   Pace pace_at(TimePoint time) const;
+  std::int64_t paced(std::int64_t pace, const Pace& now) const;
   /// What a bucket holds at `to` that refills at `pace`, where a pause leaves it that.
   core::Int128 risen(core::Int128 level, std::int64_t pace, TimePoint from, TimePoint to) const;
   void lower_low(std::int64_t before);

@@ -339,10 +339,12 @@ std::optional<wire::UpstreamLimits> SimWorker::draw_limits(const Question& quest
 void SimWorker::draw_refusal(const Question& question, JobFailure& failure) {
   failure.error_class = ErrorClass::limited;
   failure.limits = draw_limits(question);
-  // What says nothing may be about the calls under way: that is the business of the figures of accounts. To
-  // come again at once says nothing, too.
+  // What says nothing, or only to come again soon, may be about the calls under way: that is the business of
+  // accounts (account_cell.hpp). To come again at once says nothing, too.
   const bool says_when = failure.retry_after.value_or(milliseconds(0)) > milliseconds(0);
   if (!says_when && !failure.limits) failure.retry_after = milliseconds(1000);
+  constexpr Duration kSoon = std::chrono::seconds(3);
+  if (failure.retry_after.value_or(milliseconds(0)) < kSoon) failure.limited_by = LimitedBy::rate;
   if (question.call.model.empty()) return;
   if (!failure.limits) failure.limits.emplace();
   failure.limits->remaining_requests = 0;

@@ -17,6 +17,21 @@ bool matches(const std::string& pattern, std::string_view value) {
   return pattern.empty() || glob_match(pattern, value);
 }
 
+/// A refusal may be about the calls under way where it says to come again within so long, and so many are
+/// left.
+constexpr Duration kSoonAgain = std::chrono::milliseconds(2100);
+constexpr std::int64_t kManyAtOnce = 4;
+
+/// Whether the calls under way may be why: the refusal says nothing, or only when to come again, which is
+/// soon, and of the rates that are counted it does not say that they are used up. Few calls under way tell
+/// nothing: a pace of a call or two is as well counted in calls.
+bool may_be_places(const Quota& quota, const Budgets::Limited& limited, TimePoint now) {
+  if (limited.is_bare()) return true;
+  if (limited.by ? limited.by != LimitedBy::slope : limited.told && limited.shared) return false;
+  return limited.until - now <= kSoonAgain &&
+         (!quota.has_rates() || quota.concurrency().running() >= kManyAtOnce);
+}
+
 /// Whether the upstream refused the claim's job with this key.
 bool is_refused(const Budget& pool, const Key& key, const Claim& claim) {
   return claim.refused_key != Claim::kNoKey && &pool.keys[claim.refused_key] == &key;
@@ -724,13 +739,18 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
                .pause = limited.until - now,
                .shared = limited.shared},
               now);
+  // As soon as a call of ours is over its place is free: a pause of all would leave it to others, and
+  // refusals come no less often behind one. So the job alone waits for the time that the upstream says, but
+  // where none of ours is under way.
+  const auto await_a_place = [&](const Part& part) {
+    if (!limited.waits) return HeldBack::all;
+    if (quota_of(part).concurrency().running() > 0) return HeldBack::nobody;
+    return pause_part(part, limited, now, in_use);
+  };
   const auto limit = [&](const Part& part, auto cut_pace) {
-    const bool learnt = budgets_[part.budget].learnt != nullptr;
-    if (learnt && quota_of(part).is_its_own(limited.job, limited.is_bare(), now)) return HeldBack::nobody;
-    if (shows_places(part, reservation.taken_at, limited, now)) {
-      if (limited.waits) pause_part(part, limited, now, in_use);
-      return HeldBack::all;
-    }
+    const bool its_own = quota_of(part).is_its_own(limited.job, limited.is_bare(), reservation.taken_at, now);
+    if (its_own && budgets_[part.budget].learnt != nullptr) return HeldBack::nobody;
+    if (shows_places(part, reservation.taken_at, limited, now)) return await_a_place(part);
     const HeldBack paused = pause_part(part, limited, now, in_use);
     if (!limited.told && is_short(part, limited, now)) cut_pace();
     return paused;
@@ -753,7 +773,8 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
   }
   if (paced) return most;
   for (const std::size_t i : set.budgets)
-    if (shows_places({.budget = i}, reservation.taken_at, limited, now)) most = HeldBack::all;
+    if (shows_places({.budget = i}, reservation.taken_at, limited, now))
+      most = std::max(most, await_a_place({.budget = i}));
   return most;
 }
 
@@ -763,8 +784,9 @@ bool Budgets::shows_places(const Part& part, TimePoint taken_at, const Limited& 
   const bool said = limited.by == LimitedBy::concurrency;
   if (budgets_[part.budget].slices != nullptr) return false;  // the bank counts
   Quota& quota = quota_of(part);
-  if (!said && (!limited.is_bare() || !is_short(part, limited, now))) return false;
-  if (quota.refused_at_once(taken_at, now, said) == ConcurrencyLimit::Shown::pace) return false;
+  if (!said && (!may_be_places(quota, limited, now) || !is_short(part, limited, now))) return false;
+  const bool sure = said || !quota.has_rates();
+  if (quota.refused_at_once(taken_at, now, sure) == ConcurrencyLimit::Shown::pace) return false;
   note_change(part.budget, part.account);
   return limited.waits || quota.concurrency().running() > 0;
 }

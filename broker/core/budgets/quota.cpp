@@ -80,6 +80,7 @@ void Quota::note_probe(TimePoint now) {
 
 void Quota::take(const Claim& claim, TimePoint now) {
   concurrency_.take();
+  ++bare_row_.taken;
   note_probe(now);
   for (RateLimit& rate : rates_)
     rate.take(claim.amounts.of(rate.resource()), now, claim.hold);
@@ -105,13 +106,15 @@ bool Quota::pause(TimePoint until, bool stated, TimePoint now) {
   paused_until_ = until;
   paused_for_ = until - now;
   paused_at_ = now;
+  bare_row_.taken = 0;
   for (RateLimit& rate : rates_)
     if (rate.period() <= kRefusedPeriodMax) rate.pause(until, stated, now);
   return true;
 }
 
-bool Quota::is_its_own(std::uint64_t job, bool bare, TimePoint now) {
+bool Quota::is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoint now) {
   heard_ = true;
+  if (taken_at > paused_at_) --bare_row_.taken;
   RefusedJob& last = refused_job_;
   const bool again = job == last.job, by_chance = bare && last.others >= kByChanceOf;
   const bool alone = again && (last.alone || last.others >= kOthersAnswered);
@@ -122,7 +125,11 @@ bool Quota::is_its_own(std::uint64_t job, bool bare, TimePoint now) {
 Duration Quota::bare_pause(TimePoint now) {
   heard_ = true;
   if (now < paused_until_) return paused_until_ - now;  // of one row with the refusal that began it
-  return std::exchange(bare_pause_, std::min(2 * bare_pause_, kBarePauseMost));
+  if (bare_row_.taken > 0) bare_row_.pauses = 0;
+  const Duration pause = kBarePauseFirst * (1 << (bare_row_.pauses / 2));
+  if (pause >= kBarePauseMost) return kBarePauseMost;
+  ++bare_row_.pauses;
+  return pause;
 }
 
 bool Quota::answered(std::uint64_t model, TimePoint taken_at, TimePoint now) {

@@ -176,20 +176,20 @@ class Quota {
     if (taken_at > refused_job_.at) ++refused_job_.others;
     for (RateLimit& rate : rates_)
       rate.answered(taken_at, now);
-    if (taken_at > paused_at_) bare_pause_ = kBarePauseFirst;
   }
   /// A call was refused, and nothing says for what; `places`: for too many at once. Requires: it is settled.
   ConcurrencyLimit::Shown refused_at_once(TimePoint taken_at, TimePoint now, bool places) {
     return concurrency_.refused(taken_at, now, places);
   }
-  /// Whether a refusal is about the job itself: the last refusals before were of the same job, and others
+  /// A call that was handed over at that time was refused for its rate; before anything else is told of it.
+  /// Whether that is about the job itself: the last refusals before were of the same job, and others
   /// that went since the first of them were answered; or it is `bare`, and so many were answered since the
   /// last one that it is by chance. Notes it.
-  bool is_its_own(std::uint64_t job, bool bare, TimePoint now);
+  bool is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoint now);
   /// Whether the last two refusals, or more, were of one job.
   bool refuses_one_job() const { return refused_job_.times > 1; }
   /// How long a refusal pauses that says nothing: as many in a row as are not followed by an answer make it
-  /// longer, from kBarePauseFirst to kBarePauseMost.
+  /// longer, every other time twice as long, from kBarePauseFirst to kBarePauseMost.
   Duration bare_pause(TimePoint now);
   static constexpr Duration kBarePauseFirst = std::chrono::seconds(1),
                             kBarePauseMost = std::chrono::seconds(8);
@@ -231,9 +231,13 @@ class Quota {
   Duration paused_for_{};  // as of when it was last lengthened
   TimePoint paused_at_{};
   Probe probe_;
-  LastTwo answered_, refused_;             // models
-  Duration bare_pause_ = kBarePauseFirst;  // the next one
-  bool heard_ = false;                     // the upstream has stated or refused something
+  LastTwo answered_, refused_;  // models
+  /// Refusals that say nothing.
+  struct BareRow {
+    int pauses = 0;          ///< in a row
+    std::int64_t taken = 0;  ///< calls since the last pause began, but for refused ones
+  } bare_row_;
+  bool heard_ = false;  // the upstream has stated or refused something
   /// The job that was refused last.
   struct RefusedJob {
     std::uint64_t job = kNoMark;

@@ -22,7 +22,7 @@ std::int64_t scale_of(const RateOptions& options) {
 }
 
 /// A call each so long is asked in any case: a client that obeys its upstream asks as often, and waits less.
-constexpr Duration kAskedEvery = std::chrono::seconds(2);
+constexpr Duration kAskedEvery = std::chrono::milliseconds(500);
 
 /// How long after a cut a limit begins to rise again, and the least time between two cuts.
 constexpr Duration kRecoverAfter = std::chrono::seconds(10), kCutPause = std::chrono::seconds(2);
@@ -155,7 +155,9 @@ void RateLimit::apply_pace() {
     pace += lump_pace(own_headroom(), effective()) * scale_;
   // Debts are paid back during a pause, too.
   const int share = ramp_ == 0 ? kRampFull : ramp_;
-  bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, 1));
+  const std::int64_t asked =
+      resource_ == Resource::requests ? std::min(period_ / kAskedEvery * scale_, pace) : 1;
+  bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, asked));
 }
 
 bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
