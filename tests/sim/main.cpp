@@ -11,19 +11,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/figures/account_figures.hpp"
 #include "tests/sim/bank_world.hpp"
 #include "tests/sim/cluster/cluster_world.hpp"
 #include "tests/sim/neighbour.hpp"
 #include "tests/sim/world.hpp"
 
 // lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --cluster | --neighbour [--open] | --bank
-// [--figures]] [--events N] [--verbose] [--all] [--digests]: runs the broker's core in a simulated world;
-// with --crashes one in which it has a store on disk, and dies; with --cluster several brokers that share a
-// database; with --neighbour one in which a client does the worst it may, --open: also what is not bounded
-// yet; with --bank a budget that several shards share, --figures: also how much of its limit they use. Equal
-// seeds give equal runs: --digests says of each what it came to. Exit 1 at the first seed that breaks a
-// promise, with the last things that happened; with --all it goes on, says a line of each that does, and
-// exits 1 at the end.
+// [--figures] | --accounts [--figures]] [--events N] [--verbose] [--all] [--digests]: runs the broker's core
+// in a simulated world; with --crashes one in which it has a store on disk, and dies; with --cluster several
+// brokers that share a database; with --neighbour one in which a client does the worst it may, --open: also
+// what is not bounded yet; with --bank a budget that several shards share, --figures: also how much of its
+// limit they use; with --accounts a broker before an upstream's account that others use as well, each seed of
+// another kind, beside a client that obeys Retry-After, --figures: also those kinds that are within their
+// bounds. Equal seeds give equal runs: --digests says of each what it came to. Exit 1 at the first seed that
+// breaks a promise, with the last things that happened; with --all it goes on, says a line of each that does,
+// and exits 1 at the end.
 // --except leaves seeds out.
 
 namespace lanemq::sim {
@@ -35,9 +38,9 @@ struct Arguments {
   std::size_t events = 5000;
   bool verbose = false, all = false;
   bool digests = false;  ///< says that of each seed
-  enum class Mode { forgetful, crashing, cluster, neighbour, bank } mode = Mode::forgetful;
+  enum class Mode { forgetful, crashing, cluster, neighbour, bank, accounts } mode = Mode::forgetful;
   bool open = false;     ///< of a neighbour, with what is not bounded yet
-  bool figures = false;  ///< of a bank, also its figures
+  bool figures = false;  ///< of a bank, or of accounts, also its figures
 };
 
 constexpr std::size_t kLinesShown = 60;
@@ -92,6 +95,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
       arguments.mode = Arguments::Mode::neighbour;
     } else if (name == "--bank") {
       arguments.mode = Arguments::Mode::bank;
+    } else if (name == "--accounts") {
+      arguments.mode = Arguments::Mode::accounts;
     } else if (name == "--figures") {
       arguments.figures = true;
     } else if (name == "--open") {
@@ -202,6 +207,8 @@ int run_all(const Arguments& arguments) {
 
 int run(const Arguments& arguments) {
   std::signal(SIGABRT, say_seed);
+  if (arguments.mode == Arguments::Mode::accounts)
+    return figures::run_accounts(arguments.first, arguments.last, arguments.figures) ? 0 : 1;
   if (arguments.all) return run_all(arguments);
   const auto begun = std::chrono::steady_clock::now();
   RunReport total;
@@ -257,7 +264,7 @@ int main(int argc, char** argv) {
   if (!arguments) {
     std::fprintf(stderr,
                  "usage: lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --cluster | "
-                 "--neighbour [--open] | --bank [--figures]] "
+                 "--neighbour [--open] | --bank [--figures] | --accounts [--figures]] "
                  "[--events N] "
                  "[--verbose] [--all] [--digests]\n");
     return 2;
