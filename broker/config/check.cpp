@@ -47,11 +47,11 @@ void check_rates(const std::vector<RateOptions>& rates, core::WindowKind window,
     if (rate.limit > kLimitMax)
       throw ConfigError(where + ": " + rate.name + " is over " + std::to_string(kLimitMax));
     const std::int64_t most =
-        window == core::WindowKind::sliding ? std::max<std::int64_t>(rate.limit / 2, 1) : rate.limit;
+        window != core::WindowKind::bucket ? std::max<std::int64_t>(rate.limit / 2, 1) : rate.limit;
     if (rate.capacity > most)
       throw ConfigError(where + ": capacity of " + rate.name + " is " + std::to_string(rate.capacity) +
                         "; at most " + std::to_string(most) +
-                        " here (half the limit where window = \"sliding\")");
+                        " here (half the limit, but where window = \"bucket\")");
   }
 }
 

@@ -116,7 +116,8 @@ namespace {
 core::WindowKind parse_window(const std::string& text) {
   if (text == "sliding") return core::WindowKind::sliding;
   if (text == "bucket") return core::WindowKind::bucket;
-  throw ConfigError("window \"" + text + "\" is not known; write sliding or bucket");
+  if (text == "auto") return core::WindowKind::automatic;
+  throw ConfigError("window \"" + text + "\" is not known; write auto, sliding or bucket");
 }
 
 core::OutputCount parse_output(const std::string& text) {
@@ -162,8 +163,8 @@ const Options<BudgetOptions>& budget_table() {
           [](core::OutputCount output) { return output == core::OutputCount::bound ? "max_tokens" : "used"; },
           &BudgetOptions::output),
       row(
-          {.key = "window", .unit = "sliding|bucket", .sentence = "How its upstream counts."}, parse_window,
-          [](core::WindowKind window) { return window == core::WindowKind::sliding ? "sliding" : "bucket"; },
+          {.key = "window", .unit = "auto|sliding|bucket", .sentence = "How its upstream counts."},
+          parse_window, [](core::WindowKind window) { return core::name_of(window); },
           &BudgetOptions::window)};
   return kTable;
 }

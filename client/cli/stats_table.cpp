@@ -132,6 +132,8 @@ void tell_learnt(std::string& text, const std::string& name, const Json& limits)
       text += which + count(member(of, "effective")) +
               (from == "words" ? " as the upstream said " : " as refusals showed ") +
               duration(member(of, "learnt_ms")) + " ago\n";
+    if (member(of, "window_learnt") == "bucket")
+      text += which + "its upstream counts in a bucket, as its words show\n";
     if (const Json& others = member(of, "others"); others.is_number_integer())
       text += which + "others use " + count(others) + " of it\n";
   }
@@ -285,6 +287,11 @@ std::vector<std::string> learnt_settings(const Json& limits) {
   return settings;
 }
 
+bool shows_bucket(const Json& limits) {
+  return std::any_of(limits.begin(), limits.end(),
+                     [](const Json& limit) { return member(limit, "window_learnt") == "bucket"; });
+}
+
 /// The name; of a budget that was learnt, `learnt:SERVICE/MODEL`, one that it may have, and what it counts.
 std::string named(const std::string& name) {
   constexpr std::string_view kLearnt = "learnt:";
@@ -304,7 +311,8 @@ std::optional<std::string> limits_config(std::string_view text) {
   if (!budgets.is_object()) return std::nullopt;
   std::string file;
   for (const auto& [name, limits] : budgets.items()) {
-    const std::vector<std::string> own = learnt_settings(limits);
+    std::vector<std::string> own = learnt_settings(limits);
+    if (shows_bucket(limits)) own.emplace_back("window = \"bucket\"");
     std::string keys;
     for (const auto& [key, of] : member(member(document, "keys"), name.c_str()).items()) {
       const std::vector<std::string> settings = learnt_settings(of);

@@ -24,6 +24,18 @@ constexpr RateKind kRateKinds[] = {{"requests_per_second", Resource::requests, k
 
 }  // namespace
 
+std::string_view name_of(WindowKind window) {
+  switch (window) {
+    case WindowKind::sliding:
+      return "sliding";
+    case WindowKind::bucket:
+      return "bucket";
+    case WindowKind::automatic:
+      break;
+  }
+  return "auto";
+}
+
 std::span<const RateKind> rate_kinds() {
   return kRateKinds;
 }

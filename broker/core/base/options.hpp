@@ -37,9 +37,12 @@ struct LaneOptions {
 
 /// How an upstream counts.
 enum class WindowKind : std::uint8_t {
-  sliding,  ///< any window of a period: the limit holds in every one
-  bucket,   ///< a bucket that refills continuously
+  sliding,    ///< any window of a period: the limit holds in every one
+  bucket,     ///< a bucket that refills continuously
+  automatic,  ///< as sliding until its words show a bucket; of a budget that shards share as sliding
 };
+/// As in the configuration.
+std::string_view name_of(WindowKind window);
 
 /// One limit of a budget: so much of a resource in a period.
 struct RateOptions {
@@ -95,7 +98,7 @@ struct BudgetOptions {
   std::string tenant{};  ///< of a job's client; a client without tenant matches the empty pattern alone
   std::vector<RateOptions> rates;
   std::int64_t concurrency = 0;  ///< jobs at once; 0: no limit
-  WindowKind window = WindowKind::sliding;
+  WindowKind window = WindowKind::automatic;
   OutputCount output = OutputCount::used;
   std::vector<KeyOptions> keys{};  ///< a job gets one of them; empty: workers have the only one
   bool per_shard = false;          ///< where it counts jobs of several shards: each has so much for itself

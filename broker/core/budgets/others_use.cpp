@@ -2,17 +2,13 @@
 #include "broker/core/budgets/others_use.hpp"
 
 #include "broker/core/base/stored_entry.hpp"
+#include "broker/core/budgets/bucket_signs.hpp"
 
 namespace lanemq::core {
 namespace {
 
 /// So many answers more of one kind are remembered, so that a few of the other kind change nothing.
 constexpr int kSeenMax = 3;
-/// A bucket's reset may differ from what its remaining amount tells by this part of the period, and by what
-/// whole seconds and the way of an answer hide.
-constexpr std::int64_t kResetTolerance = 20;
-constexpr Duration kResetSlack = std::chrono::milliseconds(1500);
-
 /// All of what a bucket gives back, and the least part of it that is counted on.
 constexpr std::int8_t kLeftAll = 16, kLeftMin = 4;
 
@@ -85,10 +81,7 @@ void OthersUse::heard(const Said& said, std::int64_t foreign, std::int64_t toler
   if (said.reset) {
     const std::int64_t whole = std::max<std::int64_t>(said.limit.value_or(limit), 1);
     const std::int64_t used = std::clamp<std::int64_t>(whole - said.remaining, 0, whole);
-    const auto expected =
-        Duration(static_cast<std::int64_t>(static_cast<Int128>(period.count()) * used / whole));
-    const Duration differs = *said.reset > expected ? *said.reset - expected : expected - *said.reset;
-    const bool as_window = differs > std::max(period / kResetTolerance, kResetSlack);
+    const bool as_window = BucketSigns::differs(*said.reset, used, whole, period);
     window_seen_ =
         static_cast<std::int8_t>(std::clamp(window_seen_ + (as_window ? 1 : -1), -kSeenMax, kSeenMax));
   }

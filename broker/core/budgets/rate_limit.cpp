@@ -9,7 +9,7 @@ namespace {
 std::int64_t capacity_of(const RateOptions& options, WindowKind window) {
   std::int64_t capacity =
       options.capacity > 0 ? options.capacity : std::max<std::int64_t>(options.limit / 10, 1);
-  if (window == WindowKind::sliding)
+  if (window != WindowKind::bucket)
     capacity = std::min(capacity, std::max<std::int64_t>(options.limit / 2, 1));
   return capacity;
 }
@@ -94,11 +94,11 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
       limit_(options.limit),
       period_(options.period),
       ceiling_(options.limit),
-      scale_(window == WindowKind::sliding ? scale_of(options) : 1),
+      scale_(window != WindowKind::bucket ? scale_of(options) : 1),
       bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_),
       ramp_(kRampFull),
       history_(options.period) {
-  if (window == WindowKind::sliding) window_.emplace(options.limit, options.period, scale_);
+  if (window != WindowKind::bucket) window_.emplace(options.limit, options.period, scale_);
 }
 
 void RateLimit::configure(const RateOptions& options, TimePoint now) {
@@ -140,18 +140,19 @@ std::int64_t RateLimit::effective() const {
 void RateLimit::apply_limit() {
   advanced_at_ = kNever;
   held_for_ = kNoHold;
-  if (window_) window_->set_limit(effective());
   // What is not configured has the burst that is the default of others.
   if (open_) bucket_.set_capacity(std::max<std::int64_t>(effective() / 10, 1) * scale_);
   others_paced_ = 0;
+  if (window_) window_->set_limit(window_limit());
   apply_pace();
 }
 
 void RateLimit::apply_pace() {
   // What a bucket gives back comes evenly, so it is pace enough.
   const bool given_back = others_count_ > 0 && others_.is_even();
-  std::int64_t pace = window_ && !given_back ? window_->pace() : effective() * scale_;
-  if (window_ && ramp_ == kRampFull && resource_ != Resource::requests)
+  std::int64_t pace = effective() * scale_;
+  if (window_ && !given_back) pace = burst_beyond() > 0 ? std::min(pace, window_->pace()) : window_->pace();
+  if (window_ && burst_beyond() == 0 && ramp_ == kRampFull && resource_ != Resource::requests)
     pace += lump_pace(own_headroom(), effective()) * scale_;
   // Debts are paid back during a pause, too.
   const int share = ramp_ == 0 ? kRampFull : ramp_;
@@ -198,7 +199,7 @@ std::int64_t RateLimit::ahead() const {
 void RateLimit::cut(TimePoint now) {
   advance(now);
   if (is_unknown() && window_) {
-    const std::int64_t sent = limit_ - window_->headroom();
+    const std::int64_t sent = window_limit() - window_->headroom();
     const std::int64_t pace = std::max<std::int64_t>({sent, guess_, period_ / kGuessEvery});
     share_ =
         std::max<std::int64_t>(static_cast<std::int64_t>(static_cast<Int128>(pace) * kShareFull / limit_), 1);
@@ -253,7 +254,7 @@ void RateLimit::pause(TimePoint until, bool stated, TimePoint now) {
 }
 
 std::int64_t RateLimit::headroom() const {
-  return window_ ? own_headroom() : floor_divide(bucket_.level(), scale_);
+  return window_ ? own_headroom() - burst_beyond() : floor_divide(bucket_.level(), scale_);
 }
 
 void RateLimit::leave_to_others(TimePoint now) {
@@ -263,9 +264,11 @@ void RateLimit::leave_to_others(TimePoint now) {
   if (counted && others_count_ == 0 && !others_.is_even() && trial_ == Trial::none) trial_ = Trial::of_guess;
   // What comes back at once leaves us the pace of a smaller window.
   const std::int64_t paced = others_.is_even() ? 0 : std::min(others_count_, effective() - 1);
-  if (paced == others_paced_) return;
+  const bool changes = shows_bucket() && counted != (others_count_ > 0);
+  if (changes) held_for_ = kNoHold;
+  if (paced == others_paced_ && !changes) return;
   others_paced_ = paced;
-  window_->set_limit(effective() - paced);
+  window_->set_limit(window_limit() - paced);
 }
 
 std::int64_t RateLimit::headroom_left() const {
@@ -280,6 +283,11 @@ void RateLimit::learn_remaining(const OthersUse::Said& said, TimePoint sent_at, 
   if (sent_at < remaining_sent_at_) return;
   if (open_ && (is_unknown() || is_of_another_period(said, now))) return;
   advance(now);
+  if (kind_ == WindowKind::automatic && said.reset && said.limit > 0) {
+    const std::int64_t used = std::clamp<std::int64_t>(*said.limit - said.remaining, 0, *said.limit);
+    const std::int64_t sent = window_limit() - others_paced_ - window_->headroom();
+    if (bucket_signs_.heard(*said.reset, used, *said.limit, sent, period_, now)) apply_limit();
+  }
   // A limit that is learnt with these words has no history: what went unseen is as if others had sent it.
   const bool first = open_ && remaining_sent_at_ == TimePoint{};
   const std::optional<std::int64_t> then = first ? headroom() : history_.at(sent_at);
@@ -362,7 +370,9 @@ std::int64_t RateLimit::available(TimePoint now) {
 std::int64_t RateLimit::find_held(int hold) const {
   const std::int64_t held = capacity() * hold / 1000;
   // A strict window has room for a burst only if that room is always kept free, which costs rate.
-  return window_ ? std::min(held, std::max<std::int64_t>(effective() / kHeldInWindow, 1)) : held;
+  return window_ && burst_beyond() == 0
+             ? std::min(held, std::max<std::int64_t>(effective() / kHeldInWindow, 1))
+             : held;
 }
 
 std::int64_t RateLimit::whole_for(std::int64_t amount) const {
@@ -399,7 +409,7 @@ bool RateLimit::is_of_another_period(const OthersUse::Said& said, TimePoint now)
   const auto expected =
       Duration(static_cast<std::int64_t>(static_cast<Int128>(period_.count()) * used / whole));
   // In a sliding window, where the next call's time is told, as much is used as was sent.
-  const std::int64_t sent = window_ ? effective() - others_paced_ - window_->headroom() : 0;
+  const std::int64_t sent = window_ ? window_limit() - others_paced_ - window_->headroom() : 0;
   if (expected < 3 * *said.reset + kDoubtedSlack || kDoubtedUse * used > sent) return false;
   if (doubts_++ == 0) doubted_since_ = now;
   if (doubts_ < kDoubtsMin || now - doubted_since_ <= period_ / kDoubtedPart + kDoubtedSlack) return false;

@@ -8,6 +8,7 @@
 
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/time.hpp"
+#include "broker/core/budgets/bucket_signs.hpp"
 #include "broker/core/budgets/headroom_history.hpp"
 #include "broker/core/budgets/least_room.hpp"
 #include "broker/core/budgets/others_use.hpp"
@@ -31,6 +32,8 @@ class RateLimit {
   /// Whether nobody configured it, and neither words nor refusals have shown yet how much it is.
   bool is_unknown() const { return open_ && ceiling_ == limit_ && !is_shown(); }
   bool is_open() const { return open_; }
+  /// Of a limit whose kind is learnt: whether the upstream's words show a bucket.
+  bool shows_bucket() const { return bucket_signs_.shown(); }
   /// What the upstream has stated or shown of it, as of the last time it was asked; 0: it is as configured.
   std::int64_t learnt() const { return effective() < limit_ ? effective() : 0; }
   /// How far a save debits ahead of what was taken, where jobs that are not on disk use the limit.
@@ -144,6 +147,10 @@ class RateLimit {
   bool is_of_another_period(const OthersUse::Said& said, TimePoint now);
   std::int64_t headroom() const;
   std::int64_t own_headroom() const { return window_->headroom() + others_paced_; }
+  /// What a bucket lets through in a period beyond its limit, which a reserve may keep; 0: it is none. Where
+  /// others use the account that burst is theirs as much as ours.
+  std::int64_t burst_beyond() const { return shows_bucket() && others_count_ == 0 ? capacity() : 0; }
+  std::int64_t window_limit() const { return effective() + burst_beyond(); }
   void leave_to_others(TimePoint now);
   /// What may be sent, others' use counted.
   std::int64_t headroom_left() const;
@@ -193,6 +200,7 @@ class RateLimit {
   int stated_ = 0, doubts_ = 0;
   TimePoint doubted_since_{};
   bool misread_ = false;
+  BucketSigns bucket_signs_;
   TimePoint remaining_sent_at_{};  // when the newest request was sent whose `remaining` is known
 };
 

@@ -303,7 +303,7 @@ DocumentMap budget_row(Budget& budget, const Budgets& budgets, TimePoint now) {
   row.text("name", options.name).text_if_any("service", options.service);
   row.text_if_any("model", options.model).text_if_any("client", options.client);
   row.text_if_any("lane", options.lane).text_if_any("tenant", options.tenant);
-  row.text("window", options.window == WindowKind::sliding ? "sliding" : "bucket");
+  row.text("window", name_of(options.window));
   add_quota(row, budget, budget.quota, now);
   if (budget.slices != nullptr) row.flag("shared", true);
   add_paused_models(row, budgets, budget, Budgets::kModelsApartMax, now);

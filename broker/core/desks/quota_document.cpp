@@ -28,6 +28,7 @@ void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
     DocumentMap limit = rate.is_open() ? limit_map(rate.available(now), rate.capacity(), effective)
                                        : limit_map(rate.available(now), rate.capacity(), rate.limit());
     if (effective < rate.limit()) add_learnt(limit, effective, !rate.is_shown(), now - rate.learnt_at());
+    if (rate.shows_bucket()) limit.text("window_learnt", name_of(WindowKind::bucket));
     if (const std::int64_t others = rate.others(now); others > 0) limit.integer("others", others);
     map.map(rate.name(), limit);
   }

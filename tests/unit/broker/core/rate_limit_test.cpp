@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "broker/core/base/stored_entry.hpp"
 #include "broker/core/budgets/sliding_window.hpp"
 
 // What an upstream would see. The checks count calls in windows and know nothing of buckets, slices or paces.
@@ -217,6 +218,114 @@ TEST(RateLimit, a_limit_never_rises_over_what_is_configured) {
   EXPECT_EQ(rate.effective_limit(TimePoint(seconds(12))), 480);
   EXPECT_GT(rate.effective_limit(TimePoint(seconds(14))), 480);
   EXPECT_EQ(rate.effective_limit(TimePoint(minutes(2))), 600);
+}
+
+/// What an upstream says with an answer: of a bucket, of windows of its clock, or of any window, of 600 a
+/// minute.
+enum class SpokenOf { bucket, fixed, any };
+class Speaking {
+ public:
+  explicit Speaking(SpokenOf how, double level = 600) : how_(how), level_(level) {}
+  OthersUse::Said call(TimePoint now) {
+    const Duration minute = minutes(1);
+    level_ = std::min(level_ + std::chrono::duration<double>(now - at_).count() * 10, 600.0) - 1;
+    at_ = now;
+    if (const auto window = now.time_since_epoch() / minute; window != window_) {
+      window_ = window;
+      used_ = 0;
+    }
+    ++used_;
+    calls_.push_back(now);
+    while (calls_.front() <= now - minute)
+      calls_.pop_front();
+    OthersUse::Said said{.limit = 600};
+    if (how_ == SpokenOf::bucket) {
+      said.remaining = static_cast<std::int64_t>(level_);
+      said.reset = Duration(static_cast<std::int64_t>((600 - level_) * 1e5));
+    } else if (how_ == SpokenOf::fixed) {
+      said.remaining = std::max<std::int64_t>(600 - used_, 0);
+      said.reset = (window_ + 1) * minute - now.time_since_epoch();
+    } else {
+      said.remaining = std::max<std::int64_t>(600 - static_cast<std::int64_t>(calls_.size()), 0);
+      said.reset = calls_.back() + minute - now;
+    }
+    return said;
+  }
+
+ private:
+  SpokenOf how_;
+  double level_;
+  TimePoint at_{};
+  std::int64_t window_ = 0, used_ = 0;
+  std::deque<TimePoint> calls_;
+};
+
+/// Sends whatever may go, or `percent` of that, for so long, and hears of it 0.3 s later.
+void use(RateLimit& rate, Speaking& upstream, int percent, TimePoint from, Duration time) {
+  std::deque<std::pair<TimePoint, OthersUse::Said>> answers;
+  int turn = 0;
+  for (TimePoint now = from; now < from + time; now += milliseconds(20)) {
+    for (; !answers.empty() && answers.front().first + milliseconds(300) <= now; answers.pop_front())
+      rate.learn_remaining(answers.front().second, answers.front().first, now);
+    if (!rate.affordable(1, 0, now) || ++turn % 100 >= percent) continue;
+    rate.take(1, now);
+    answers.emplace_back(now, upstream.call(now));
+  }
+}
+
+TEST(RateLimit, a_bucket_shows_in_what_its_reset_is_and_keeps_a_reserve) {
+  for (const double level : {600.0, 0.0}) {
+    RateLimit rate(per(minutes(1), 600), WindowKind::automatic);
+    Speaking upstream(SpokenOf::bucket, level);
+    const TimePoint begin(hours(1));
+    EXPECT_EQ(rate.held(500), 6) << "a hundredth of the limit";
+    if (level > 0) use(rate, upstream, 100, begin, minutes(2));
+    // A bucket that fills while little goes.
+    if (level == 0) use(rate, upstream, 30, begin, minutes(2));
+    EXPECT_TRUE(rate.shows_bucket());
+    EXPECT_EQ(rate.held(500), 30) << "half of the burst";
+    // Another upstream speaks.
+    Speaking window(SpokenOf::fixed);
+    use(rate, window, 100, begin + minutes(3), seconds(20));
+    EXPECT_FALSE(rate.shows_bucket());
+    EXPECT_EQ(rate.held(500), 6);
+  }
+}
+
+TEST(RateLimit, a_bucket_that_has_shown_is_known_after_a_restart) {
+  RateLimit rate(per(minutes(1), 600), WindowKind::automatic);
+  Speaking upstream(SpokenOf::bucket);
+  const TimePoint begin(hours(1)), end = begin + minutes(2);
+  use(rate, upstream, 100, begin, minutes(2));
+  StoredNumbers numbers;
+  rate.save(0, 0, numbers);
+  for (const WindowKind kind : {WindowKind::automatic, WindowKind::sliding}) {
+    RateLimit again(per(minutes(1), 600), kind);
+    again.restore(numbers, 0, TimePoint{}, end);
+    EXPECT_EQ(again.shows_bucket(), kind == WindowKind::automatic);
+    EXPECT_EQ(again.held(500), again.shows_bucket() ? 30 : 6);
+  }
+}
+
+TEST(RateLimit, a_window_is_never_taken_for_a_bucket) {
+  for (const SpokenOf how : {SpokenOf::fixed, SpokenOf::any})
+    for (const int percent : {5, 30, 50, 100}) {
+      RateLimit rate(per(minutes(1), 600), WindowKind::automatic);
+      Speaking upstream(how);
+      for (int minute = 0; minute < 15; ++minute) {
+        use(rate, upstream, percent, TimePoint(hours(1) + minutes(minute) + seconds(7)), minutes(1));
+        ASSERT_FALSE(rate.shows_bucket())
+            << minute << " " << percent << (how == SpokenOf::fixed ? " fixed" : "");
+      }
+    }
+}
+
+TEST(RateLimit, what_is_written_down_is_not_learnt) {
+  RateLimit rate(per(minutes(1), 600), WindowKind::sliding);
+  Speaking upstream(SpokenOf::bucket);
+  use(rate, upstream, 100, TimePoint(hours(1)), minutes(2));
+  EXPECT_FALSE(rate.shows_bucket());
+  EXPECT_EQ(rate.held(500), 6);
 }
 
 /// Who goes in each second after a pause, while everybody wants to.

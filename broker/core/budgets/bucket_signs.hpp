@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "broker/core/base/time.hpp"
+
+namespace lanemq::core {
+
+/// Whether the words of an upstream show that it counts in a bucket, which is refilled continuously.
+///
+/// A bucket's reset is the part of a period that is missing of the limit, whatever was sent. So is that of a
+/// window now and then: at its middle, or where it is full. So for half a period all words must be like that,
+/// and either tell of clearly different amounts, or of far less than was sent, which a window would count.
+/// Three in a row that are not like that show a window.
+class BucketSigns {
+ public:
+  /// Whether `reset` is not when a bucket is full of which so much is used.
+  static bool differs(Duration reset, std::int64_t used, std::int64_t whole, Duration period);
+
+  /// The upstream says so with an answer. `sent`: what it was sent in the last period. True if shown() is
+  /// another one now.
+  bool heard(Duration reset, std::int64_t used, std::int64_t whole, std::int64_t sent, Duration period,
+             TimePoint now);
+  bool shown() const { return shown_; }
+  /// As it was before a restart.
+  void restore(bool shown) { shown_ = shown; }
+
+ private:
+  TimePoint since_ = kNever;           // words in a row are like those of a bucket
+  std::int64_t least_ = 0, most_ = 0;  // that they tell of as used
+  int doubts_ = 0;                     // and so many, behind them, are not
+  bool shown_ = false;
+};
+
+}  // namespace lanemq::core
