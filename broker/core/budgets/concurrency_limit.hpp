@@ -13,11 +13,12 @@ class StoredNumbers;
 /// How many jobs of a budget run at once, and how many may: what is configured; less after the upstream said
 /// that it is overloaded (AIMD; Chiu & Jain, 1989); or what its refusals have shown that it takes at once.
 ///
-/// A bare refusal may be about the calls under way or about the pace. As many as were under way and taken are
-/// tried first: where refusals stop, it was the places. Then one more is tried from time to time, and more
-/// while that is taken; where it is refused the next try comes after twice as long. Where refusals go on
-/// although few are under way, it was the pace. The idea of learning the bound from losses is that of
-/// Netflix's concurrency-limits (AIMDLimit); the search for it is ours.
+/// A refusal that says nothing, or only to come again soon, may be about the calls under way or about the
+/// pace. As many as were under way and taken are tried first: where refusals stop, it was the places. Then
+/// one more is tried from time to time, and more while that is taken; where it is refused the next try comes
+/// after twice as long. Where refusals go on although few are under way, it was the pace. The idea of
+/// learning the bound from losses is that of Netflix's concurrency-limits (AIMDLimit); the search for it is
+/// ours.
 class ConcurrencyLimit {
  public:
   /// `configured` 0: no limit, and overload changes nothing.
@@ -71,8 +72,8 @@ class ConcurrencyLimit {
 
   /// What a refusal was about.
   enum class Shown : std::uint8_t { places, pace };
-  /// A call made at `called_at`, which does not run any more, was refused, and nothing says why. `places`:
-  /// the upstream says that it was for too many at once.
+  /// A call made at `called_at`, which does not run any more, was refused, and nothing says why. `places`: it
+  /// was for too many at once, as the upstream says, or since nothing else is counted.
   Shown refused(TimePoint called_at, TimePoint now, bool places);
   /// The upstream says that so many may run at once.
   void learn(std::int64_t limit, TimePoint now);
