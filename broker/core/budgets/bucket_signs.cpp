@@ -19,8 +19,7 @@ constexpr int kUnlikeMin = 3;
 }  // namespace
 
 bool BucketSigns::differs(Duration reset, std::int64_t used, std::int64_t whole, Duration period) {
-  const auto expected =
-      Duration(static_cast<std::int64_t>(static_cast<Int128>(period.count()) * used / whole));
+  const Duration expected = full_in(used, whole, period);
   const Duration differs = reset > expected ? reset - expected : expected - reset;
   return differs > std::max(period / kResetTolerance, kResetSlack);
 }

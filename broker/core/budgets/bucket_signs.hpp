@@ -15,6 +15,10 @@ namespace lanemq::core {
 /// Three in a row that are not like that show a window.
 class BucketSigns {
  public:
+  /// When a bucket is full of which so much is used.
+  static Duration full_in(std::int64_t used, std::int64_t whole, Duration period) {
+    return Duration(static_cast<std::int64_t>(static_cast<Int128>(period.count()) * used / whole));
+  }
   /// Whether `reset` is not when a bucket is full of which so much is used.
   static bool differs(Duration reset, std::int64_t used, std::int64_t whole, Duration period);
 

@@ -199,8 +199,7 @@ std::int64_t RateLimit::ahead() const {
 void RateLimit::cut(TimePoint now) {
   advance(now);
   if (is_unknown() && window_) {
-    const std::int64_t sent = window_limit() - window_->headroom();
-    const std::int64_t pace = std::max<std::int64_t>({sent, guess_, period_ / kGuessEvery});
+    const std::int64_t pace = std::max<std::int64_t>({window_->total(), guess_, period_ / kGuessEvery});
     share_ =
         std::max<std::int64_t>(static_cast<std::int64_t>(static_cast<Int128>(pace) * kShareFull / limit_), 1);
     cut_at_ = changed_at_ = now;
@@ -285,8 +284,7 @@ void RateLimit::learn_remaining(const OthersUse::Said& said, TimePoint sent_at, 
   advance(now);
   if (kind_ == WindowKind::automatic && said.reset && said.limit > 0) {
     const std::int64_t used = std::clamp<std::int64_t>(*said.limit - said.remaining, 0, *said.limit);
-    const std::int64_t sent = window_limit() - others_paced_ - window_->headroom();
-    if (bucket_signs_.heard(*said.reset, used, *said.limit, sent, period_, now)) apply_limit();
+    if (bucket_signs_.heard(*said.reset, used, *said.limit, window_->total(), period_, now)) apply_limit();
   }
   // A limit that is learnt with these words has no history: what went unseen is as if others had sent it.
   const bool first = open_ && remaining_sent_at_ == TimePoint{};
@@ -406,10 +404,9 @@ bool RateLimit::is_of_another_period(const OthersUse::Said& said, TimePoint now)
   }
   const std::int64_t whole = std::max<std::int64_t>(*said.limit, 1);
   const std::int64_t used = std::clamp<std::int64_t>(whole - said.remaining, 0, whole);
-  const auto expected =
-      Duration(static_cast<std::int64_t>(static_cast<Int128>(period_.count()) * used / whole));
+  const Duration expected = BucketSigns::full_in(used, whole, period_);
   // In a sliding window, where the next call's time is told, as much is used as was sent.
-  const std::int64_t sent = window_ ? window_limit() - others_paced_ - window_->headroom() : 0;
+  const std::int64_t sent = window_ ? window_->total() : 0;
   if (expected < 3 * *said.reset + kDoubtedSlack || kDoubtedUse * used > sent) return false;
   if (doubts_++ == 0) doubted_since_ = now;
   if (doubts_ < kDoubtsMin || now - doubted_since_ <= period_ / kDoubtedPart + kDoubtedSlack) return false;

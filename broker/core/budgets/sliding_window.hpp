@@ -54,6 +54,8 @@ class SlidingWindow {
 
   /// How much may be sent now; negative after the limit was lowered.
   std::int64_t headroom() const { return limit_ - sent_; }
+  /// What still counts in all.
+  std::int64_t total() const { return sent_; }
   /// The refill rate, in 1/scale of the amount per period: above 0, at most `limit`, changed only when a
   /// slice ends. It may run ahead of the headroom by less than one, so that a job that waits for one to leave
   /// the window goes as soon as it has left.
