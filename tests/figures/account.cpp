@@ -169,6 +169,7 @@ Account::Word Account::call(TimePoint now, std::int64_t amount) {
     // Retry-After alone comes in whole seconds.
     if (rules_.words == Words::retry_after) wait = std::chrono::ceil<seconds>(wait);
     word.retry_after = wait;
+    word.too_steep = rules_.words == Words::all && rules_.bound == Bound::slope && remaining(now) >= amount;
   }
   if (rules_.words == Words::all && rules_.bound != Bound::places) {
     word.limits.emplace();

@@ -54,6 +54,7 @@ class Account {
     Duration takes{};  ///< if granted
     std::optional<Duration> retry_after{};
     std::optional<wire::UpstreamLimits> limits{};
+    bool too_steep = false;  ///< refused, and it says that this is for the slope
   };
   /// A call of ours, of so many tokens or of 1.
   Word call(TimePoint now, std::int64_t amount = 1);

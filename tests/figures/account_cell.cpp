@@ -129,7 +129,8 @@ CellFigures measure(const Cell& cell) {
     return Answer{.takes = word.granted ? word.takes : kRefusedIn,
                   .retry_after = word.retry_after,
                   .refused = !word.granted,
-                  .limits = word.limits};
+                  .limits = word.limits,
+                  .limited_by = word.too_steep ? std::optional(LimitedBy::slope) : std::nullopt};
   });
   stage.add_worker(kCallers);
   sim::Random random(rules.seed + 1);

@@ -46,6 +46,9 @@ Bounds bounds_of(const Cell& cell) {
     case Bound::slope:
       break;
   }
+  // Its words name the slope.
+  if (rules.words == Words::all)
+    return {.share = greedy ? 0.2 : 0.72, .share_worst = greedy ? 0.1 : 0.3, .refused = 0.15};
   return {.share = greedy ? 0.25 : 0.45, .share_worst = 0.08, .refused = greedy ? 0.35 : 0.2};
 }
 

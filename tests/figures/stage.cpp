@@ -115,6 +115,7 @@ void Stage::begin(const wire::JobOffer& offer, std::string_view worker) {
          failure.error_class = name_of(ErrorClass::limited);
          if (answer.retry_after) failure.retry_after_ms = core::to_ms(*answer.retry_after) + 1;
          failure.limits = answer.limits;
+         if (answer.limited_by) failure.limited_by = name_of(*answer.limited_by);
          return broker_.handle(core::FailureReported{address, &failure, {}}, now_);
        }
        const Work& work = jobs_[number].work;

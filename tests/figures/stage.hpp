@@ -36,6 +36,7 @@ struct Answer {
   std::optional<Duration> retry_after;              ///< set: it refused for its rate, and says until when
   bool refused = false;                             ///< it refused for its rate, and does not say until when
   std::optional<wire::UpstreamLimits> limits = {};  ///< what it says of its limits
+  std::optional<LimitedBy> limited_by = {};         ///< which limit refused, where it says so
 };
 
 /// The real core in virtual time: turns as in the broker's loop, workers that ask the test what the upstream

@@ -750,6 +750,11 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
   const auto limit = [&](const Part& part, auto cut_pace) {
     const bool its_own = quota_of(part).is_its_own(limited.job, limited.is_bare(), reservation.taken_at, now);
     if (its_own && budgets_[part.budget].learnt != nullptr) return HeldBack::nobody;
+    if (limited.by == LimitedBy::slope && budgets_[part.budget].slices == nullptr) {
+      note_change(part.budget, part.account);
+      quota_of(part).rises_too_fast(reservation.taken_at, now);
+      return limited.until - now <= kSoonAgain ? HeldBack::nobody : pause_part(part, limited, now, in_use);
+    }
     if (shows_places(part, reservation.taken_at, limited, now)) return await_a_place(part);
     const HeldBack paused = pause_part(part, limited, now, in_use);
     if (!limited.told && is_short(part, limited, now)) cut_pace();

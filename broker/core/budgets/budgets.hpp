@@ -278,8 +278,9 @@ class Budgets {
   /// kAnsweredLately; or unless nothing is left of what all share, where none was answered since the model
   /// was last refused. Where a refusal pauses all the model is set apart as well, and waits kOthersFirst
   /// longer: so another model finds out whether the pause holds. Behind its pause a model begins with one
-  /// job; a pause is only ever lengthened. A refusal that states no limits also lowers them (cut()). One that
-  /// says nothing at all, or that it is for too many at once, may lower the concurrency instead
+  /// job; a pause is only ever lengthened. A refusal that states no limits also lowers them (cut()). One for
+  /// a pace that rises too fast lowers the pace alone, and pauses nothing where it may come again soon. One
+  /// that says nothing at all, or that it is for too many at once, may lower the concurrency instead
   /// (ConcurrencyLimit::refused()), of budgets without rates, too, where none has any; then nothing is paused
   /// but for the time that the upstream names. `in_use`: as of go_apart().
   HeldBack pause(const Reservation& reservation, const Limited& limited, TimePoint now,

@@ -25,9 +25,9 @@ constexpr std::int64_t kLearnedNumbers = 6, kExactNumbersBefore = 10,
                        kExactNumbers = kExactNumbersBefore + OthersUse::kNumbers;
 /// Added to the number of a limit's trial where nothing was answered since it was cut.
 constexpr std::int64_t kUnanswered = 4;
-/// The whole pace, and what stands in the same number for RateLimit::shows_bucket(). Earlier versions take
-/// that for the whole pace.
-constexpr std::int64_t kRampWhole = 1000, kShowsBucket = 2000;
+/// Added to the part of the pace where RateLimit::shows_bucket(). Earlier versions take that for the whole
+/// pace.
+constexpr std::int64_t kShowsBucket = 2000;
 /// Stands for the configured limit, whatever that is when it is restored.
 constexpr std::int64_t kNoCeiling = std::int64_t{1} << 60;
 /// Refusals of a key are counted up to this when restored.
@@ -177,7 +177,7 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
   numbers.put(unix_us(refilled_at, epoch_us));
   numbers.put(ahead);
   const bool learned =
-      exact || ceiling_ != limit_ || share_ != kShareFull || ramp_ != kRampWhole || shows_bucket();
+      exact || ceiling_ != limit_ || share_ != kShareFull || !ramp_.is_full() || shows_bucket();
   numbers.put(exact ? kExactNumbers : learned ? kLearnedNumbers : 0);
   if (learned) {
     numbers.put(exact && ceiling_ == limit_ ? kNoCeiling : ceiling_);
@@ -186,8 +186,8 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
     numbers.put(fine ? -share_ : std::max<std::int64_t>(share_ / kShareUnit, 1));
     numbers.put(unix_us(cut_at_, epoch_us));
     numbers.put(unix_us(changed_at_, epoch_us));
-    numbers.put(ramp_ + (shows_bucket() ? kShowsBucket : 0));
-    numbers.put(unix_us(ramp_next_, epoch_us));
+    numbers.put(ramp_.share() + (shows_bucket() ? kShowsBucket : 0));
+    numbers.put(unix_us(ramp_.next(), epoch_us));
   }
   if (exact) {
     numbers.put(unix_us(owed_at_, epoch_us));
@@ -218,13 +218,13 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
     share_ = std::clamp<std::int64_t>(share < 0 ? -share : share * kShareUnit, 1, kShareFull);
     cut_at_ = std::min(time(), now);
     changed_at_ = std::min(time(), now);
-    const std::int64_t ramp = std::clamp<std::int64_t>(numbers.next(), 0, kShowsBucket + kRampWhole);
+    const std::int64_t ramp = std::clamp<std::int64_t>(numbers.next(), 0, kShowsBucket + PaceRamp::kFull);
     bucket_signs_.restore(ramp >= kShowsBucket && kind_ == WindowKind::automatic);
-    ramp_ = static_cast<int>(std::min<std::int64_t>(ramp % kShowsBucket, kRampWhole));
     // During a pause the ramp rises at its end, else within a second.
-    ramp_next_ = std::min(time(), std::max(paused_until, now + std::chrono::seconds(1)));
+    ramp_.restore(static_cast<int>(ramp % kShowsBucket),
+                  std::min(time(), std::max(paused_until, now + std::chrono::seconds(1))));
   }
-  trial_ = ramp_ == 0 ? Trial::of_guess : Trial::none;
+  trial_ = ramp_.is_paused() ? Trial::of_guess : Trial::none;
   TimePoint owed_at = now;
   if (learned >= kExactNumbersBefore) {
     owed_at = std::min(time(), now);

@@ -191,6 +191,12 @@ void Quota::cut(TimePoint now) {
     if (rate.period() <= kRefusedPeriodMax) rate.cut(now);
 }
 
+void Quota::rises_too_fast(TimePoint called_at, TimePoint now) {
+  heard_ = true;
+  for (RateLimit& rate : rates_)
+    if (rate.period() <= kRefusedPeriodMax) rate.rises_too_fast(called_at, now);
+}
+
 bool Quota::lift(TimePoint now) {
   bool any = concurrency_.lift();
   if (now < paused_until_) any = true;

@@ -167,6 +167,8 @@ class Quota {
   bool learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now);
   /// The upstream refused for its rate and did not state its limits.
   void cut(TimePoint now);
+  /// The upstream refused a call made at `called_at` since the pace rises too fast.
+  void rises_too_fast(TimePoint called_at, TimePoint now);
   /// Forgets what the upstream has said and shown: its pause, lower limits, a lower concurrency. True if
   /// there was something to forget.
   bool lift(TimePoint now);

@@ -48,10 +48,6 @@ constexpr Duration kDoubtedSlack = std::chrono::seconds(1);
 /// Refusals leave at least so much of a limit, in millionths.
 constexpr std::int64_t kShareMin = 10'000;
 
-/// The pace after a pause, in thousandths: where it begins, where it is full, and how long a step lasts
-/// before it doubles.
-constexpr int kRampFirst = 100, kRampFull = 1000;
-constexpr Duration kRampStep = std::chrono::seconds(1);
 /// What the bucket may gather during a pause, so that one job can go at its end.
 constexpr std::int64_t kPausedLevelMax = 1;
 
@@ -96,7 +92,6 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
       ceiling_(options.limit),
       scale_(window != WindowKind::bucket ? scale_of(options) : 1),
       bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_),
-      ramp_(kRampFull),
       history_(options.period) {
   if (window != WindowKind::bucket) window_.emplace(options.limit, options.period, scale_);
 }
@@ -152,13 +147,13 @@ void RateLimit::apply_pace() {
   const bool given_back = others_count_ > 0 && others_.is_even();
   std::int64_t pace = effective() * scale_;
   if (window_ && !given_back) pace = burst_beyond() > 0 ? std::min(pace, window_->pace()) : window_->pace();
-  if (window_ && burst_beyond() == 0 && ramp_ == kRampFull && resource_ != Resource::requests)
+  if (window_ && burst_beyond() == 0 && ramp_.is_full() && resource_ != Resource::requests)
     pace += lump_pace(own_headroom(), effective()) * scale_;
   // Debts are paid back during a pause, too.
-  const int share = ramp_ == 0 ? kRampFull : ramp_;
+  const int share = ramp_.is_paused() ? PaceRamp::kFull : ramp_.share();
   const std::int64_t asked =
       resource_ == Resource::requests ? std::min(period_ / kAskedEvery * scale_, pace) : 1;
-  bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, asked));
+  bucket_.set_rate(std::max<std::int64_t>(pace * share / PaceRamp::kFull, asked));
 }
 
 bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
@@ -219,14 +214,15 @@ void RateLimit::cut(TimePoint now) {
 
 bool RateLimit::can_lift(TimePoint now) {
   advance(now);
-  return others_.amount(now) > 0 || ceiling_ != limit_ || share_ != kShareFull || ramp_ != kRampFull;
+  return others_.amount(now) > 0 || ceiling_ != limit_ || share_ != kShareFull || !ramp_.is_full() ||
+         ramp_.is_gentle();
 }
 
 bool RateLimit::lift(TimePoint now) {
   if (!can_lift(now)) return false;
   ceiling_ = limit_;
   share_ = kShareFull;
-  ramp_ = kRampFull;
+  ramp_.lift();
   trial_ = Trial::none;
   others_.forget();
   others_count_ = 0;
@@ -245,9 +241,18 @@ void RateLimit::pause(TimePoint until, bool stated, TimePoint now) {
   // Emptied it would have been in any case, but for a debt.
   if (!window_) room_.note(std::max<std::int64_t>(-bucket_.level(), 0), bucket_.capacity(), now);
   bucket_.lower_to(0);
-  ramp_ = 0;
-  ramp_next_ = until;
+  ramp_.pause(until);
   trial_ = stated ? Trial::of_stated_pause : Trial::of_guess;
+  advanced_at_ = kNever;
+  apply_pace();
+}
+
+void RateLimit::rises_too_fast(TimePoint called_at, TimePoint now) {
+  if (is_unknown()) return cut(now);
+  advance(now);
+  if (!ramp_.fall(called_at, now)) return;
+  // No burst; but what a reserve keeps stays there, or nothing could go until it is gathered again.
+  bucket_.lower_to(held_in_window() * scale_);
   advanced_at_ = kNever;
   apply_pace();
 }
@@ -328,14 +333,14 @@ void RateLimit::advance(TimePoint now) {
     window_->advance(now);
     if (others_.any() || others_count_ > 0) leave_to_others(now);
   }
-  for (; ramp_ < kRampFull && ramp_next_ <= now; ramp_next_ += kRampStep) {
-    bucket_.refill(ramp_next_);
-    if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
-    ramp_ = std::min(std::max(2 * ramp_, kRampFirst), kRampFull);
-    if (ramp_ == kRampFull) trial_ = Trial::none;
+  while (!ramp_.is_full() && ramp_.next() <= now) {
+    bucket_.refill(ramp_.next());
+    if (ramp_.is_paused()) bucket_.lower_to(kPausedLevelMax * scale_);
+    ramp_.rise();
+    if (ramp_.is_full()) trial_ = Trial::none;
     apply_pace();
   }
-  if (window_ && ramp_ == kRampFull) {
+  if (window_ && ramp_.is_full()) {
     // The last pace may be that of a full window long ago. If it is higher now the higher one counts; the
     // window is the bound in any case.
     apply_pace();
@@ -349,7 +354,7 @@ void RateLimit::advance(TimePoint now) {
     bucket_.raise_to(0);
   }
   bucket_.refill(now);
-  if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
+  if (ramp_.is_paused()) bucket_.lower_to(kPausedLevelMax * scale_);
   if (!window_) return;
   if (rate_now > 0)
     bucket_.set_rate(rate_now);
@@ -368,9 +373,12 @@ std::int64_t RateLimit::available(TimePoint now) {
 std::int64_t RateLimit::find_held(int hold) const {
   const std::int64_t held = capacity() * hold / 1000;
   // A strict window has room for a burst only if that room is always kept free, which costs rate.
-  return window_ && burst_beyond() == 0
-             ? std::min(held, std::max<std::int64_t>(effective() / kHeldInWindow, 1))
-             : held;
+  return window_ && burst_beyond() == 0 ? std::min(held, held_in_window()) : held;
+}
+
+/// The most that a reserve keeps free in a strict window.
+std::int64_t RateLimit::held_in_window() const {
+  return std::max<std::int64_t>(effective() / kHeldInWindow, 1);
 }
 
 std::int64_t RateLimit::whole_for(std::int64_t amount) const {
@@ -390,7 +398,7 @@ bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   const std::int64_t needed = needed_for(amount, hold);
   if (window_ && headroom_left() < needed) return may_ask(amount, needed, now);
   return floor_divide(bucket_.level(), scale_) >= std::min(needed, capacity()) ||
-         (is_trial(amount) && ramp_ > 0 && bucket_.level() >= 0);
+         (is_trial(amount) && !ramp_.is_paused() && bucket_.level() >= 0);
 }
 
 /// Whether words that name no period are about a shorter one than is assumed: time and again hardly anything
@@ -424,7 +432,8 @@ bool RateLimit::is_trial(std::int64_t amount) const {
 /// upstream stated; or one that finds out whether it is still so.
 bool RateLimit::may_ask(std::int64_t amount, std::int64_t needed, TimePoint now) const {
   if (others_count_ == 0 || amount <= 0 || own_headroom() < needed) return false;
-  return bucket_.level() >= 0 && ramp_ > 0 && (trial_ == Trial::of_stated_pause || others_.may_ask(now));
+  return bucket_.level() >= 0 && !ramp_.is_paused() &&
+         (trial_ == Trial::of_stated_pause || others_.may_ask(now));
 }
 
 TimePoint RateLimit::foreseen(std::int64_t amount, int hold, TimePoint now) const {
@@ -445,7 +454,7 @@ bool RateLimit::leaves(std::int64_t amount, int hold) const {
 
 void RateLimit::take(std::int64_t amount, TimePoint now, int hold) {
   advance(now);
-  if (ramp_ > 0 && amount > 0) trial_ = Trial::none;
+  if (!ramp_.is_paused() && amount > 0) trial_ = Trial::none;
   note_room(now);
   if (others_count_ > 0 && amount > 0 && headroom_left() < amount) others_.asked(now);
   const std::int64_t level = bucket_.level(), left = held(hold) * scale_;
@@ -483,13 +492,13 @@ TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint no
   const std::int64_t needed = needed_for(amount, hold);
   const std::int64_t level = is_trial(amount) ? 0 : std::min(needed, capacity());
   TimePoint refilled = bucket_.when_level(level * scale_, now);
-  if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
+  if (!ramp_.is_full()) refilled = std::min(refilled, ramp_.next());
   // While the limit recovers the pace rises each second.
   if (share_ < kShareFull) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
   if (!window_) return refilled;
   if (others_count_ > 0) refilled = std::min(refilled, std::max(others_.until(), now));
   if (headroom_left() < needed) {
-    const TimePoint asks = others_count_ > 0 && ramp_ > 0 ? std::max(others_.ask_at(), now) : kNever;
+    const TimePoint asks = others_count_ > 0 && !ramp_.is_paused() ? std::max(others_.ask_at(), now) : kNever;
     return std::min(window_->next_change(), asks);
   }
   return std::min(refilled, std::max(window_->next_change(), now));

@@ -12,6 +12,7 @@
 #include "broker/core/budgets/headroom_history.hpp"
 #include "broker/core/budgets/least_room.hpp"
 #include "broker/core/budgets/others_use.hpp"
+#include "broker/core/budgets/pace_ramp.hpp"
 #include "broker/core/budgets/sliding_window.hpp"
 #include "broker/core/budgets/token_bucket.hpp"
 
@@ -113,6 +114,10 @@ class RateLimit {
   /// the upstream stated the time. Then the pace begins at a tenth and doubles each second. Requires: no
   /// earlier pause lasts longer.
   void pause(TimePoint until, bool stated, TimePoint now);
+  /// The upstream says that the pace rose too fast with a call made at `called_at`: the limit stays, the pace
+  /// goes on a little lower and without a burst, and from then on rises by a tenth each second where it would
+  /// double. Calls that were under way at such a fall are one sign.
+  void rises_too_fast(TimePoint called_at, TimePoint now);
   /// The upstream states what remained when it took in a request sent at `sent_at`. Where that is clearly
   /// less than here, others use the account (OthersUse); a bucket owes the difference. A higher `remaining`
   /// than ours is ignored.
@@ -163,6 +168,7 @@ class RateLimit {
   bool is_trial(std::int64_t amount) const;
   bool may_ask(std::int64_t amount, std::int64_t needed, TimePoint now) const;
   std::int64_t find_held(int hold) const;
+  std::int64_t held_in_window() const;
 
   std::string name_;
   Resource resource_;
@@ -181,8 +187,7 @@ class RateLimit {
   TokenBucket bucket_;
   LeastRoom room_;  // of the bucket; not where the window is the bound
   std::optional<SlidingWindow> window_;
-  int ramp_;               // thousandths of the pace: 0 in a pause, 1000 long after it
-  TimePoint ramp_next_{};  // when it rises
+  PaceRamp ramp_;
   /// Of a pause, or others' use until a reset, after which nothing was taken; none: something was.
   enum class Trial : std::uint8_t { none, of_guess, of_stated_pause } trial_ = Trial::none;
   TimePoint owed_at_{};             // when the debt last grew

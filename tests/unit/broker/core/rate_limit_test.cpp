@@ -435,6 +435,46 @@ TEST(RateLimit, a_pause_that_is_lengthened_begins_to_ramp_at_its_new_end) {
   EXPECT_EQ(rate.available(TimePoint(seconds(11))), 11);
 }
 
+/// The calls that go in the second from `now` on, where as many want to as may.
+int sent_in_a_second(RateLimit& rate, TimePoint now) {
+  int sent = 0;
+  for (const TimePoint end = now + seconds(1); now < end; now += milliseconds(1))
+    for (; rate.affordable(1, 0, now); ++sent)
+      rate.take(1, now);
+  return sent;
+}
+
+TEST(RateLimit, a_pace_that_rises_too_fast_goes_on_lower_and_rises_by_a_tenth) {
+  RateLimit rate(per(minutes(1), 6000), WindowKind::sliding);
+  TimePoint now(milliseconds(30));
+  rate.rises_too_fast(TimePoint{}, now);
+  EXPECT_EQ(rate.available(now), 60) << "no burst of 600, but what reserves keep";
+  rate.take(60, now);
+  rate.rises_too_fast(TimePoint{}, now);
+  rate.rises_too_fast(TimePoint(milliseconds(29)),
+                      now);  // calls that were under way, one sign with the first
+  for (const int expected : {85, 93, 100, 100}) {
+    EXPECT_NEAR(sent_in_a_second(rate, now), expected, 2);
+    now += seconds(1);
+  }
+  EXPECT_EQ(rate.effective_limit(now), 6000);
+
+  rate.pause(now + seconds(1), true, now);
+  now += seconds(1);
+  EXPECT_NEAR(sent_in_a_second(rate, now), 10, 2);
+  EXPECT_NEAR(sent_in_a_second(rate, now + seconds(1)), 11, 2);
+}
+
+TEST(RateLimit, a_limit_that_nobody_knows_is_found_by_a_pace_that_rises_too_fast) {
+  RateOptions options = per(minutes(1), 1'000'000);
+  options.open = true;
+  RateLimit rate(options, WindowKind::sliding);
+  for (int i = 0; i < 900; ++i)
+    rate.take(1, TimePoint(milliseconds(10 * i)));
+  rate.rises_too_fast(TimePoint(seconds(9)), TimePoint(seconds(9)));
+  EXPECT_EQ(rate.effective_limit(TimePoint(seconds(9))), 900);
+}
+
 /// An upstream that counts every window of a minute, and says what remains of it either when it takes a call
 /// in or when it answers it. Somebody else calls it too.
 struct Shared {
