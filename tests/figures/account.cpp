@@ -25,7 +25,7 @@ Account::Account(const Rules& rules) : rules_(rules), random_(rules.seed) {
 
 std::int64_t Account::limit_at(TimePoint now) const {
   const bool low = rules_.others == Others::limit_falls && now >= rules_.begins && now < rules_.ends;
-  return low ? std::max<std::int64_t>(rules_.limit / 2, 1) : rules_.limit;
+  return low ? std::max<std::int64_t>(rules_.limit / rules_.falls_to, 1) : rules_.limit;
 }
 
 double Account::pace(TimePoint now) const {

@@ -45,6 +45,7 @@ class Account {
     std::int64_t call = 1;                            ///< what one of others takes, on average
     Duration takes = std::chrono::milliseconds(400);  ///< a call, ours or theirs, on average
     TimePoint begins{}, ends{};  ///< others stop, or the limit falls and comes back, in between
+    std::int64_t falls_to = 2;   ///< the limit: to that part of it
     std::uint64_t seed = 0;
   };
   explicit Account(const Rules& rules);

@@ -79,6 +79,7 @@ Cell Cell::draw(std::uint64_t seed) {
   cell.end = cell.from + kMeasured;
   rules.begins = cell.from + seconds(random.between(20, 90));
   rules.ends = rules.begins + minutes(1);
+  if (rules.bound == Bound::places) rules.falls_to = random.between(2, 16);
   return cell;
 }
 

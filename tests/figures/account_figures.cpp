@@ -33,7 +33,7 @@ Bounds bounds_of(const Cell& cell) {
     case Bound::bucket:
       if (greedy) return {.share = 0.12, .share_worst = 0.01, .refused = 2};
       return {
-          .share = rules.others == Others::limit_falls ? 0.83 : 0.95, .share_worst = 0.75, .refused = 0.12};
+          .share = rules.others == Others::limit_falls ? 0.83 : 0.95, .share_worst = 0.5, .refused = 0.17};
     case Bound::fixed:
       if (greedy) return {.share = 0.38, .share_worst = 0.25, .refused = 0.1};
       return {.share = rules.others == Others::half ? 0.94 : 0.83, .share_worst = 0.7, .refused = 0.06};
@@ -42,7 +42,8 @@ Bounds bounds_of(const Cell& cell) {
       return {.share = rules.others == Others::stop ? 0.73 : 0.8, .share_worst = 0.65, .refused = 0.09};
     case Bound::places:
       if (greedy) return {.share = 0.85, .share_worst = 0.01, .refused = 0.02};
-      return {.share = 0.95, .share_worst = 0.35, .refused = 0.02};
+      return {
+          .share = rules.others == Others::limit_falls ? 0.83 : 0.95, .share_worst = 0.35, .refused = 0.03};
     case Bound::slope:
       break;
   }

@@ -118,8 +118,9 @@ void Auditor::heard_paused(const Answer& answer, bool pause) {
     return budget != budgets_.end() &&
            (is(*budget) || std::any_of(budget->accounts.begin(), budget->accounts.end(), is));
   };
-  bool lifts = any([&](ModelBudget& one) { return one.is_lowered(now_); });
+  // Of what an operator paused that pause alone ends.
   const bool differs = is_paused(order_.what, order_.name) != pause;
+  bool lifts = !differs && any([&](ModelBudget& one) { return one.is_lowered(now_); });
   if (!lifts && !differs && any([&](const ModelBudget& one) { return one.may_be_lowered(now_); }))
     lifts = answer.has("\"changed\":true");
   const bool changes = lifts || differs;

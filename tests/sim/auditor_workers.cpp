@@ -253,14 +253,20 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
                                                       : Said::refusal);
   // Its upstream's word holds whatever has become of the job.
   const TimePoint until = now_ + (failure.retry_after_ms.value_or(0) > 0 ? stated : kLimitedPause);
-  bool paused = false, apart = false, alone = true;
-  if (failure.error_class == "limited")
+  bool paused = false, apart = false, alone = true, again = false;
+  const bool limited = failure.error_class == "limited";
+  const bool own = limited && job->account != nullptr && job->account->refuses_alone(*job, now_);
+  if (limited && !own)
     for_limits_of(*job, [&](ModelBudget& budget) {
       const bool cuts = !failure.limits;
       // It is the account that rests; the budgets have shown to be too much where that has no limits.
       if (job->account != nullptr && job->account != &budget)
         return cuts && job->account->rates.empty() ? budget.cut(now_) : void();
-      if (job->account == nullptr && budget.rates.empty()) return;
+      if (job->account == nullptr) {
+        if (budget.rates.empty()) return;
+        again = again || budget.refused_job == job->serial;
+        if (budget.refuses_alone(*job, now_)) return;
+      }
       const ModelBudget::Apart how = budget.limited(job->model, cuts, until, now_);
       apart = apart || how != ModelBudget::Apart::no;
       alone = alone && how == ModelBudget::Apart::alone;
@@ -296,8 +302,11 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     job->answer = answer;
     return must_end(*job, {"limited"});
   }
-  requeue(*job, paused && alone ? Requeue::costs_turn : Requeue::free, paused ? now_ : until,
-          paused ? now_ : until);
+  // Refused again and no other meanwhile, it goes after the others.
+  constexpr Duration kAfterOthers = std::chrono::milliseconds(200);
+  TimePoint due = paused ? now_ : until;
+  if (paused && again) due = std::max(shut_until(*job), now_) + kAfterOthers;
+  requeue(*job, paused && alone ? Requeue::costs_turn : Requeue::free, due, due);
 }
 
 void Auditor::on(ModelWorker& worker, const wire::Progress& progress) {

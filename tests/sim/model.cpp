@@ -170,6 +170,7 @@ const ModelPause* ModelBudget::pause_of(const std::string& model) const {
 
 void ModelBudget::answered(const std::string& model, TimePoint called_at, TimePoint now) {
   if (!model.empty()) answered_at[model] = now;
+  if (called_at > refused_job_at) ++answered_since;
   if (const auto own = models.find(model); own != models.end()) own->second.answered(called_at, now);
   for (ModelRate& rate : rates)
     rate.answered(called_at);
@@ -222,6 +223,14 @@ bool ModelBudget::counts_longer() const {
 void ModelBudget::cut(TimePoint now) {
   for (std::size_t i = 0; i < rates.size(); ++i)
     if (is_paused_by_refusals(i)) rates[i].cut(now);
+}
+
+bool ModelBudget::refuses_alone(const ModelJob& job, TimePoint now) {
+  constexpr int kOthers = 3;
+  if (refused_job != job.serial) answered_since = 0;
+  refused_job = job.serial;
+  refused_job_at = now;
+  return answered_since >= kOthers;
 }
 
 ModelBudget::Apart ModelBudget::limited(const std::string& model, bool cuts, TimePoint until, TimePoint now) {

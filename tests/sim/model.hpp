@@ -77,6 +77,10 @@ struct ModelBudget {
   const ModelJob* probe = nullptr;           ///< in this pause, the last job that finds out and is not over
   std::map<std::string, ModelPause> models;  ///< that it refused
   std::map<std::string, TimePoint> answered_at, refused_at;  ///< models, when last
+  /// The job that it refused last, and what it has answered since it first refused that one and no other.
+  std::uint64_t refused_job = 0;  ///< its serial
+  TimePoint refused_job_at{};
+  int answered_since = 0;
 
   struct Key {
     std::string name;
@@ -128,6 +132,8 @@ struct ModelBudget {
   /// The upstream refused, and asks to be left alone until then; `cuts`: it did not say what it allows. The
   /// model may be empty. Requires: where there is one, it says that nothing is left of what all models share.
   Apart limited(const std::string& model, bool cuts, TimePoint until, TimePoint now);
+  /// It refused the job: whether that is about this job alone, as it answers others.
+  bool refuses_alone(const ModelJob& job, TimePoint now);
   void pause_all(TimePoint until, TimePoint now);
   /// An operator has other limits count from now on.
   /// Where limits change, what the upstream said of the old ones is forgotten.

@@ -128,6 +128,11 @@ std::int64_t ModelRate::left() const {
       static_cast<std::int64_t>(core::Int128{ceiling_} * share_then_ / ModelShare::kAll), 1);
 }
 
+std::int64_t ModelRate::left_most(TimePoint now) {
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(core::Int128{ceiling_} * share_most_.at(now) / ModelShare::kAll), 1);
+}
+
 std::int64_t ModelRate::whole_for(std::int64_t amount) const {
   return amount <= ceiling_ ? ceiling_ : left();
 }
@@ -167,10 +172,17 @@ void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std
     trial_ = false;
     return;
   }
-  const std::int64_t wanted = std::min(amount + held(hold), whole_for(amount));
-  if (amount > options_.limit || sum_ + wanted > left())
+  // Nothing is held back until the pace behind a pause is whole again.
+  const std::int64_t kept = pace_at(now).share < kWhole ? 0 : held(hold);
+  const std::int64_t wanted = std::min(amount + kept, whole_for(amount));
+  const std::int64_t left = std::max(this->left(), left_most(now));
+  // Where refusals have lowered the limit one asks now and then whether more is taken.
+  const bool may_ask = share_most_.at(now) < ModelShare::kAll && now - last_sent_at_ >= seconds(1);
+  if (may_ask) asked_at_ = now;
+  last_sent_at_ = now;
+  if (amount > options_.limit || (sum_ + wanted > left && !(may_ask && sum_ + amount <= ceiling_)))
     violated("budget " + budget + ": " + std::to_string(sum_ + amount) + " in a window of " + options_.name +
-             " = " + std::to_string(options_.limit) + ", of which " + std::to_string(left()) +
+             " = " + std::to_string(options_.limit) + ", of which " + std::to_string(left) +
              " are left by what the upstream says, and " + std::to_string(wanted - amount) +
              " are held for higher lanes");
   sent_.push_back({now, job, amount});
@@ -252,6 +264,7 @@ void ModelRate::cut(TimePoint now) {
   const std::int64_t least =
       few ? ModelShare::kAll / 2 : (calls * ModelShare::kAll + ceiling_ - 1) / ceiling_;
   share_.cut(resource() == core::Resource::requests ? least : 0, now);
+  share_most_.cut(resource() == core::Resource::requests ? least : 0, now);
   share_then_ = share_.at(now);
   lower_low(ceiling_);
 }
@@ -281,20 +294,22 @@ void ModelRate::learn(std::int64_t limit, TimePoint now) {
   advance(now);
   ceiling_ = ceiling;
   share_.restore();
+  share_most_.restore();
   share_then_ = ModelShare::kAll;
   if (ceiling < before) lower_low(before);
 }
 
 bool ModelRate::is_lowered(TimePoint now) {
   advance(now);
-  return ceiling_ != options_.limit || share_then_ < ModelShare::kAll || pace_at(now).share < kWhole ||
-         pace_at(now).paused;
+  return ceiling_ != options_.limit || share_most_.at(now) < ModelShare::kAll ||
+         pace_at(now).share < kWhole || pace_at(now).paused;
 }
 
 void ModelRate::lift(TimePoint now) {
   advance(now);
   ceiling_ = options_.limit;
   share_.restore();
+  share_most_.restore();
   share_then_ = ModelShare::kAll;
   if (paused_until_) refilled_at_ = std::max(refilled_at_, now);  // what came in by then is not certain
   paused_until_.reset();

@@ -26,6 +26,8 @@ class ModelShare {
   void answered(TimePoint called_at) { answered_ = answered_ || called_at >= cut_at_; }
   /// All of it is back: what was guessed is known.
   void restore() { share_ = kAll; }
+  /// A call was taken that went although nothing was left: a quarter more.
+  void raise() { share_ = std::min(share_ + share_ / 4 + 1, kAll); }
   std::int64_t at(TimePoint now);
 
  private:
@@ -67,7 +69,11 @@ class ModelRate {
   void learn(std::int64_t limit, TimePoint now);
   /// It says that so much is left: others may have used the rest, or not.
   void doubt(std::int64_t remaining, TimePoint now);
-  void answered(TimePoint called_at) { share_.answered(called_at); }
+  void answered(TimePoint called_at) {
+    share_.answered(called_at);
+    share_most_.answered(called_at);
+    if (called_at == asked_at_) share_most_.raise();
+  }
   /// The upstream refused.
   void cut(TimePoint now);
   /// It asks to be left alone until then. Requires: no earlier pause lasts longer.
@@ -76,7 +82,7 @@ class ModelRate {
   /// Whether something of what the upstream said or showed still counts, and that it does no more.
   bool is_lowered(TimePoint now);
   /// Whether it may do more: what others took of a window is taken to come back within a few periods.
-  bool may_be_lowered(TimePoint now) const { return now < doubted_until_; }
+  bool may_be_lowered(TimePoint now) const { return now < doubted_until_ || share_then_ < ModelShare::kAll; }
   void lift(TimePoint now);
 
   /// Another limit or burst counts from now on; what went out went out. A fraction of one may be lost.
@@ -115,6 +121,7 @@ class ModelRate {
   /// Whether a pause is over, and so much may go to find out whether it is.
   bool may_try(std::int64_t amount, core::Int128 level, TimePoint now) const;
   std::int64_t left() const;
+  std::int64_t left_most(TimePoint now);
   /// As much as a window has at most for `amount`.
   std::int64_t whole_for(std::int64_t amount) const;
   core::Int128 without_fraction(core::Int128 level) const;
@@ -126,6 +133,9 @@ class ModelRate {
   core::WindowKind window_;
   std::int64_t ceiling_;  // what the upstream says, at most the limit
   ModelShare share_;
+  /// The same if each call that may have asked did so: it went a second or more behind the last one.
+  ModelShare share_most_;
+  TimePoint asked_at_ = core::kNever, last_sent_at_{};
   std::int64_t share_then_ = ModelShare::kAll;  // when the levels were last brought up to date
   std::int64_t burst_;
   std::deque<Sent> sent_;  // sliding: in the last period

@@ -28,8 +28,9 @@ constexpr std::int64_t kManyAtOnce = 4;
 bool may_be_places(const Quota& quota, const Budgets::Limited& limited, TimePoint now) {
   if (limited.is_bare()) return true;
   if (limited.by ? limited.by != LimitedBy::slope : limited.told && limited.shared) return false;
+  const ConcurrencyLimit& places = quota.concurrency();
   return limited.until - now <= kSoonAgain &&
-         (!quota.has_rates() || quota.concurrency().running() >= kManyAtOnce);
+         (!quota.has_rates() || places.running() >= (places.is_learnt() ? 2 : kManyAtOnce));
 }
 
 /// Whether the upstream refused the claim's job with this key.
@@ -200,6 +201,15 @@ BudgetSet Budgets::match(std::string_view service, std::string_view model, std::
   return intern(std::move(set));
 }
 
+bool Budgets::counts_all(std::string_view service, std::string_view model) const {
+  return std::any_of(budgets_.begin(), budgets_.begin() + static_cast<std::ptrdiff_t>(configured_),
+                     [&](const Budget& budget) {
+                       const BudgetOptions& of = budget.options;
+                       return matches(of.service, service) && matches(of.model, model) && of.client.empty() &&
+                              of.lane.empty() && of.tenant.empty();
+                     });
+}
+
 BudgetSet Budgets::intern(Set set) {
   const auto [place, fresh] =
       interned_.try_emplace({set.budgets, set.model}, static_cast<BudgetSet>(sets_.size()));
@@ -260,7 +270,8 @@ std::size_t Budgets::place_to_learn(const LearntFor& whose,
     const LearntFor& known = *budgets_[place].learnt;
     const bool idle = whose.heard_at - known.heard_at >= LearntBudgets::kIdle;
     if (!idle && known.client == whose.client) ++of_client;
-    if (!idle || budgets_[place].quota.concurrency().running() > 0 || in_use(place)) continue;
+    const bool paused = budgets_[place].paused;  // an operator's word is kept
+    if (!idle || paused || budgets_[place].quota.concurrency().running() > 0 || in_use(place)) continue;
     if (oldest == LearntBudgets::kNone || known.heard_at < budgets_[oldest].learnt->heard_at) oldest = place;
   }
   const std::size_t left = lines_ - budgets_.size();
@@ -749,7 +760,8 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
   };
   const auto limit = [&](const Part& part, auto cut_pace) {
     const bool its_own = quota_of(part).is_its_own(limited.job, limited.is_bare(), reservation.taken_at, now);
-    if (its_own && budgets_[part.budget].learnt != nullptr) return HeldBack::nobody;
+    if (its_own) return HeldBack::nobody;
+    if (limited.is_bare() && quota_of(part).has_asked(reservation.taken_at)) return HeldBack::nobody;
     if (limited.by == LimitedBy::slope && budgets_[part.budget].slices == nullptr) {
       note_change(part.budget, part.account);
       quota_of(part).rises_too_fast(reservation.taken_at, now);

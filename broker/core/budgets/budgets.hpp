@@ -158,9 +158,10 @@ class Budgets {
   bool is_learnt(BudgetSet set) const {
     return !sets_[set].budgets.empty() && sets_[set].budgets.front() >= configured_;
   }
-  /// Whether the last two refusals, or more, of what the set's learnt budget counts were of one job.
+  /// Whether the last two refusals, or more, of what a budget of the set counts were of one job.
   bool refuses_one_job(BudgetSet set) const {
-    return is_learnt(set) && budgets_[sets_[set].budgets.front()].quota.refuses_one_job();
+    return std::any_of(sets_[set].budgets.begin(), sets_[set].budgets.end(),
+                       [&](std::size_t i) { return budgets_[i].quota.refuses_one_job(); });
   }
   /// The set with a budget that is learnt for these calls; `set` where no more can be made. `limits`: what
   /// the upstream states; may be null. `sent`: calls of the last minute that no budget counted. `in_use`:
@@ -416,6 +417,8 @@ class Budgets {
   BudgetSet learnt(BudgetSet set, std::string_view service, std::string_view model);
   bool any_learnt() const { return budgets_.size() > configured_; }
   std::size_t find_learnt(std::string_view service, std::string_view model) const;
+  /// Whether a configured budget counts all jobs of that service and model, whoever sends them.
+  bool counts_all(std::string_view service, std::string_view model) const;
   std::size_t place_to_learn(const LearntFor& whose, const std::function<bool(std::size_t)>& in_use) const;
   void add_limits(Budget& budget, const wire::UpstreamLimits* limits, std::int64_t sent = 0);
   Key* best_key(BudgetSet set, const Claim& claim, TimePoint now);

@@ -28,6 +28,8 @@ constexpr std::int64_t kUnanswered = 4;
 /// Added to the part of the pace where RateLimit::shows_bucket(). Earlier versions take that for the whole
 /// pace.
 constexpr std::int64_t kShowsBucket = 2000;
+/// Earlier versions saved the part of a limit that refusals have left in thousandths.
+constexpr std::int64_t kShareUnit = 1000;
 /// Stands for the configured limit, whatever that is when it is restored.
 constexpr std::int64_t kNoCeiling = std::int64_t{1} << 60;
 /// Refusals of a key are counted up to this when restored.
@@ -176,22 +178,22 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
   numbers.put(bucket_.level());
   numbers.put(unix_us(refilled_at, epoch_us));
   numbers.put(ahead);
-  const bool learned =
-      exact || ceiling_ != limit_ || share_ != kShareFull || !ramp_.is_full() || shows_bucket();
+  const bool learned = exact || ceiling_ != limit_ || is_shown() || !ramp_.is_full() || shows_bucket();
   numbers.put(exact ? kExactNumbers : learned ? kLearnedNumbers : 0);
   if (learned) {
     numbers.put(exact && ceiling_ == limit_ ? kNoCeiling : ceiling_);
     // Earlier versions know thousandths, which are not below zero.
-    const bool fine = (exact || open_) && share_ != kShareFull;
-    numbers.put(fine ? -share_ : std::max<std::int64_t>(share_ / kShareUnit, 1));
-    numbers.put(unix_us(cut_at_, epoch_us));
-    numbers.put(unix_us(changed_at_, epoch_us));
+    const bool fine = (exact || open_) && is_shown();
+    const std::int64_t share = shown_.millionths();
+    numbers.put(fine ? -share : std::max<std::int64_t>(share / kShareUnit, 1));
+    numbers.put(unix_us(shown_.since(), epoch_us));
+    numbers.put(unix_us(shown_.changed_at(), epoch_us));
     numbers.put(ramp_.share() + (shows_bucket() ? kShowsBucket : 0));
     numbers.put(unix_us(ramp_.next(), epoch_us));
   }
   if (exact) {
     numbers.put(unix_us(owed_at_, epoch_us));
-    numbers.put(static_cast<std::int64_t>(trial_) + (answered_ ? 0 : kUnanswered));
+    numbers.put(static_cast<std::int64_t>(trial_) + (shown_.has_answer() ? 0 : kUnanswered));
     numbers.put(history_.foreign());
     numbers.put(unix_us(remaining_sent_at_, epoch_us));
     others_.save(epoch_us, numbers);
@@ -214,10 +216,9 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   const std::int64_t learned = earlier ? kLearnedNumbers : numbers.next();
   if (learned >= kLearnedNumbers) {
     ceiling_ = std::clamp<std::int64_t>(numbers.next(), 1, limit_);
-    const std::int64_t share = std::clamp(numbers.next(), -kShareFull, kShareFull);
-    share_ = std::clamp<std::int64_t>(share < 0 ? -share : share * kShareUnit, 1, kShareFull);
-    cut_at_ = std::min(time(), now);
-    changed_at_ = std::min(time(), now);
+    const std::int64_t share = std::clamp(numbers.next(), -ShownPart::kWhole, ShownPart::kWhole);
+    const TimePoint since = std::min(time(), now), changed_at = std::min(time(), now);
+    shown_.restore(share < 0 ? -share : share * kShareUnit, since, changed_at);
     const std::int64_t ramp = std::clamp<std::int64_t>(numbers.next(), 0, kShowsBucket + PaceRamp::kFull);
     bucket_signs_.restore(ramp >= kShowsBucket && kind_ == WindowKind::automatic);
     // During a pause the ramp rises at its end, else within a second.
@@ -229,7 +230,7 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   if (learned >= kExactNumbersBefore) {
     owed_at = std::min(time(), now);
     const std::int64_t trial = std::clamp<std::int64_t>(numbers.next(), 0, kUnanswered + 2);
-    answered_ = trial < kUnanswered;
+    shown_.restore_answer(trial < kUnanswered);
     trial_ = static_cast<Trial>(std::min<std::int64_t>(trial % kUnanswered, 2));
     history_.lower(numbers.next());
     remaining_sent_at_ = std::min(time(), now);
@@ -507,7 +508,7 @@ void Budgets::restore_learnt(const std::vector<StoredEntry>& entries, std::int64
                   .model = of->name.substr(std::min(end + 1, of->name.size()))};
   StoredNumbers numbers = of->numbers;
   whose.heard_at = std::min(time_of(numbers.next(), epoch_us), now);
-  if (now - whose.heard_at >= LearntBudgets::kKept ||
+  if (now - whose.heard_at >= LearntBudgets::kKept || counts_all(whose.service, whose.model) ||
       find_learnt(whose.service, whose.model) != LearntBudgets::kNone)
     return;
   Budget& budget = budgets_.emplace_back(std::move(whose));

@@ -118,7 +118,11 @@ bool Quota::is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoi
   RefusedJob& last = refused_job_;
   const bool again = job == last.job, by_chance = bare && last.others >= kByChanceOf;
   const bool alone = again && (last.alone || last.others >= kOthersAnswered);
-  last = {.job = job, .at = now, .times = again ? last.times + 1 : 1, .alone = alone};
+  last = {.job = job,
+          .at = now,
+          .times = again ? last.times + 1 : 1,
+          .others = again ? last.others : 0,
+          .alone = alone};
   return alone || by_chance;
 }
 

@@ -190,6 +190,11 @@ class Quota {
   bool is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoint now);
   /// Whether the last two refusals, or more, were of one job.
   bool refuses_one_job() const { return refused_job_.times > 1; }
+  /// Whether the call that was handed over at that time asked whether more is taken than refusals have left.
+  bool has_asked(TimePoint taken_at) const {
+    return std::any_of(rates_.begin(), rates_.end(),
+                       [&](const RateLimit& rate) { return rate.has_asked(taken_at); });
+  }
   /// How long a refusal pauses that says nothing: as many in a row as are not followed by an answer make it
   /// longer, every other time twice as long, from kBarePauseFirst to kBarePauseMost.
   Duration bare_pause(TimePoint now);
@@ -245,7 +250,7 @@ class Quota {
     std::uint64_t job = kNoMark;
     TimePoint at{};
     std::int64_t times = 0;   ///< in a row
-    std::int64_t others = 0;  ///< calls that were answered since
+    std::int64_t others = 0;  ///< calls that were answered since the first time
     bool alone = false;       ///< it is about this job
   } refused_job_;
 

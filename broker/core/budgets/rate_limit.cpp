@@ -24,15 +24,9 @@ std::int64_t scale_of(const RateOptions& options) {
 /// A call each so long is asked in any case: a client that obeys its upstream asks as often, and waits less.
 constexpr Duration kAskedEvery = std::chrono::milliseconds(500);
 
-/// How long after a cut a limit begins to rise again, and the least time between two cuts.
-constexpr Duration kRecoverAfter = std::chrono::seconds(10), kCutPause = std::chrono::seconds(2);
 /// Where nothing is known of a limit a refusal leaves a call each so long at the least: others may have taken
 /// the rest.
 constexpr Duration kGuessEvery = std::chrono::milliseconds(100);
-/// A limit rises twice as fast from so long after a cut on, again twice as fast after each further such time,
-/// up to so many hundredths a second: the cut may have been about what others took.
-constexpr Duration kRiseFasterAfter = std::chrono::seconds(20), kRiseFasterEach = std::chrono::seconds(5);
-constexpr std::int64_t kRisePercentMax = 16;
 /// What is debited ahead of a limit that nobody knows: enough between two commits, and little after a crash.
 constexpr std::int64_t kOpenAheadCalls = 64, kOpenAheadTokens = 64'000;
 /// Of a limit that nobody configured and that counts longer than this words count from so many on.
@@ -113,23 +107,8 @@ void RateLimit::configure(const RateOptions& options, TimePoint now) {
   apply_limit();
 }
 
-void RateLimit::recover(TimePoint now) {
-  if (share_ == kShareFull || now - changed_at_ < kRecoverAfter) return;
-  // The first step comes at the end of the wait.
-  const auto periods = (now - changed_at_ - kRecoverAfter) / std::chrono::seconds(1) + 1;
-  const std::int64_t before = share_;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(periods, 1000) && share_ < kShareFull; ++i)
-    share_ =
-        std::min(share_ + share_rises(changed_at_ + kRecoverAfter + i * std::chrono::seconds(1)), kShareFull);
-  // Whole seconds, so that the limit rises at the same rate however often this is called.
-  changed_at_ += periods * std::chrono::seconds(1);
-  if (share_ != before) apply_limit();
-}
-
 std::int64_t RateLimit::effective() const {
-  if (share_ == kShareFull) return ceiling_;
-  return std::max(static_cast<std::int64_t>(static_cast<Int128>(ceiling_) * share_ / kShareFull),
-                  std::int64_t{1});
+  return shown_.of(ceiling_);
 }
 
 void RateLimit::apply_limit() {
@@ -164,8 +143,7 @@ bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
   if (ceiling == ceiling_) return false;
   advance(now);
   ceiling_ = ceiling;
-  share_ = kShareFull;  // the upstream's own number replaces the guess
-  cut_at_ = now;
+  shown_.replace(now);
   apply_limit();
   return true;
 }
@@ -173,17 +151,8 @@ bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
 /// What refusals leave at the least: a call each two seconds, where that is no more than half of it.
 std::int64_t RateLimit::share_min() const {
   if (resource_ != Resource::requests) return kShareMin;
-  const std::int64_t asked = (period_ / kAskedEvery * kShareFull + ceiling_ - 1) / ceiling_;
-  return std::clamp(asked, open_ && ceiling_ == limit_ ? 1 : kShareMin, kShareFull / 2);
-}
-
-/// What a limit rises by at that time.
-std::int64_t RateLimit::share_rises(TimePoint at) const {
-  std::int64_t percent = 1;
-  for (TimePoint more = cut_at_ + kRiseFasterAfter; at >= more && percent < kRisePercentMax;
-       more += kRiseFasterEach)
-    percent *= 2;
-  return std::max<std::int64_t>(share_ * percent / 100, 1);
+  const std::int64_t asked = (period_ / kAskedEvery * ShownPart::kWhole + ceiling_ - 1) / ceiling_;
+  return std::clamp(asked, open_ && ceiling_ == limit_ ? 1 : kShareMin, ShownPart::kWhole / 2);
 }
 
 std::int64_t RateLimit::ahead() const {
@@ -195,33 +164,22 @@ void RateLimit::cut(TimePoint now) {
   advance(now);
   if (is_unknown() && window_) {
     const std::int64_t pace = std::max<std::int64_t>({window_->total(), guess_, period_ / kGuessEvery});
-    share_ =
-        std::max<std::int64_t>(static_cast<std::int64_t>(static_cast<Int128>(pace) * kShareFull / limit_), 1);
-    cut_at_ = changed_at_ = now;
-    answered_ = false;
-    return apply_limit();
+    shown_.guess(static_cast<std::int64_t>(static_cast<Int128>(pace) * ShownPart::kWhole / limit_), now);
+  } else {
+    shown_.cut(share_min(), now);
   }
-  if (share_ < kShareFull && now - cut_at_ < kCutPause) return;
-  if (share_ < kShareFull && !answered_) {
-    cut_at_ = changed_at_ = now;  // it does not rise either
-    return;
-  }
-  answered_ = false;
-  share_ = std::max(share_ * 4 / 5, share_min());
-  cut_at_ = changed_at_ = now;
   apply_limit();
 }
 
 bool RateLimit::can_lift(TimePoint now) {
   advance(now);
-  return others_.amount(now) > 0 || ceiling_ != limit_ || share_ != kShareFull || !ramp_.is_full() ||
-         ramp_.is_gentle();
+  return others_.amount(now) > 0 || ceiling_ != limit_ || is_shown() || !ramp_.is_full() || ramp_.is_gentle();
 }
 
 bool RateLimit::lift(TimePoint now) {
   if (!can_lift(now)) return false;
   ceiling_ = limit_;
-  share_ = kShareFull;
+  shown_.lift();
   ramp_.lift();
   trial_ = Trial::none;
   others_.forget();
@@ -242,18 +200,27 @@ void RateLimit::pause(TimePoint until, bool stated, TimePoint now) {
   if (!window_) room_.note(std::max<std::int64_t>(-bucket_.level(), 0), bucket_.capacity(), now);
   bucket_.lower_to(0);
   ramp_.pause(until);
+  held_for_ = kNoHold;
   trial_ = stated ? Trial::of_stated_pause : Trial::of_guess;
   advanced_at_ = kNever;
   apply_pace();
+}
+
+/// A reserve keeps its room free again, which is there at once: gathered from the pace nothing could go
+/// meanwhile.
+void RateLimit::end_ramp() {
+  trial_ = Trial::none;
+  held_for_ = kNoHold;
+  if (window_ && burst_beyond() == 0 && bucket_.level() >= 0) bucket_.raise_to(held_in_window() * scale_);
 }
 
 void RateLimit::rises_too_fast(TimePoint called_at, TimePoint now) {
   if (is_unknown()) return cut(now);
   advance(now);
   if (!ramp_.fall(called_at, now)) return;
-  // No burst; but what a reserve keeps stays there, or nothing could go until it is gathered again.
-  bucket_.lower_to(held_in_window() * scale_);
+  bucket_.lower_to(0);
   advanced_at_ = kNever;
+  held_for_ = kNoHold;
   apply_pace();
 }
 
@@ -321,7 +288,7 @@ void RateLimit::advance(TimePoint now) {
   // Called many times in a turn: what is taken and given changes bucket and window alike.
   if (now == advanced_at_) return;
   advanced_at_ = now;
-  recover(now);
+  if (shown_.recover(now)) apply_limit();
   const std::int64_t rate_before = bucket_.rate();
   std::int64_t rate_now = 0;
   if (window_) {
@@ -337,7 +304,7 @@ void RateLimit::advance(TimePoint now) {
     bucket_.refill(ramp_.next());
     if (ramp_.is_paused()) bucket_.lower_to(kPausedLevelMax * scale_);
     ramp_.rise();
-    if (ramp_.is_full()) trial_ = Trial::none;
+    if (ramp_.is_full()) end_ramp();
     apply_pace();
   }
   if (window_ && ramp_.is_full()) {
@@ -372,8 +339,10 @@ std::int64_t RateLimit::available(TimePoint now) {
 
 std::int64_t RateLimit::find_held(int hold) const {
   const std::int64_t held = capacity() * hold / 1000;
-  // A strict window has room for a burst only if that room is always kept free, which costs rate.
-  return window_ && burst_beyond() == 0 ? std::min(held, held_in_window()) : held;
+  if (!window_ || burst_beyond() > 0) return held;
+  // A strict window has room for a burst only if that room is always kept free, which costs rate; and behind
+  // a pause nothing could go at the pace of a tenth until it is gathered.
+  return ramp_.is_full() ? std::min(held, held_in_window()) : 0;
 }
 
 /// The most that a reserve keeps free in a strict window.
@@ -396,7 +365,7 @@ bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   if (amount > limit_) return false;
   advance(now);
   const std::int64_t needed = needed_for(amount, hold);
-  if (window_ && headroom_left() < needed) return may_ask(amount, needed, now);
+  if (window_ && headroom_left() < needed) return may_ask(amount, needed, now) || may_ask_beyond(amount, now);
   return floor_divide(bucket_.level(), scale_) >= std::min(needed, capacity()) ||
          (is_trial(amount) && !ramp_.is_paused() && bucket_.level() >= 0);
 }
@@ -436,6 +405,13 @@ bool RateLimit::may_ask(std::int64_t amount, std::int64_t needed, TimePoint now)
          (trial_ == Trial::of_stated_pause || others_.may_ask(now));
 }
 
+/// Whether the amount may go although what refusals have left is used up: it finds out whether more is taken.
+/// What is configured or stated bounds it.
+bool RateLimit::may_ask_beyond(std::int64_t amount, TimePoint now) const {
+  return amount > 0 && shown_.may_ask(now) && !ramp_.is_paused() && others_count_ == 0 &&
+         window_->total() + amount <= ceiling_;
+}
+
 TimePoint RateLimit::foreseen(std::int64_t amount, int hold, TimePoint now) const {
   if (amount > limit_) return kNever;
   RateLimit ahead = *this;
@@ -457,6 +433,8 @@ void RateLimit::take(std::int64_t amount, TimePoint now, int hold) {
   if (!ramp_.is_paused() && amount > 0) trial_ = Trial::none;
   note_room(now);
   if (others_count_ > 0 && amount > 0 && headroom_left() < amount) others_.asked(now);
+  if (is_shown() && window_ && amount > 0)
+    shown_.sent(period_ / effective() * amount, headroom_left() < needed_for(amount, hold), now);
   const std::int64_t level = bucket_.level(), left = held(hold) * scale_;
   if (window_ && level >= 0)
     bucket_.take(std::min(amount * scale_, level - (level >= left ? left : 0)));
@@ -494,11 +472,13 @@ TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint no
   TimePoint refilled = bucket_.when_level(level * scale_, now);
   if (!ramp_.is_full()) refilled = std::min(refilled, ramp_.next());
   // While the limit recovers the pace rises each second.
-  if (share_ < kShareFull) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
+  if (is_shown()) refilled = std::min(refilled, shown_.rises_at());
   if (!window_) return refilled;
   if (others_count_ > 0) refilled = std::min(refilled, std::max(others_.until(), now));
   if (headroom_left() < needed) {
-    const TimePoint asks = others_count_ > 0 && !ramp_.is_paused() ? std::max(others_.ask_at(), now) : kNever;
+    TimePoint asks = kNever;
+    if (!ramp_.is_paused() && others_count_ > 0) asks = std::max(others_.ask_at(), now);
+    if (!ramp_.is_paused() && others_count_ == 0 && is_shown()) asks = std::max(shown_.ask_at(), now);
     return std::min(window_->next_change(), asks);
   }
   return std::min(refilled, std::max(window_->next_change(), now));

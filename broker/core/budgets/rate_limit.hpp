@@ -13,6 +13,7 @@
 #include "broker/core/budgets/least_room.hpp"
 #include "broker/core/budgets/others_use.hpp"
 #include "broker/core/budgets/pace_ramp.hpp"
+#include "broker/core/budgets/shown_part.hpp"
 #include "broker/core/budgets/sliding_window.hpp"
 #include "broker/core/budgets/token_bucket.hpp"
 
@@ -80,16 +81,15 @@ class RateLimit {
   /// The upstream states its limit for a period. A lower one counts from now on; a later, higher one counts
   /// up to the configured limit. True if the limit that counts has changed.
   bool learn_limit(std::int64_t limit, TimePoint now);
-  /// The upstream refused what was within the limit: lowers it by a fifth, at most once in two seconds, but
-  /// not below a call each two seconds. While nothing is answered that went since, refusals are about what
-  /// went before, and lower it no further. From ten seconds after the last cut it rises again by a hundredth
-  /// a second, and faster the longer nothing is refused (AIMD; Chiu & Jain, 1989). Where nothing was known it
-  /// falls to what was sent in the last period, or ten a second.
+  /// The upstream refused what was within the limit, which is lowered (ShownPart), but not below a call each
+  /// two seconds. Where nothing was known it falls to what was sent in the last period, or ten a second.
   void cut(TimePoint now);
+  /// Whether the call that was handed over at that time asked whether more is taken than refusals have left.
+  bool has_asked(TimePoint taken_at) const { return shown_.has_asked(taken_at); }
   /// A call that was handed over at that time was answered. What its answer says of this limit was learnt
   /// before.
   void answered(TimePoint taken_at, TimePoint now) {
-    answered_ = answered_ || taken_at >= cut_at_;
+    if (shown_.answered(taken_at)) apply_limit();
     if (!others_.any() || remaining_sent_at_ == taken_at) return;
     others_.granted(taken_at, now);
     advanced_at_ = kNever;
@@ -101,9 +101,9 @@ class RateLimit {
   /// The configured limit, or a lower one that the upstream has stated or shown.
   std::int64_t effective_limit(TimePoint now);
   /// Whether effective_limit() is what refusals have shown, not what the upstream has stated.
-  bool is_shown() const { return share_ != kShareFull; }
+  bool is_shown() const { return !shown_.is_whole(); }
   /// When it was stated or shown. Requires: it is lower than configured.
-  TimePoint learnt_at() const { return cut_at_; }
+  TimePoint learnt_at() const { return shown_.since(); }
   /// What others have taken of it that still counts.
   std::int64_t others(TimePoint now) {
     advance(now);
@@ -139,7 +139,6 @@ class RateLimit {
 
  private:
   void advance(TimePoint now);
-  void recover(TimePoint now);
   void apply_limit();
   void apply_pace();
   void owe(std::int64_t amount, TimePoint now);
@@ -148,7 +147,6 @@ class RateLimit {
   }
   std::int64_t effective() const;
   std::int64_t share_min() const;
-  std::int64_t share_rises(TimePoint at) const;
   bool is_of_another_period(const OthersUse::Said& said, TimePoint now);
   std::int64_t headroom() const;
   std::int64_t own_headroom() const { return window_->headroom() + others_paced_; }
@@ -167,8 +165,10 @@ class RateLimit {
   std::int64_t needed_for(std::int64_t amount, int hold) const;
   bool is_trial(std::int64_t amount) const;
   bool may_ask(std::int64_t amount, std::int64_t needed, TimePoint now) const;
+  bool may_ask_beyond(std::int64_t amount, TimePoint now) const;
   std::int64_t find_held(int hold) const;
   std::int64_t held_in_window() const;
+  void end_ramp();
 
   std::string name_;
   Resource resource_;
@@ -178,12 +178,8 @@ class RateLimit {
   std::int64_t limit_;
   Duration period_;
   std::int64_t ceiling_;  // as the upstream states it, at most limit_
-  static constexpr std::int64_t kShareFull = 1'000'000, kShareUnit = 1000;
-  std::int64_t share_ = kShareFull;  // millionths of ceiling_ that cuts have left
-  TimePoint cut_at_{};               // when share_ was last cut, or ceiling_ stated
-  TimePoint changed_at_{};           // when share_ last changed
-  bool answered_ = true;             // a call that went since share_ was cut
-  std::int64_t scale_;               // units of the bucket and the pace in one token or request
+  ShownPart shown_;       // of ceiling_
+  std::int64_t scale_;    // units of the bucket and the pace in one token or request
   TokenBucket bucket_;
   LeastRoom room_;  // of the bucket; not where the window is the bound
   std::optional<SlidingWindow> window_;

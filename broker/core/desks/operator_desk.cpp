@@ -159,7 +159,8 @@ void OperatorDesk::pause(const AdminAsked& event, TimePoint now) {
   answer_pause(event, true, changed);
 }
 
-/// Resuming a budget also forgets what its upstream has said.
+/// Resuming a budget that no operator pauses forgets what its upstream has said. What an operator paused may
+/// be gone.
 void OperatorDesk::resume(const AdminAsked& event, TimePoint now) {
   const wire::AdminQuery& fields = *event.fields;
   if (fields.what == "worker") return drain_workers(event, false);
@@ -167,16 +168,16 @@ void OperatorDesk::resume(const AdminAsked& event, TimePoint now) {
   if (!kind)
     return answers_.refuse(event.from, fields.ref, {},
                            bad_request("field \"what\" must be lane, service, client, budget or worker"));
-  if (const auto why = not_there(*kind, fields.name))
-    return answers_.refuse(event.from, fields.ref, {}, *why);
   const std::string name(fields.name);
   const bool paused = state_.pauses.find(*kind, name) != nullptr;
+  const auto why = not_there(*kind, fields.name);
+  if (why && !paused) return answers_.refuse(event.from, fields.ref, {}, *why);
   const auto budget = static_cast<std::size_t>(
-      *kind == PauseKind::budget ? state_.budget_named(name) - state_.budgets.all().data() : 0);
-  const bool lifts = *kind == PauseKind::budget && state_.budgets.can_lift(budget, now);
+      *kind == PauseKind::budget && !why ? state_.budget_named(name) - state_.budgets.all().data() : 0);
+  const bool lifts = *kind == PauseKind::budget && !paused && state_.budgets.can_lift(budget, now);
   if (paused && !fields.dry_run) {
     state_.pauses.remove(*kind, name);
-    set_paused(*kind, name, false);
+    if (!why) set_paused(*kind, name, false);
   }
   if (lifts && !fields.dry_run) state_.budgets.lift(budget, now);
   if ((paused || lifts) && !fields.dry_run)

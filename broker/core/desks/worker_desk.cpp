@@ -841,9 +841,9 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
           refused.holds == Budgets::HeldBack::model ? JobLife::Requeue::costs_turn : JobLife::Requeue::free;
       TimePoint due = paused ? now : refused.until;
       // Behind its pause another job finds out first, where this one may be the reason.
-      const bool may_be_why = state_.budgets.refuses_one_job(budgets) || pause.until - now > kLongRefusal;
-      if (paused && state_.budgets.is_learnt(budgets) && may_be_why)
-        due = std::max(pause.until, now) + 2 * Budgets::kOthersFirst;
+      const bool may_be_why = state_.budgets.refuses_one_job(budgets) ||
+                              (state_.budgets.is_learnt(budgets) && pause.until - now > kLongRefusal);
+      if (paused && may_be_why) due = std::max(pause.until, now) + 2 * Budgets::kOthersFirst;
       return life_.requeue(job, how, name_of(error_class), due, now);
     }
     case ErrorClass::retry:

@@ -144,6 +144,12 @@ TEST(LearntBudgets, make_way_when_nothing_is_heard_of_them_any_more) {
   EXPECT_FALSE(budgets.is_learnt(learn(budgets, "more", &limits, kBegin + minutes(9))));
   EXPECT_FALSE(budgets.is_learnt(learn(budgets, "more", &limits, kBegin + minutes(11), "c", true)))
       << "jobs wait for each";
+  for (Budget& budget : budgets.all())
+    budget.paused = true;
+  EXPECT_FALSE(budgets.is_learnt(learn(budgets, "more", &limits, kBegin + minutes(11))))
+      << "an operator paused each";
+  for (Budget& budget : budgets.all())
+    budget.paused = false;
   EXPECT_TRUE(budgets.is_learnt(learn(budgets, "more", &limits, kBegin + minutes(11))));
   EXPECT_FALSE(budgets.is_learnt(budgets.match("chat", "m0", "c", "normal")));
   EXPECT_TRUE(budgets.is_learnt(budgets.match("chat", "m1", "c", "normal")));
@@ -179,6 +185,10 @@ TEST(LearntBudgets, are_known_after_a_restart_for_a_day) {
   EXPECT_EQ(limit_of(after, again, kBegin + seconds(1)), 40);
   EXPECT_TRUE(after.counts_tokens(again));
   EXPECT_EQ(after.all()[after.of(again).front()].quota.rates().front().room(kBegin + seconds(1)), 10);
+
+  Budgets counted({{.name = "b", .service = "ch*"}}, true);
+  counted.restore_learnt(saved, 0, kBegin + seconds(1));
+  EXPECT_EQ(counted.all().size(), 1U) << "all its jobs have a budget now";
 
   Budgets late({}, true);
   late.restore_learnt(saved, 0, kBegin + hours(25));
@@ -266,6 +276,27 @@ TEST(LearntBudgets, hold_back_a_job_alone_that_is_refused_while_others_are_answe
   EXPECT_EQ(refuse(7, kBegin + seconds(6)), Budgets::HeldBack::nobody);
   EXPECT_EQ(refuse(8, kBegin + seconds(7)), Budgets::HeldBack::all) << "another one is refused, too";
   EXPECT_FALSE(budgets.refuses_one_job(set));
+}
+
+TEST(Budgets, hold_back_a_job_alone_that_is_refused_each_time_when_another_was_answered) {
+  Budgets budgets(
+      {{.name = "b", .rates = {{.name = "requests_per_minute", .limit = 600, .period = minutes(1)}}}}, false);
+  const BudgetSet set = budgets.match("chat", "", "c", "normal");
+  TimePoint now = kBegin;
+  const auto refuse = [&] {
+    now += seconds(1);
+    return budgets.pause({.set = set, .taken_at = now},
+                         {.client = "c", .until = now + seconds(1), .by = LimitedBy::rate, .job = 7}, now,
+                         [](std::size_t) { return false; });
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(refuse(), Budgets::HeldBack::all);
+    now += seconds(2);
+    budgets.succeeded({.set = set, .taken_at = now}, kNoMark, now);
+  }
+  const std::int64_t limit = limit_of(budgets, set, now);
+  EXPECT_EQ(refuse(), Budgets::HeldBack::nobody);
+  EXPECT_EQ(limit_of(budgets, set, now), limit);
 }
 
 TEST(LearntBudgets, have_names_that_an_operator_can_say) {
