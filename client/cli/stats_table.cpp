@@ -122,16 +122,21 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     rows.push_back({name, "-", "-", "-", "-", "-", duration(paused), state});
 }
 
+/// Where a learnt limit is from; empty: it is as configured.
+std::string learnt_from(const Json& limit) {
+  const Json& from = member(limit, "learnt_from");
+  if (from != "words" && from != "refusals") return {};
+  return (from == "words" ? "as the upstream said " : "as refusals showed ") +
+         duration(member(limit, "learnt_ms")) + " ago";
+}
+
 /// Below the table: from what the numbers are known that are not the configured ones, and what others use.
 void tell_learnt(std::string& text, const std::string& name, const Json& limits) {
   for (const auto& [limit, of] : limits.items()) {
     if (limit == "paused_models_ms") continue;
     const std::string which = name + " " + printable(limit) + ": ";
-    const Json& from = member(of, "learnt_from");
-    if (from == "words" || from == "refusals")
-      text += which + count(member(of, "effective")) +
-              (from == "words" ? " as the upstream said " : " as refusals showed ") +
-              duration(member(of, "learnt_ms")) + " ago\n";
+    if (const std::string from = learnt_from(of); !from.empty())
+      text += which + count(member(of, "effective")) + " " + from + "\n";
     if (member(of, "window_learnt") == "bucket")
       text += which + "its upstream counts in a bucket, as its words show\n";
     if (const Json& others = member(of, "others"); others.is_number_integer())
@@ -263,11 +268,26 @@ std::optional<std::string> stats_table(std::string_view text, bool colour, bool 
 std::optional<std::string> limits_table(std::string_view text, bool colour, std::string_view none) {
   const Json document = Json::parse(text, nullptr, false);
   if (!member(document, "budgets").is_object()) return std::nullopt;
-  const std::string table = budgets_table(document, colour);
+  std::string table = budgets_table(document, colour);
+  for (const Json& one : member(document, "paused"))
+    if (one.is_string() && one.get<std::string>().starts_with("budget ")) {
+      const std::string what = printable(one.get<std::string>());
+      table += what + " is paused by an operator; `lanemq resume " + what + "` ends that\n";
+    }
   return table.empty() ? std::string(none) : table;
 }
 
 namespace {
+
+/// Says in front of a budget or key where its numbers are from.
+std::string learnt_comments(const Json& limits, const std::string& indent) {
+  std::string comments;
+  for (const auto& [limit, of] : limits.items())
+    if (const std::string from = learnt_from(of); limit != "paused_models_ms" && !from.empty())
+      comments +=
+          indent + "# " + printable(limit) + ": " + count(member(of, "effective")) + " " + from + "\n";
+  return comments;
+}
 
 /// The learnt limits of a budget or key as entries of a file: `limits = { … }`, `concurrency = 4`.
 std::vector<std::string> learnt_settings(const Json& limits) {
@@ -292,15 +312,38 @@ bool shows_bucket(const Json& limits) {
                      [](const Json& limit) { return member(limit, "window_learnt") == "bucket"; });
 }
 
+/// Matches that name alone, as far as a pattern can: no sign of it can stand for others.
+std::string pattern_of(std::string name) {
+  std::replace(name.begin(), name.end(), '*', '?');
+  return Json(name).dump();
+}
+
+constexpr std::string_view kLearnt = "learnt:";
+
 /// The name; of a budget that was learnt, `learnt:SERVICE/MODEL`, one that it may have, and what it counts.
 std::string named(const std::string& name) {
-  constexpr std::string_view kLearnt = "learnt:";
   if (!name.starts_with(kLearnt)) return "name = " + Json(name).dump() + "\n";
   const std::string of = name.substr(kLearnt.size());
   const std::size_t end = std::min(of.find('/'), of.size());
-  std::string match = "service = " + Json(of.substr(0, end)).dump();
-  if (end < of.size()) match += ", model = " + Json(of.substr(end + 1)).dump();
+  std::string match = "service = " + pattern_of(of.substr(0, end));
+  if (end < of.size()) match += ", model = " + pattern_of(of.substr(end + 1));
   return "name = " + Json(of).dump() + "\nmatch = { " + match + " }\n";
+}
+
+/// Whether it is of jobs that name no model, while others of the service do: a budget would count all of
+/// them.
+bool is_of_no_model(const std::string& name, const Json& budgets) {
+  if (!name.starts_with(kLearnt) || name.find('/') != std::string::npos) return false;
+  return std::any_of(budgets.items().begin(), budgets.items().end(),
+                     [&](const auto& other) { return other.key().starts_with(name + "/"); });
+}
+
+std::string commented(const std::string& lines) {
+  std::string out = "# ";
+  for (const char c : lines)
+    out += c == '\n' ? std::string("\n# ") : std::string(1, c);
+  out.resize(out.size() - 2);
+  return out;
 }
 
 }  // namespace
@@ -317,22 +360,30 @@ std::optional<std::string> limits_config(std::string_view text) {
     for (const auto& [key, of] : member(member(document, "keys"), name.c_str()).items()) {
       const std::vector<std::string> settings = learnt_settings(of);
       if (settings.empty()) continue;
-      keys += "  { name = " + Json(key).dump();
+      keys += learnt_comments(of, "  ") + "  { name = " + Json(key).dump();
       for (const std::string& setting : settings)
         keys += ", " + setting;
       keys += " },\n";
     }
     if (own.empty() && keys.empty()) continue;
     // A text of JSON is one of TOML.
-    file += "\n[[budget]]\n" + named(name);
+    std::string entry = "[[budget]]\n" + named(name);
     for (const std::string& setting : own)
-      file += setting + "\n";
-    if (!keys.empty()) file += "keys = [\n" + keys + "]\n";
+      entry += setting + "\n";
+    if (!keys.empty()) entry += "keys = [\n" + keys + "]\n";
+    file += "\n" + learnt_comments(limits, "");
+    if (is_of_no_model(name, budgets))
+      file += "# Its jobs name no model. A budget would count the service's other models, too:\n" +
+              commented(entry);
+    else
+      file += entry;
   }
   if (file.empty()) return "# no upstream has stated or shown another limit than is configured\n";
   return "# What upstreams have stated or shown. Put the numbers into the budgets of these names; those that "
          "are\n"
-         "# not configured yet have what they count in match.\n" +
+         "# not configured yet have what they count in match. A configured number is only ever lowered: one "
+         "that\n"
+         "# refusals showed may be too low.\n" +
          file;
 }
 
@@ -362,6 +413,7 @@ std::optional<std::string> limits_of_rows(std::string_view text) {
     if (const Json& limits = member(row, "limits"); limits.is_object()) of.update(limits);
     for (const char* field : {"paused_ms", "paused_models_ms"})
       if (const Json& paused = member(row, field); !paused.is_null()) of[field] = paused;
+    if (member(row, "paused") == true) document["paused"].push_back("budget " + name.get<std::string>());
   }
   return document.dump();
 }

@@ -21,6 +21,7 @@
 #include "common/explanation/explanation.hpp"
 #include "common/explanation/unserved.hpp"
 #include "common/ids/ulid.hpp"
+#include "common/json/members.hpp"
 #include "common/settings/secret_shapes.hpp"
 
 namespace lanemq::cli {
@@ -242,6 +243,10 @@ int submit(const Common& common, const SubmitOptions& options) {
     }
   }
   request.stream = options.stream;
+  // The limits of an upstream are mostly those of a model, and workers send the body as it is.
+  if (request.model.empty())
+    if (std::string model = look_into_json(*body, {}).model; model.size() <= limits::name_bytes_max)
+      request.model = std::move(model);
   if (request.id.empty()) request.id = new_ulid();
   const std::string id = request.id;
   request.cancel_when_gone = options.job.cancel_when_gone.value_or(!options.leave && !options.keep);
@@ -305,7 +310,10 @@ void add_submit(CommandLine& line) {
   CLI::App& command = line.add("submit", "Run one job; its answer goes to the standard output");
   add_job_options(command, options->job, true);
   CLI::Option* const orphan = add_fate_options(command, options->job);
-  command.add_option("--model", options->job.model, "The model, for the broker's budgets")->type_name("NAME");
+  command
+      .add_option("--model", options->job.model,
+                  "The model, for the broker's budgets; the body's own `model` without it")
+      ->type_name("NAME");
   command.add_option("--id", options->job.id, "The idempotency key: the same id and body is the same job")
       ->type_name("ID");
   command

@@ -230,11 +230,29 @@ TEST(LimitsTable, says_from_what_a_limit_is_known_and_writes_it_for_a_file) {
   EXPECT_THAT(table, ContainsRegex("concurrency +3 of 9 +2 +- +1 "));
 
   EXPECT_THAT(limits_config(document).value_or(""),
-              EndsWith("\n[[budget]]\nname = \"a\\\"b\"\nlimits = { requests_per_minute = 60 }\n"
+              EndsWith("\n# requests_per_minute: 60 as the upstream said 3.0s ago\n"
+                       "# concurrency: 3 as refusals showed 1m01s ago\n"
+                       "[[budget]]\nname = \"a\\\"b\"\nlimits = { requests_per_minute = 60 }\n"
                        "concurrency = 3\n\n[[budget]]\nname = \"same\"\n"
-                       "keys = [\n  { name = \"k\", limits = { requests_per_minute = 4 } },\n]\n"));
+                       "keys = [\n  # requests_per_minute: 4 as refusals showed 900ms ago\n"
+                       "  { name = \"k\", limits = { requests_per_minute = 4 } },\n]\n"));
   EXPECT_THAT(limits_config(R"({"budgets":{}})").value_or(""), HasSubstr("no upstream has stated"));
   EXPECT_EQ(limits_config("[]"), std::nullopt);
+}
+
+TEST(LimitsTable, writes_what_is_learnt_so_that_it_counts_no_other_models) {
+  const std::string limit =
+      R"({"requests_per_minute":{"limit":3,"effective":3,"learnt_from":"words","learnt_ms":900}})";
+  const std::string text = limits_config(R"({"budgets":{"learnt:o":)" + limit + R"(,"learnt:o/m*z?":)" +
+                                         limit + R"(,"learnt:other":)" + limit + "}}")
+                               .value_or("");
+  EXPECT_THAT(text,
+              HasSubstr("# Its jobs name no model. A budget would count the service's other models, too:\n"
+                        "# [[budget]]\n# name = \"o\"\n# match = { service = \"o\" }\n"
+                        "# limits = { requests_per_minute = 3 }\n\n"));
+  EXPECT_THAT(text,
+              HasSubstr("\n[[budget]]\nname = \"o/m*z?\"\nmatch = { service = \"o\", model = \"m?z?\" }\n"));
+  EXPECT_THAT(text, HasSubstr("\n[[budget]]\nname = \"other\"\nmatch = { service = \"other\" }\n"));
 }
 
 TEST(LimitsTable, says_that_the_bank_is_away) {
@@ -256,13 +274,15 @@ TEST(LimitsTable, is_the_same_of_what_operators_are_told) {
             R"({"budgets":{"api":{"concurrency":{"level":3,"capacity":4,"limit":4},"paused_ms":900,)"
             R"("paused_models_ms":{"o9":9000}}},"keys":{)"
             R"("api":{"k1":{"state":"active","running":1,"jobs":9}},)"
-            R"("other":{"k2":{"state":"spent","running":0,"jobs":2}}}})");
+            R"("other":{"k2":{"state":"spent","running":0,"jobs":2}}},"paused":["budget api"]})");
   const auto table = limits_table(*document, false);
   ASSERT_TRUE(table);
   EXPECT_THAT(*table, ContainsRegex("\napi +concurrency +4 +3 +- +1 +900ms"));
   EXPECT_THAT(*table, ContainsRegex("\napi +model=o9 +- +- +- +- +9.0s"));
   EXPECT_THAT(*table, ContainsRegex("\napi/k1 .*active, 1 running"));
   EXPECT_THAT(*table, ContainsRegex("\nother/k2 .*spent, 0 running"));
+  EXPECT_THAT(*table,
+              HasSubstr("\nbudget api is paused by an operator; `lanemq resume budget api` ends that\n"));
   EXPECT_EQ(limits_table(*limits_of_rows(R"({"budgets":[]})"), false, "none\n"), "none\n");
   for (const char* text : {"", "[]", R"({"budgets":{}})", R"({"budgets":[{"name":7}]})"})
     EXPECT_EQ(limits_of_rows(text), std::nullopt) << text;
