@@ -227,10 +227,18 @@ void ModelBudget::cut(TimePoint now) {
 
 bool ModelBudget::refuses_alone(const ModelJob& job, TimePoint now) {
   constexpr int kOthers = 3;
-  if (refused_job != job.serial) answered_since = 0;
+  const bool again = refused_job == job.serial;
+  if (!again) refused_alone = false;
+  if (!again) answered_since = 0;
+  const bool alone = answered_since >= kOthers;
+  for (ModelRate& rate : rates) {
+    if (!again) rate.mark(now);
+    if (alone && !refused_alone) rate.take_back(now);
+  }
+  refused_alone = alone;
   refused_job = job.serial;
   refused_job_at = now;
-  return answered_since >= kOthers;
+  return alone;
 }
 
 ModelBudget::Apart ModelBudget::limited(const std::string& model, bool cuts, TimePoint until, TimePoint now) {

@@ -81,6 +81,7 @@ struct ModelBudget {
   std::uint64_t refused_job = 0;  ///< its serial
   TimePoint refused_job_at{};
   int answered_since = 0;
+  bool refused_alone = false;
 
   struct Key {
     std::string name;

@@ -269,6 +269,20 @@ void ModelRate::cut(TimePoint now) {
   lower_low(ceiling_);
 }
 
+void ModelRate::mark(TimePoint now) {
+  advance(now);
+  share_most_.at(now);
+  share_.mark();
+  share_most_.mark();
+}
+
+void ModelRate::take_back(TimePoint now) {
+  advance(now);
+  share_.take_back();
+  share_most_.take_back();
+  share_then_ = share_.at(now);
+}
+
 void ModelRate::pause(TimePoint until, TimePoint now) {
   if (until <= now) return;
   advance(now);

@@ -26,6 +26,9 @@ class ModelShare {
   void answered(TimePoint called_at) { answered_ = answered_ || called_at >= cut_at_; }
   /// All of it is back: what was guessed is known.
   void restore() { share_ = kAll; }
+  /// One job's refusals begin; they say nothing of others: what is as it was then.
+  void mark() { marked_ = share_; }
+  void take_back() { share_ = std::max(share_, marked_); }
   /// A call was taken that went although nothing was left: a quarter more.
   void raise() { share_ = std::min(share_ + share_ / 4 + 1, kAll); }
   std::int64_t at(TimePoint now);
@@ -33,7 +36,7 @@ class ModelShare {
  private:
   std::int64_t percent_at(TimePoint time) const;
 
-  std::int64_t share_ = kAll;
+  std::int64_t share_ = kAll, marked_ = kAll;
   bool answered_ = true;
   TimePoint cut_at_{}, rises_at_{};
 };
@@ -76,6 +79,9 @@ class ModelRate {
   }
   /// The upstream refused.
   void cut(TimePoint now);
+  /// Refusals of one job begin; they were about that job.
+  void mark(TimePoint now);
+  void take_back(TimePoint now);
   /// It asks to be left alone until then. Requires: no earlier pause lasts longer.
   void pause(TimePoint until, TimePoint now);
 

@@ -760,7 +760,10 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
   };
   const auto limit = [&](const Part& part, auto cut_pace) {
     const bool its_own = quota_of(part).is_its_own(limited.job, limited.is_bare(), reservation.taken_at, now);
-    if (its_own) return HeldBack::nobody;
+    if (its_own) {
+      note_change(part.budget, part.account);
+      return HeldBack::nobody;
+    }
     if (limited.is_bare() && quota_of(part).has_asked(reservation.taken_at)) return HeldBack::nobody;
     if (limited.by == LimitedBy::slope && budgets_[part.budget].slices == nullptr) {
       note_change(part.budget, part.account);

@@ -118,6 +118,10 @@ bool Quota::is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoi
   RefusedJob& last = refused_job_;
   const bool again = job == last.job, by_chance = bare && last.others >= kByChanceOf;
   const bool alone = again && (last.alone || last.others >= kOthersAnswered);
+  for (RateLimit& rate : rates_) {
+    if (!again) rate.mark_shown();
+    if (alone && !last.alone) rate.take_back_shown(now);
+  }
   last = {.job = job,
           .at = now,
           .times = again ? last.times + 1 : 1,

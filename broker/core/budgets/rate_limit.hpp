@@ -84,6 +84,13 @@ class RateLimit {
   /// The upstream refused what was within the limit, which is lowered (ShownPart), but not below a call each
   /// two seconds. Where nothing was known it falls to what was sent in the last period, or ten a second.
   void cut(TimePoint now);
+  /// A row of refusals of one job begins; they turn out to be about that job alone: what they lowered since
+  /// is given back.
+  void mark_shown() { shown_.mark(); }
+  void take_back_shown(TimePoint now) {
+    advance(now);
+    if (shown_.take_back()) apply_limit();
+  }
   /// Whether the call that was handed over at that time asked whether more is taken than refusals have left.
   bool has_asked(TimePoint taken_at) const { return shown_.has_asked(taken_at); }
   /// A call that was handed over at that time was answered. What its answer says of this limit was learnt

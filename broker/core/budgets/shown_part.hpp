@@ -37,6 +37,14 @@ class ShownPart {
     cut_at_ = now;
   }
   void lift() { part_ = kWhole; }
+  /// A row of refusals begins that may turn out to be about something else: what they lowered is given back
+  /// by take_back(), which says whether it is another now.
+  void mark() { marked_ = part_; }
+  bool take_back() {
+    if (part_ >= marked_) return false;
+    part_ = marked_;
+    return true;
+  }
   /// From ten seconds after the last cut on it rises by a hundredth a second, and faster the longer nothing
   /// is refused: the cut may have been about what others took. True if it is another now.
   bool recover(TimePoint now);
@@ -79,6 +87,7 @@ class ShownPart {
   }
 
   std::int64_t part_ = kWhole;
+  std::int64_t marked_ = kWhole;
   TimePoint cut_at_{};
   TimePoint changed_at_{};  // when it last changed
   bool answered_ = true;    // a call that went since it was cut

@@ -294,9 +294,9 @@ TEST(Budgets, hold_back_a_job_alone_that_is_refused_each_time_when_another_was_a
     now += seconds(2);
     budgets.succeeded({.set = set, .taken_at = now}, kNoMark, now);
   }
-  const std::int64_t limit = limit_of(budgets, set, now);
+  EXPECT_LT(limit_of(budgets, set, now), 600);
   EXPECT_EQ(refuse(), Budgets::HeldBack::nobody);
-  EXPECT_EQ(limit_of(budgets, set, now), limit);
+  EXPECT_EQ(limit_of(budgets, set, now), 600) << "they were about that job";
 }
 
 TEST(LearntBudgets, have_names_that_an_operator_can_say) {
