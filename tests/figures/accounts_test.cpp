@@ -302,7 +302,7 @@ TEST(Accounts, what_others_leave_is_used_whatever_the_upstream_says) {
           EXPECT_GE(static_cast<double>(ours.granted), (configured ? 0.65 : 0.8) * ours.left);
           // Where nothing says what is limited it is searched for: first among the calls at once, until none
           // is under way.
-          const double part = configured || words == Words::all ? 0.1 : 0.2;
+          const double part = configured || words == Words::all ? 0.1 : 0.12;
           EXPECT_LE(static_cast<double>(ours.refused), std::max(part * static_cast<double>(ours.granted),
                                                                 0.01 * static_cast<double>(client.refused)));
         });

@@ -8,6 +8,10 @@ namespace {
 constexpr Duration kTryFirst = std::chrono::seconds(1), kTryMost = std::chrono::minutes(1);
 /// A try has at most this part of what is taken on top.
 constexpr std::int64_t kStepPart = 8;
+/// Refusals within this time are of one row. Where nothing was learnt before a row, it was about the pace
+/// once the limit has fallen to this part of where the row began.
+constexpr Duration kRow = std::chrono::seconds(10);
+constexpr std::int64_t kFewPart = 16;
 /// For so long refusals are taken to be about the pace, once that has shown.
 constexpr Duration kPaceKnown = std::chrono::minutes(5);
 
@@ -67,12 +71,14 @@ ConcurrencyLimit::Shown ConcurrencyLimit::refused(TimePoint called_at, TimePoint
     next_try_ = now + tries_after_;
     return Shown::places;
   }
-  if (!places && running_ == 0) {
+  if (!learns_ || now - cut_at_ > kRow) first_ = learns_ ? 0 : running_ + 1;
+  const std::int64_t limit = learns_ ? std::min(limit_ * 7 / 10, running_) : running_;
+  if (!places && (running_ == 0 || limit * kFewPart <= first_)) {
     lift();
     pace_until_ = now + kPaceKnown;
     return Shown::pace;
   }
-  lower(learns_ ? std::min(limit_ * 7 / 10, running_) : running_, now);
+  lower(limit, now);
   tries_after_ = kTryFirst;
   next_try_ = now + kTryFirst;
   return Shown::places;

@@ -16,9 +16,9 @@ class StoredNumbers;
 /// A refusal that says nothing, or only to come again soon, may be about the calls under way or about the
 /// pace. As many as were under way and taken are tried first: where refusals stop, it was the places. Then
 /// one more is tried from time to time, and more while that is taken; where it is refused the next try comes
-/// after twice as long. A refusal while none is under way is about the pace. The idea of
-/// learning the bound from losses is that of Netflix's concurrency-limits (AIMDLimit); the search for it is
-/// ours.
+/// after twice as long. A refusal while none is under way, or, before anything was learnt, while few are, is
+/// about the pace. The idea of learning the bound from losses is that of Netflix's concurrency-limits
+/// (AIMDLimit); the search for it is ours.
 class ConcurrencyLimit {
  public:
   /// `configured` 0: no limit, and overload changes nothing.
@@ -98,6 +98,7 @@ class ConcurrencyLimit {
   bool learns_ = false;                // so it is
   bool stated_ = false;                // the upstream said it
   std::int64_t taken_ = 0, step_ = 1;  // as many at once were taken; so many more are tried next
+  std::int64_t first_ = 0;             // under way at the first of a row of refusals, if nothing was learnt
   TimePoint tried_at_ = kNever;        // since when more than taken_ may run
   TimePoint next_try_{};               // not before
   Duration tries_after_{};             // the last try that was refused
