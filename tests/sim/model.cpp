@@ -228,8 +228,10 @@ void ModelBudget::cut(TimePoint now) {
 bool ModelBudget::refuses_alone(const ModelJob& job, TimePoint now) {
   constexpr int kOthers = 3;
   const bool again = refused_job == job.serial;
-  if (!again) refused_alone = false;
-  if (!again) answered_since = 0;
+  if (!again) {
+    refused_alone = false;
+    answered_since = 0;
+  }
   const bool alone = answered_since >= kOthers;
   for (ModelRate& rate : rates) {
     if (!again) rate.mark(now);

@@ -18,9 +18,9 @@ bool matches(const std::string& pattern, std::string_view value) {
 }
 
 /// A refusal may be about the calls under way where it says to come again within so long, and so many are
-/// left.
+/// left; fewer where it is known that calls at once are bounded.
 constexpr Duration kSoonAgain = std::chrono::milliseconds(2100);
-constexpr std::int64_t kManyAtOnce = 4;
+constexpr std::int64_t kManyAtOnce = 4, kManyWhereLearnt = 2;
 
 /// Whether the calls under way may be why: the refusal says nothing, or only when to come again, which is
 /// soon, and of the rates that are counted it does not say that they are used up. Few calls under way tell
@@ -30,7 +30,7 @@ bool may_be_places(const Quota& quota, const Budgets::Limited& limited, TimePoin
   if (limited.by ? limited.by != LimitedBy::slope : limited.told && limited.shared) return false;
   const ConcurrencyLimit& places = quota.concurrency();
   return limited.until - now <= kSoonAgain &&
-         (!quota.has_rates() || places.running() >= (places.is_learnt() ? 2 : kManyAtOnce));
+         (!quota.has_rates() || places.running() >= (places.is_learnt() ? kManyWhereLearnt : kManyAtOnce));
 }
 
 /// Whether the upstream refused the claim's job with this key.

@@ -186,8 +186,7 @@ class Quota {
   /// A call that was handed over at that time was refused for its rate; before anything else is told of it.
   /// Whether that is about the job itself: the last refusals before were of the same job, and others
   /// that went since the first of them were answered; or it is `bare`, and so many were answered since the
-  /// last one that it is by chance. Notes it, and
-  /// gives back what earlier refusals of such a job lowered.
+  /// last one that it is by chance. Notes it, and gives back what earlier refusals of such a job lowered.
   bool is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoint now);
   /// Whether the last two refusals, or more, were of one job.
   bool refuses_one_job() const { return refused_job_.times > 1; }

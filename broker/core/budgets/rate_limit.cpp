@@ -148,7 +148,7 @@ bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
   return true;
 }
 
-/// What refusals leave at the least: a call each two seconds, where that is no more than half of it.
+/// What refusals leave at the least: a call each kAskedEvery, where that is no more than half of it.
 std::int64_t RateLimit::share_min() const {
   if (resource_ != Resource::requests) return kShareMin;
   const std::int64_t asked = (period_ / kAskedEvery * ShownPart::kWhole + ceiling_ - 1) / ceiling_;

@@ -81,8 +81,8 @@ class RateLimit {
   /// The upstream states its limit for a period. A lower one counts from now on; a later, higher one counts
   /// up to the configured limit. True if the limit that counts has changed.
   bool learn_limit(std::int64_t limit, TimePoint now);
-  /// The upstream refused what was within the limit, which is lowered (ShownPart), but not below a call each
-  /// two seconds. Where nothing was known it falls to what was sent in the last period, or ten a second.
+  /// The upstream refused what was within the limit, which is lowered (ShownPart), but not below two
+  /// calls a second. Where nothing was known it falls to what was sent in the last period, or ten a second.
   void cut(TimePoint now);
   /// A row of refusals of one job begins; they turn out to be about that job alone: what they lowered since
   /// is given back.
