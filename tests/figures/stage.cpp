@@ -22,9 +22,10 @@ Stage::Stage(core::Options options, Upstream upstream)
   if (!upstream_) upstream_ = [](const Work&, TimePoint) { return Answer{}; };
 }
 
-void Stage::add_worker(std::int64_t places, std::vector<std::string_view> lanes) {
+void Stage::add_worker(std::int64_t places, std::vector<std::string_view> lanes,
+                       std::vector<std::string_view> services) {
   wire::Ready ready;
-  ready.services = {"llm"};
+  ready.services = std::move(services);
   ready.capacity = places;
   ready.lanes = std::move(lanes);
   broker_.handle(core::WorkerReady{std::to_string(workers_++), &ready}, now_);
@@ -36,7 +37,7 @@ std::size_t Stage::submit(Work fields, std::string_view body) {
   const std::string id = std::to_string(number);
   wire::Submit submit;
   submit.id = id;
-  submit.service = "llm";
+  submit.service = work.service;
   submit.lane = work.lane;
   submit.client = work.client;
   submit.model = work.model;

@@ -28,6 +28,7 @@ struct Work {
   Amounts stated;               ///< tokens that its client says it will take
   std::optional<Amounts> used;  ///< that it really takes; absent: as stated
   bool states = true;           ///< else the client says nothing of what it takes
+  std::string service = "llm";
 };
 
 /// How the upstream answers a call.
@@ -48,7 +49,8 @@ class Stage {
   explicit Stage(core::Options options, Upstream upstream = {});
 
   /// Up to 1024 places; of these lanes alone if any are named.
-  void add_worker(std::int64_t places, std::vector<std::string_view> lanes = {});
+  void add_worker(std::int64_t places, std::vector<std::string_view> lanes = {},
+                  std::vector<std::string_view> services = {"llm"});
   /// Submits at the present time. The number of the job: they count from 0.
   std::size_t submit(Work fields, std::string_view body = {});
   /// Has something done later. Requires: not in the past.

@@ -12,21 +12,23 @@
 #include <unistd.h>
 
 #include "tests/figures/account_figures.hpp"
+#include "tests/figures/turns_world.hpp"
 #include "tests/sim/bank_world.hpp"
 #include "tests/sim/cluster/cluster_world.hpp"
 #include "tests/sim/neighbour.hpp"
 #include "tests/sim/world.hpp"
 
 // lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --cluster | --neighbour [--open] | --bank
-// [--figures] | --accounts [--figures]] [--events N] [--verbose] [--all] [--digests]: runs the broker's core
-// in a simulated world; with --crashes one in which it has a store on disk, and dies; with --cluster several
-// brokers that share a database; with --neighbour one in which a client does the worst it may, --open: also
-// what is not bounded yet; with --bank a budget that several shards share, --figures: also how much of its
-// limit they use; with --accounts a broker before an upstream's account that others use as well, each seed of
-// another kind, beside a client that obeys Retry-After, --figures: also those kinds that are within their
-// bounds. Equal seeds give equal runs: --digests says of each what it came to. Exit 1 at the first seed that
-// breaks a promise, with the last things that happened; with --all it goes on, says a line of each that does,
-// and exits 1 at the end.
+// [--figures] | --accounts [--figures] | --turns] [--events N] [--verbose] [--all] [--digests]: runs the
+// broker's core in a simulated world; with --crashes one in which it has a store on disk, and dies; with
+// --cluster several brokers that share a database; with --neighbour one in which a client does the worst it
+// may, --open: also what is not bounded yet; with --bank a budget that several shards share, --figures: also
+// how much of its limit they use; with --accounts a broker before an upstream's account that others use as
+// well, each seed of another kind, beside a client that obeys Retry-After, --figures: also those kinds that
+// are within their bounds; with --turns one in which somebody is new all the time, beside those who wait.
+// Equal seeds give equal runs: --digests says of each what it came to. Exit 1 at the first seed that breaks a
+// promise, with the last things that happened; with --all it goes on, says a line of each that does, and
+// exits 1 at the end.
 // --except leaves seeds out.
 
 namespace lanemq::sim {
@@ -38,7 +40,7 @@ struct Arguments {
   std::size_t events = 5000;
   bool verbose = false, all = false;
   bool digests = false;  ///< says that of each seed
-  enum class Mode { forgetful, crashing, cluster, neighbour, bank, accounts } mode = Mode::forgetful;
+  enum class Mode { forgetful, crashing, cluster, neighbour, bank, accounts, turns } mode = Mode::forgetful;
   bool open = false;     ///< of a neighbour, with what is not bounded yet
   bool figures = false;  ///< of a bank, or of accounts, also its figures
 };
@@ -97,6 +99,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
       arguments.mode = Arguments::Mode::bank;
     } else if (name == "--accounts") {
       arguments.mode = Arguments::Mode::accounts;
+    } else if (name == "--turns") {
+      arguments.mode = Arguments::Mode::turns;
     } else if (name == "--figures") {
       arguments.figures = true;
     } else if (name == "--open") {
@@ -138,6 +142,10 @@ RunReport run_seed(std::uint64_t seed, const Arguments& arguments, Trace* trace,
     NeighbourWorld world(seed, arguments.events, arguments.open, trace);
     return run(world);
   }
+  if (arguments.mode == Arguments::Mode::turns) {
+    figures::TurnsWorld world(seed, trace);
+    return run(world);
+  }
   if (arguments.mode == Arguments::Mode::bank) {
     BankWorld world(seed, BankWorld::draw_plan(seed), trace);
     return run(world);
@@ -171,6 +179,7 @@ int show_failure(std::uint64_t seed, const Arguments& arguments) {
               arguments.mode == Arguments::Mode::crashing  ? " --crashes"
               : arguments.mode == Arguments::Mode::cluster ? " --cluster"
               : arguments.mode == Arguments::Mode::bank    ? " --bank"
+              : arguments.mode == Arguments::Mode::turns   ? " --turns"
               : arguments.mode == Arguments::Mode::neighbour
                   ? arguments.open ? " --neighbour --open" : " --neighbour"
                   : "",
@@ -264,7 +273,7 @@ int main(int argc, char** argv) {
   if (!arguments) {
     std::fprintf(stderr,
                  "usage: lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --cluster | "
-                 "--neighbour [--open] | --bank [--figures] | --accounts [--figures]] "
+                 "--neighbour [--open] | --bank [--figures] | --accounts [--figures] | --turns] "
                  "[--events N] "
                  "[--verbose] [--all] [--digests]\n");
     return 2;

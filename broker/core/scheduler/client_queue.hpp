@@ -54,6 +54,7 @@ class ClientQueue {
   /// Whether its jobs leave it to other clients' jobs to try the upstream (Service::bars). A change is
   /// followed by Flow::update().
   bool barred = false;
+  bool newcomer = false;            ///< it has come to its turns, and was not served since; kept by Turns
   ClientQueue* tenant = nullptr;    ///< of the client's tenant, in the same flow; null: it has none
   std::unique_ptr<Turns> inside;    ///< of a tenant's: its clients' turns; null: of a client's
   std::size_t jobs = 0;             ///< jobs that refer to it, running ones included; of a tenant's: queues
@@ -72,7 +73,7 @@ class ClientQueue {
   std::int64_t tag_rest_ = 0;      // the rest, less than a unit of tag_
   std::uint32_t weight_ = 0;       // as counted while it takes turns
   std::uint64_t arrival_ = 0;      // of its oldest job while it takes turns
-  std::size_t turn_at_ = kNoTurn;  // place in the heap
+  std::size_t turn_at_ = kNoTurn;  // place in its heap
   static constexpr std::size_t kNoTurn = static_cast<std::size_t>(-1);
 };
 
@@ -81,21 +82,32 @@ class ClientQueue {
 /// wait, neither gets more than its weighted share and one job. It needs no quantum; deficit round robin
 /// does, which with jobs of 10 to 100,000 tokens is either unfair or slow. Who is idle saves nothing up.
 ///
+/// There, virtual time is where the last job started, and newcomers start at it: while they alone are served
+/// it stands still, and each further one goes before who waits. So a newcomer's job moves it on by its part
+/// among all who wait, as in WF2Q+ (Bennett & Zhang, 1997), up to the next turn of those who were served
+/// before. A newcomer thus waits for one job of each of them at most; and who waits gets its share of what
+/// is handed over, whoever comes.
+///
 /// Owns nothing.
 class Turns {
  public:
-  bool empty() const { return heap_.empty(); }
+  bool empty() const { return known_.empty() && newcomers_.empty(); }
   /// Whose turn it is; null: nobody's.
-  ClientQueue* next() const { return heap_.front(); }
-  std::size_t size() const { return heap_.size(); }
-  /// Calls `tell` with so many of the queues at most: the one whose turn it is, and then others.
+  ClientQueue* next() const {
+    if (newcomers_.empty()) return known_.front();
+    return known_.empty() || newcomers_.front_key() < known_.front_key() ? newcomers_.front()
+                                                                         : known_.front();
+  }
+  std::size_t size() const { return known_.size() + newcomers_.size(); }
+  /// Calls `tell` with so many of the queues at most.
   template <class Tell>
   void each_of(std::size_t most, Tell tell) const {
-    heap_.each_of(most, tell);
+    known_.each_of(most, tell);
+    if (known_.size() < most) newcomers_.each_of(most - known_.size(), tell);
   }
   /// Whether another client's queue takes turns.
   bool others_than(const Client& client) const {
-    return heap_.size() > 1 || (heap_.size() == 1 && &heap_.front()->client() != &client);
+    return size() > 1 || (size() == 1 && &next()->client() != &client);
   }
   /// The sum of the weights of those that take turns; at least 1.
   std::int64_t weight() const { return weight_ > 0 ? weight_ : 1; }
@@ -111,10 +123,13 @@ class Turns {
  private:
   /// The lower tag goes first; of equal tags the earlier arrival of the oldest job.
   using Turn = std::pair<std::int64_t, std::uint64_t>;
+  using Heap = PlacedHeap<ClientQueue, Turn, &ClientQueue::turn_at_>;
   static Turn turn_of(const ClientQueue& queue) { return {queue.tag_, queue.arrival_}; }
+  Heap& heap_of(const ClientQueue& queue) { return queue.newcomer ? newcomers_ : known_; }
 
-  PlacedHeap<ClientQueue, Turn, &ClientQueue::turn_at_> heap_;
-  std::int64_t now_ = 0;  // virtual time: where the last job that was handed over started
+  Heap known_, newcomers_;
+  std::int64_t now_ = 0;       // virtual time: where newcomers start
+  std::int64_t now_rest_ = 0;  // the rest, less than a unit of it
   std::int64_t weight_ = 0;
 };
 

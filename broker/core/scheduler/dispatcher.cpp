@@ -124,7 +124,7 @@ TimePoint Dispatcher::next_wakeup() const {
 }
 
 /// The flow whose head is next at this level, of those that may start and are in no line: the one whose turn
-/// it is, or one boosted from a lower lane that waited longer. Null: there is none.
+/// it is, or the oldest of those boosted from lower lanes when it is their turn. Null: there is none.
 Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
   Lane& lane = *state_.lanes[level];
   Flow* next = nullptr;
@@ -140,16 +140,19 @@ Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
     next_turn = turn;
   }
   // A boosted job never reaches the top lane.
-  for (std::size_t below = level + 1u; terms_.boosts() && level > 0 && below < state_.lanes.size(); ++below) {
+  if (!terms_.boosts() || level == 0 || (next != nullptr && next_turn < lane.turn_of_boosted())) return next;
+  const bool any_goes = next == nullptr || lane.turn_of_boosted() < next_turn;
+  Flow* boosted = any_goes ? nullptr : next;
+  for (std::size_t below = level + 1u; below < state_.lanes.size(); ++below) {
     if (state_.options.lanes[below].boost_after.count() <= 0) continue;
     for (FlowGroup* group : state_.lanes[below]->ready()) {
       // Flows that are boosted higher were asked at their level.
       Flow* const oldest = group->oldest();
-      if (next != nullptr && oldest->head_arrival() > next->head_arrival()) continue;
-      if (terms_.level_of(*oldest, now) <= level && terms_.can_start(*group)) next = oldest;
+      if (boosted != nullptr && oldest->head_arrival() > boosted->head_arrival()) continue;
+      if (terms_.level_of(*oldest, now) <= level && terms_.can_start(*group)) boosted = oldest;
     }
   }
-  return next;
+  return boosted != nullptr ? boosted : next;
 }
 
 /// The next pick at this level. A flow that cannot run blocks only flows behind it that want the same budget:
@@ -158,7 +161,7 @@ Pick Dispatcher::pick_from(LaneIndex level, TimePoint now) {
   while (Flow* const next = next_in(level, now)) {
     // The top lane goes before what is owed to others.
     const bool shares = terms_.shares() && level > 0;
-    Pick pick = shares ? owed_lower(*next, now) : Pick{};
+    Pick pick = shares ? owed_others(*next, now) : Pick{};
     if (!pick && shares) pick = owed_elsewhere(*next, now);
     if (!pick) pick = ask(*next, As::usual, now);
     if (moves_left_ == 0 && !pick) return {};
@@ -282,12 +285,12 @@ Pick Dispatcher::wait_for_model(Flow& flow, TimePoint until, TimePoint now) {
   return {};
 }
 
-/// The rank of a head. A boosted head ranks as if its turn in the higher lane had come.
+/// The rank of a head: by its turn in the lane in which it competes.
 Rank Dispatcher::rank_of(const Job& job, TimePoint now) const {
   const LaneIndex level = terms_.level_of(job, now);
   const Lane& lane = *state_.lanes[level];
   return {.level = level,
-          .turn = level == job.lane ? lane.turn_of(job.flow()) : lane.virtual_now(),
+          .turn = level == job.lane ? lane.turn_of(job.flow()) : lane.turn_of_boosted(),
           .arrival = job.arrival};
 }
 
@@ -334,21 +337,22 @@ void Dispatcher::rest_from_saving(FlowGroup& group, TimePoint now) {
   group.rests_until = now + group.saves_for * 1000 / share;
 }
 
-/// The job of a lower lane of the same service that goes before the flow's, since its lane has not had its
-/// share_min. It ignores holds and lines of all lanes but the top.
+/// The job of another lane of the same service that goes before the flow's, since its lane has not had its
+/// share_min: of a lower one, or of one that the flow's job passes since it is boosted. It ignores holds and
+/// lines of all lanes but the top.
 ///
 /// An owed job that costs more than is left saves up before all others but the top lane, one for each lane:
 /// else others would take what comes in, piece by piece. A job that exceeds the burst without the top lane's
 /// hold is never owed: the top lane would have to wait for it.
-Pick Dispatcher::owed_lower(const Flow& next, TimePoint now) {
+Pick Dispatcher::owed_others(const Flow& next, TimePoint now) {
   Service& service = next.service();
-  const auto lower = [&](const FlowGroup& group) {
+  const auto passed = [&](const FlowGroup& group) {
     const LaneIndex lane = group.lane().index();
-    return lane > next.lane().index() && state_.options.lanes[lane].share_min > 0 && service.owed[lane] > 0 &&
-           state_.workers.find_place(service, lane) != nullptr;
+    return lane >= level_ && lane != next.lane().index() && state_.options.lanes[lane].share_min > 0 &&
+           service.owed[lane] > 0 && state_.workers.find_place(service, lane) != nullptr;
   };
   for (FlowGroup* group : service.groups) {
-    if (!lower(*group)) continue;
+    if (!passed(*group)) continue;
     while (Flow* const first = group->first_able(service.owed[group->lane().index()] / 1000)) {
       if (!state_.budgets.leaves_hold(first->budgets(), terms_.owed_claim_of(*first->head()))) {
         group->set_never_owed(*first);
@@ -360,7 +364,7 @@ Pick Dispatcher::owed_lower(const Flow& next, TimePoint now) {
     }
   }
   for (FlowGroup* group : service.groups) {
-    if ((group->saver != nullptr && group->saver->saves()) || now < group->rests_until || !lower(*group))
+    if ((group->saver != nullptr && group->saver->saves()) || now < group->rests_until || !passed(*group))
       continue;
     while (Flow* const first = group->first_short(service.owed[group->lane().index()] / 1000)) {
       if (!state_.budgets.leaves_hold(first->budgets(), terms_.owed_claim_of(*first->head()))) {
@@ -386,7 +390,11 @@ Pick Dispatcher::owed_elsewhere(const Flow& next, TimePoint now) {
 std::int64_t Dispatcher::take(Job& job) {
   Flow& flow = job.flow();
   const std::int64_t cost = flow.cost_of(job);
-  state_.lanes[job.lane]->charge(flow, flow.counts_tokens() ? std::optional(cost) : std::nullopt);
+  const std::optional<std::int64_t> tokens = flow.counts_tokens() ? std::optional(cost) : std::nullopt;
+  state_.lanes[job.lane]->charge(flow, tokens);
+  if (terms_.boosts())
+    if (const LaneIndex level = terms_.level_of(job, terms_.begun_at()); level != job.lane)
+      state_.lanes[level]->charge_boosted(tokens);
   flow.charge(*job.queue, cost);
   state_.leave_queue(job);
   // Counted even without shares, since a later share uses the mean.

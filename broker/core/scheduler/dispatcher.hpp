@@ -84,7 +84,7 @@ class Dispatcher {
   Flow* next_in(LaneIndex level, TimePoint now);
   Pick ask(Flow& flow, As as, TimePoint now);
   Pick ask_as_owed(const Flow& flow, TimePoint now);
-  Pick owed_lower(const Flow& next, TimePoint now);
+  Pick owed_others(const Flow& next, TimePoint now);
   Pick owed_elsewhere(const Flow& next, TimePoint now);
   bool is_at_home(const Job& job);
   void go_home(Job& job, TimePoint now);

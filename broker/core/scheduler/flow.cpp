@@ -119,7 +119,7 @@ void Flow::correct(ClientQueue& queue, std::int64_t more) {
 void Turns::update(ClientQueue& queue, const Job* head) {
   const bool took_turns = queue.turn_at_ != ClientQueue::kNoTurn;
   if (head == nullptr) {
-    if (took_turns) heap_.remove(queue);
+    if (took_turns) heap_of(queue).remove(queue);
     weight_ -= queue.weight_;
     queue.weight_ = 0;
     return;
@@ -128,11 +128,12 @@ void Turns::update(ClientQueue& queue, const Job* head) {
   const std::uint32_t weight = queue.client().options.weight;
   if (!took_turns) {
     queue.arrival_ = arrival;
-    queue.tag_ = std::max(queue.tag_, now_);
-    heap_.push(queue, turn_of(queue));
+    queue.newcomer = queue.tag_ <= now_;
+    if (queue.newcomer) queue.tag_ = now_;
+    heap_of(queue).push(queue, turn_of(queue));
   } else if (queue.arrival_ != arrival) {
     queue.arrival_ = arrival;
-    heap_.update(queue, turn_of(queue));
+    heap_of(queue).update(queue, turn_of(queue));
   }
   weight_ += std::int64_t{weight} - queue.weight_;
   queue.weight_ = weight;
@@ -142,13 +143,21 @@ void Turns::charge(ClientQueue& queue, std::int64_t cost) {
   LANEMQ_CHECK(queue.turn_at_ != ClientQueue::kNoTurn);
   now_ = std::max(now_, queue.tag_);
   queue.tag_ = now_;
+  if (!queue.newcomer) return move_back(queue, cost);
+  newcomers_.remove(queue);
+  queue.newcomer = false;
+  if (!known_.empty()) {
+    const std::int64_t on = now_ + virtual_time(cost, weight(), now_rest_);
+    now_ = std::max(now_, std::min(on, known_.front_key().first));
+  }
   move_back(queue, cost);
+  known_.push(queue, turn_of(queue));
 }
 
 void Turns::move_back(ClientQueue& queue, std::int64_t cost) {
   const std::int64_t moved = virtual_time(cost, queue.client().options.weight, queue.tag_rest_);
   queue.tag_ = std::clamp<std::int64_t>(queue.tag_ + moved, 0, kVirtualTimeMax);
-  if (queue.turn_at_ != ClientQueue::kNoTurn) heap_.update(queue, turn_of(queue));
+  if (queue.turn_at_ != ClientQueue::kNoTurn) heap_of(queue).update(queue, turn_of(queue));
 }
 
 void update_turns(Client& client) {

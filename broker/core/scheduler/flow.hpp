@@ -134,6 +134,7 @@ class Flow {
     std::uint64_t arrival = 0;
     std::int64_t cost = 0;  ///< of the head, or one of those that HeadCosts names
     TimePoint accepted_at{};
+    std::int64_t weight = 0;  ///< of the flow, as its group counts it; 0: it is not to be asked
   };
 
   static constexpr std::size_t kNotListed = static_cast<std::size_t>(-1);

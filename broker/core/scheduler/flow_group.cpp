@@ -34,6 +34,7 @@ void FlowGroup::list(Flow& flow) {
   else
     later_.push(flow, {flow.listed_.tag, flow.listed_.arrival});
   if (lane_.options().boost_after.count() > 0) by_arrival_.push(flow, flow.listed_.arrival);
+  count_weight(flow, flow.weight());
 }
 
 void FlowGroup::unlist(Flow& flow) {
@@ -42,6 +43,12 @@ void FlowGroup::unlist(Flow& flow) {
   else
     later_.remove(flow);
   if (flow.line_at_ != kNotReady) by_arrival_.remove(flow);
+  count_weight(flow, 0);
+}
+
+void FlowGroup::count_weight(Flow& flow, std::int64_t weight) {
+  weight_ += weight - flow.listed_.weight;
+  flow.listed_.weight = weight;
 }
 
 void FlowGroup::reconfigure() {
@@ -116,7 +123,8 @@ void FlowGroup::update(Flow& flow) {
     flow.listed_ = {.tag = flow.tag,
                     .arrival = head->arrival,
                     .cost = cost_of_head(flow),
-                    .accepted_at = head->accepted_at};
+                    .accepted_at = head->accepted_at,
+                    .weight = before.weight};
     if (flow.counts_tokens()) service_.expect_cost(head->cost());
     if (flow.cost_at_ == kNotReady)
       costs_of(flow).add(flow, flow.listed_.cost, flow.tag);
@@ -124,7 +132,7 @@ void FlowGroup::update(Flow& flow) {
       costs_of(flow).change(flow, flow.listed_.cost, flow.tag);
   }
   if (should_be) {
-    if (listed && same) return;
+    if (listed && same) return count_weight(flow, flow.weight());
     if (listed) unlist(flow);
     list(flow);
   } else if (listed) {

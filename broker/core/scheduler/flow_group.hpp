@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,13 @@ class FlowGroup {
   Flow* first();
   /// Of the flows to be asked, the one with the oldest head; null where the lane has no boost_after.
   Flow* oldest() const { return by_arrival_.front(); }
+  /// The sum of the weights of the flows to be asked.
+  std::int64_t weight() const { return weight_; }
+  /// Of the flows to be asked, the lowest tag behind the lane's virtual time; none: none is behind it.
+  std::optional<std::int64_t> next_tag() const {
+    if (later_.empty()) return std::nullopt;
+    return later_.front_key().first;
+  }
 
   /// The first flow, to be asked or in line, whose head costs at most so much and may start if it is owed.
   /// Null: none.
@@ -85,6 +93,7 @@ class FlowGroup {
   HeadCosts<&Flow::cost_at_>& costs_of(const Flow& flow);
   void list(Flow& flow);
   void unlist(Flow& flow);
+  void count_weight(Flow& flow, std::int64_t weight);
   void forget_costs(Flow& flow);
   void set_short(Flow& flow, bool is_short);
 
@@ -99,6 +108,7 @@ class FlowGroup {
   // All of these flows, where the lane has boost_after.
   PlacedHeap<Flow, std::uint64_t, &Flow::line_at_> by_arrival_;
   HeadCosts<&Flow::cost_at_> able_, short_;
+  std::int64_t weight_ = 0;
 
   // Kept by Parking: flows in line; place among groups with such flows; whether it could start when last
   // looked at.

@@ -41,11 +41,47 @@ void Lane::update_ready(FlowGroup& group) {
   group.ready_at = FlowGroup::kNotReady;
 }
 
-void Lane::charge(Flow& flow, std::optional<std::int64_t> cost) {
+/// Of a job, in tokens where they are counted.
+std::int64_t Lane::cost_of(std::optional<std::int64_t> tokens) {
   constexpr std::int64_t kOfLate = 16;
-  if (cost) usual_cost_ = std::max<std::int64_t>(usual_cost_ + (*cost - usual_cost_) / kOfLate, 1);
-  virtual_now_ = turn_of(flow);
-  flow.tag = virtual_now_ + virtual_time(cost.value_or(usual_cost_), flow.weight(), flow.tag_rest);
+  if (!tokens) return usual_cost_;
+  usual_cost_ = std::max<std::int64_t>(usual_cost_ + (*tokens - usual_cost_) / kOfLate, 1);
+  return *tokens;
+}
+
+/// The weight of all flows that are to be asked, and may get a place; at least 1.
+std::int64_t Lane::ready_weight() const {
+  std::int64_t weight = 0;
+  for (const FlowGroup* group : ready_)
+    weight += group->weight();
+  return std::max<std::int64_t>(weight, 1);
+}
+
+/// A job starts at `tag`: virtual time is there from now on. Where it starts no later, and others wait that
+/// were served before, it moves time on by its part among all, up to the next turn of these: see Turns.
+void Lane::move_on(std::int64_t tag, std::int64_t cost) {
+  if (tag > virtual_now_) {
+    virtual_now_ = tag;
+    return;
+  }
+  std::int64_t next = kVirtualTimeMax;
+  for (const FlowGroup* group : ready_)
+    next = std::min(next, group->next_tag().value_or(kVirtualTimeMax));
+  if (next == kVirtualTimeMax) return;
+  const std::int64_t on = virtual_now_ + virtual_time(cost, ready_weight(), virtual_rest_);
+  virtual_now_ = std::max(virtual_now_, std::min(on, next));
+}
+
+void Lane::charge(Flow& flow, std::optional<std::int64_t> cost) {
+  const std::int64_t start = turn_of(flow), moved = cost_of(cost);
+  move_on(flow.tag, moved);
+  flow.tag = start + virtual_time(moved, flow.weight(), flow.tag_rest);
+}
+
+void Lane::charge_boosted(std::optional<std::int64_t> cost) {
+  const std::int64_t start = turn_of_boosted(), moved = cost.value_or(usual_cost_);
+  move_on(boosted_tag_, moved);
+  boosted_tag_ = start + virtual_time(moved, ready_weight(), boosted_rest_);
 }
 
 void Lane::count_leaving(TimePoint now) {

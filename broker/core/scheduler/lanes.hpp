@@ -56,11 +56,16 @@ class Lane {
   /// The flow's turn in virtual time: of flows that want the same place the lowest goes first, so that a long
   /// queue for one service or budget does not keep others waiting.
   std::int64_t turn_of(const Flow& flow) const { return std::max(flow.tag, virtual_now_); }
-  /// The turn of the job that was last handed over.
+  /// Where flows start that have not been served lately. It moves on as that of Turns does.
   std::int64_t virtual_now() const { return virtual_now_; }
+  /// The turn of jobs of lower lanes that compete in this one, since they have waited for boost_after: all of
+  /// them take turns as one flow, which weighs as much as all of the lane's own.
+  std::int64_t turn_of_boosted() const { return std::max(boosted_tag_, virtual_now_); }
   /// Charges the flow for a job that is about to be handed over; `cost` in tokens, none where they are not
   /// counted.
   void charge(Flow& flow, std::optional<std::int64_t> cost);
+  /// Charges jobs of lower lanes, likewise, where one of them is handed over that competed in this lane.
+  void charge_boosted(std::optional<std::int64_t> cost);
 
   /// One for each service that had jobs in this lane.
   const std::vector<std::unique_ptr<FlowGroup>>& groups() const { return groups_; }
@@ -89,7 +94,12 @@ class Lane {
   LaneIndex index_;
   std::vector<std::unique_ptr<FlowGroup>> groups_;
   std::vector<FlowGroup*> ready_;
-  std::int64_t virtual_now_ = 0;
+  std::int64_t cost_of(std::optional<std::int64_t> tokens);
+  std::int64_t ready_weight() const;
+  void move_on(std::int64_t tag, std::int64_t cost);
+
+  std::int64_t virtual_now_ = 0, virtual_rest_ = 0;
+  std::int64_t boosted_tag_ = 0, boosted_rest_ = 0;  // of turn_of_boosted()
   std::int64_t usual_cost_ = 1;  // recent mean; the cost of a job whose tokens are not counted
   TimePoint second_began_{};
   std::uint64_t left_in_second_ = 0;

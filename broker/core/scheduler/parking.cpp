@@ -158,8 +158,8 @@ void Parking::ask_first_ones() {
       // A flow that may not start is asked when it may, like flows that never stood here.
       if (can_start(flow)) {
         ask(flow);
-        // An owed flow runs on another flow's turn (Dispatcher::owed_lower()). It does not use up this line's
-        // one question: the flow behind it is asked, too.
+        // An owed flow runs on another flow's turn (Dispatcher::owed_others()). It does not use up this
+        // line's one question: the flow behind it is asked, too.
         if (!flow.parked_.rank.is_owed()) ++asked;
       } else {
         take_out(flow);
