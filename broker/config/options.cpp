@@ -138,10 +138,15 @@ const settings::Options<Config>& option_table() {
                "How long a worker whose connection is lost may take to come back, where its process cannot "
                "be watched.",
                &Config::core, &core::Options::worker_grace),
+      duration("session_keep", kAnyDuration,
+               "How long a worker that fell silent, and was taken for lost, may take to come back and go on "
+               "with jobs that nobody was given since.",
+               &Config::core, &core::Options::session_keep),
       count("attempts_max", "hand-overs", {1, limits::attempts_max},
             "Hand-overs of a job that states no maximum.", &Config::core, &core::Options::attempts_max),
-      count("crash_max", "workers", {1, kCountMax}, "Workers that may die under a job before it fails.",
-            &Config::core, &core::Options::crash_max),
+      count("crash_max", "workers", {1, kCountMax},
+            "Workers that may die under a job, which was alone there, before it fails.", &Config::core,
+            &core::Options::crash_max),
       duration("backoff_base", kAnyDuration,
                "Bound of the first random pause before a retry; doubles each time.", &Config::core,
                &core::Options::backoff_base),

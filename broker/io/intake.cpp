@@ -476,7 +476,8 @@ void Intake::take_report(const wire::WorkerReport& report, const Blob& body, cor
   }
   if (const auto* ready = std::get_if<wire::Ready>(&report)) {
     watch_worker(*ready);
-    return broker_.handle(core::WorkerReady{address, ready, sockets_.authorizer.sender()}, now);
+    const bool watched = sockets_.worker_processes.of(address) == core::WorkerDisconnected::Process::lives;
+    return broker_.handle(core::WorkerReady{address, ready, sockets_.authorizer.sender(), watched}, now);
   }
   if (const auto* progress = std::get_if<wire::Progress>(&report))
     return broker_.handle(core::ProgressReported{address, progress}, now);

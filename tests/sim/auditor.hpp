@@ -184,7 +184,10 @@ class Auditor final : public Watcher {
   void go_apart(const std::string& model);
   ModelWorker* worker_at(const std::string& address);
   ModelJob* held(ModelWorker& worker, wire::Lease lease);
-  void lose(ModelWorker& worker);
+  void lose(ModelWorker& worker, bool dead);
+  void clear_company(int company);
+  void take_back_loss(ModelWorker& worker, const std::string& session);
+  bool goes_on(ModelWorker& worker, ModelJob& job, std::int64_t attempt);
   void forget(ModelWorker& worker);
   void check_silence();
   void heard_word(const std::string& address, const std::string& word);
@@ -324,7 +327,8 @@ class Auditor final : public Watcher {
   void check_place(const ModelJob& job, const ModelWorker& worker) const;
   bool has_place(const ModelWorker& worker, const std::string& service, std::size_t lane) const;
   bool is_served(const std::string& service, std::size_t lane) const;
-  std::size_t free_general(const std::string& service) const;
+  bool surely_takes_jobs(const ModelWorker& worker) const;
+  std::size_t free_general(const std::string& service, bool surely) const;
   std::size_t held_for_higher(const std::string& service, std::size_t lane) const;
   bool at_limit(const std::string& client) const;
   bool surely_at_limit(const std::string& client) const;
@@ -427,7 +431,10 @@ class Auditor final : public Watcher {
   };
   std::vector<Guessed> guessed_;
   std::vector<Cancel> cancels_due_, cancels_optional_, cancels_heard_;
-  std::vector<std::string> gone_;   // workers lost or left
+  std::vector<std::string> gone_;  // workers lost or left
+  /// What workers had that were taken for lost, by their sessions, and until when they may come back.
+  std::map<std::string, std::pair<TimePoint, std::vector<ModelLost>>> lost_;
+  int companies_ = 0;               // jobs that were together when a worker was lost
   std::string breaker_may_change_;  // the service whose breaker may have changed by what was heard last
   std::vector<std::pair<std::string, ModelUpstream::Due>> breakers_due_;  // that must be said
   std::vector<std::pair<std::string, std::string>> words_due_;  // to workers: address, and drain or welcome

@@ -47,13 +47,15 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   if (is_paused(stream_of(job)) || is_paused("client", job.client))
     violated(job.name() + " was handed over although an operator has paused it");
   check_place(job, *worker);
-  check_order(job, *worker);
+  if (!job.alone) check_order(job, *worker);
   const core::Record* const record = broker_.jobs().find(core::JobNumber{job.number});
   const bool there = record != nullptr && record->job() != nullptr;
   job.caller = there ? record->job()->queue->client().name : job.client;
   check_trial(job);
-  check_shares(job);
-  check_turn(job);
+  if (!job.alone) {
+    check_shares(job);
+    check_turn(job);
+  }
   const int hold = may_be_owed(job) ? owed_claim_of(job).hold : claim_of(job).hold;
   job.account = account_for(job, offer.key);
   for_limits_of(job, [&](ModelBudget& budget) { budget.take(job, hold, now_); });
@@ -134,18 +136,25 @@ void Auditor::check_place(const ModelJob& job, const ModelWorker& worker) const 
              std::to_string(worker.held.size()) + " of " + std::to_string(worker.capacity));
   if (!worker.serves(job.service, job.lane))
     violated(job.name() + " was handed to a worker that does not serve it");
-  if (worker.reserved()) return;
+  if (now_ - worker.heard_at > 3 * options_.heartbeat)
+    violated(job.name() + " was handed to a worker that has missed its heartbeat");
+  const auto goes_alone = [](const ModelJob* other) { return other->alone; };
+  if (job.alone ? !worker.held.empty() : std::any_of(worker.held.begin(), worker.held.end(), goes_alone))
+    violated(job.name() + " was handed over beside one that may kill its worker, or it may itself");
+  if (worker.reserved() || job.alone) return;
   for (const auto& [address, other] : workers_)
-    if (other.reserved() && other.free() > 0 && other.serves(job.service, job.lane))
+    if (other.reserved() && other.free() > 0 && other.serves(job.service, job.lane) &&
+        surely_takes_jobs(other))
       violated(job.name() + " was handed to a general worker although a reserved one is free");
-  if (free_general(job.service) <= held_for_higher(job.service, job.lane))
+  if (free_general(job.service, false) <= held_for_higher(job.service, job.lane))
     violated(job.name() + " took a place that is held for a higher lane");
 }
 
-std::size_t Auditor::free_general(const std::string& service) const {
+std::size_t Auditor::free_general(const std::string& service, bool surely) const {
   std::size_t free = 0;
   for (const auto& [address, worker] : workers_)
-    if (!worker.reserved() && worker.services.count(service) != 0) free += worker.free();
+    if (!worker.reserved() && worker.services.count(service) != 0 && (!surely || surely_takes_jobs(worker)))
+      free += worker.free();
   return free;
 }
 
@@ -168,10 +177,20 @@ std::size_t Auditor::held_for_higher(const std::string& service, std::size_t lan
   return held;
 }
 
+/// Whether it is given jobs as any: it has not missed a heartbeat, and no job is there which goes out alone,
+/// so that the broker may keep it empty for that.
+bool Auditor::surely_takes_jobs(const ModelWorker& worker) const {
+  if (now_ - worker.heard_at >= 3 * options_.heartbeat / 2) return false;
+  return std::none_of(by_number_.begin(), by_number_.end(), [&](const auto& one) {
+    const ModelJob& job = *one.second;
+    return job.alone && (job.waits() || job.place != nullptr) && worker.services.contains(job.service);
+  });
+}
+
 /// Whether a job of that service and lane could take a place of this worker now.
 bool Auditor::has_place(const ModelWorker& worker, const std::string& service, std::size_t lane) const {
-  if (worker.free() == 0 || !worker.serves(service, lane)) return false;
-  return worker.reserved() || free_general(service) > held_for_higher(service, lane);
+  if (worker.free() == 0 || !worker.serves(service, lane) || !surely_takes_jobs(worker)) return false;
+  return worker.reserved() || free_general(service, true) > held_for_higher(service, lane);
 }
 
 /// Whether a worker that does not drain may be given such jobs once it has a place.

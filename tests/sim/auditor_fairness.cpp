@@ -164,6 +164,10 @@ void Auditor::check_turn(const ModelJob& job, ModelStream& served) {
 
 /// The job has been handed over.
 void Auditor::charge(ModelJob& job) {
+  if (job.alone) {  // beside the turns
+    job.charged = 0;
+    return correct(job, job.cost);
+  }
   job.charged = job.cost;
   for (ModelStream* stream : turns_of(job))
     charge(*stream, job.cost);

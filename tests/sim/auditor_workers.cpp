@@ -71,6 +71,7 @@ void Auditor::on(const std::string& address, const wire::Ready& ready) {
     come_back(workers_.insert(std::move(node)).position->second, address);
   }
   ModelWorker& worker = workers_[address];
+  if (fresh && known == workers_.end()) take_back_loss(worker, std::string(ready.session));
   mend(worker);
   worker.takes_jobs();
   worker.resumes = ready.resumes || !ready.session.empty();
@@ -237,6 +238,10 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   ModelJob* const job = held(worker, {failure.job, failure.attempt});
   if (job == nullptr) return;
   failure.error_class == "released" ? worker.hands_back(now_) : worker.takes_jobs();
+  if (failure.error_class != "released") {  // its worker has run it, and lives
+    job->company = 0;
+    job->alone = false;
+  }
   const Duration stated = milliseconds(failure.retry_after_ms.value_or(0));
   if (failure.error_class == "released")
     give_back(*job);
@@ -362,9 +367,14 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
                                   [&](const auto& one) { return one.first == lease; });
     if (mine) listed.insert(job);
     if (mine || said || owed) continue;
+    if (job != nullptr && goes_on(worker, *job, lease.attempt)) {
+      listed.insert(job);
+      continue;
+    }
     cancels_due_.push_back({worker.address, lease});
     worker.strays.push_back(lease);
   }
+  worker.lost.clear();
   std::vector<ModelJob*> missing;
   for (ModelJob* job : worker.held) {
     if (listed.contains(job))
@@ -403,7 +413,7 @@ void Auditor::worker_disconnected(const std::string& address, core::WorkerDiscon
   now_ = now;
   ModelWorker* const worker = worker_at(address);
   if (worker == nullptr) return;
-  if (!worker->resumes || process == Process::ended) return lose(*worker);
+  if (!worker->resumes || process == Process::ended) return lose(*worker, true);
   if (std::exchange(worker->cut, true)) return;
   if (process == Process::unknown) worker->lost_at = now_ + options_.worker_grace;
 }
@@ -424,7 +434,12 @@ void Auditor::stood_still(Duration how_long, TimePoint now) {
   }
 }
 
-void Auditor::lose(ModelWorker& worker) {
+/// A worker is lost: that is held against a job that was alone there. Of several any may be why, and each
+/// goes out alone, until one is why, or the worker turns out to live. `dead`: it cannot come back.
+void Auditor::lose(ModelWorker& worker, bool dead) {
+  const bool alone = worker.held.size() == 1 && worker.strays.empty();
+  const int company = ++companies_;
+  std::vector<ModelLost> lost;
   while (!worker.held.empty()) {
     ModelJob& job = **worker.held.begin();
     // Its deadline, or that of its client, may have come first, and then its cancel still went out.
@@ -433,14 +448,67 @@ void Auditor::lose(ModelWorker& worker) {
     free_place(job);
     call_over(job, ModelUpstream::Said::nothing);
     if (job.ended()) continue;
-    ++job.crashes;
+    if (alone) {
+      ++job.crashes;
+      clear_company(job.company);
+    }
+    job.company = company;
+    job.alone = true;
     if (job.crashes >= options_.crash_max || job.attempts >= job.attempts_max) {
       must_end(job, {"worker_lost"});
       continue;
     }
+    if (job.parts.next() == 0) lost.push_back({&job, job.attempt, alone, job.dispatched_at});
     requeue(job, Requeue::costs_attempt, now_, now_);
   }
+  if (!dead && !lost.empty()) lost_[worker.session] = {now_ + options_.session_keep, std::move(lost)};
   forget(worker);
+}
+
+/// None of these is why a worker was lost.
+void Auditor::clear_company(int company) {
+  if (company == 0) return;
+  for (const auto& [number, job] : by_number_)
+    if (job->company == company) {
+      job->company = 0;
+      job->alone = false;
+    }
+}
+
+/// A worker that was taken for lost is back: nobody died under its jobs.
+void Auditor::take_back_loss(ModelWorker& worker, const std::string& session) {
+  const auto lost = lost_.extract(session);
+  if (lost.empty() || lost.mapped().first <= now_) return;
+  worker.session = session;
+  worker.lost = lost.mapped().second;
+  for (const ModelLost& one : worker.lost) {
+    if (one.job->ended()) continue;
+    if (one.counted && one.job->crashes > 0) --one.job->crashes;
+    if (one.job->attempt == one.attempt) clear_company(one.job->company);
+  }
+}
+
+/// Whether the worker goes on with a job that nobody was given since it was taken for lost.
+bool Auditor::goes_on(ModelWorker& worker, ModelJob& job, std::int64_t attempt) {
+  const auto lost = std::find_if(worker.lost.begin(), worker.lost.end(), [&](const ModelLost& one) {
+    return one.job == &job && one.attempt == attempt;
+  });
+  if (lost == worker.lost.end() || !job.waits() || job.attempt != attempt || worker.free() == 0 ||
+      !worker.serves(job.service, job.lane))
+    return false;
+  stream_of(job).waiting.erase(&job);
+  --waiting_[job.lane];
+  --clients_[job.client].waiting;
+  ++clients_[job.client].running;
+  ++running_[job.lane];
+  for_limits_of(job, [](ModelBudget& budget) { ++budget.running; });
+  job.state = ModelJob::State::running;
+  job.trial = job.model_trial = 0;
+  job.dispatched_at = lost->dispatched_at;
+  job.place = &worker;
+  job.at_reserved = worker.reserved();
+  worker.held.insert(&job);
+  return true;
 }
 
 void Auditor::forget(ModelWorker& worker) {
@@ -480,7 +548,7 @@ void Auditor::noticed(const core::Notice& notice) {
     if (!advancing_ ||
         (now_ - worker.heard_at < kSilentHeartbeatsMax * options_.heartbeat && now_ < worker.lost_at))
       violated("worker " + address + " was given up too early");
-    return lose(worker);
+    return lose(worker, false);
   }
   violated("a worker was given up that is not there");
 }

@@ -511,6 +511,7 @@ std::vector<ModelJob*> ModelStream::candidates(TimePoint now) const {
   const ModelJob* first = nullptr;
   for (ModelJob* job : waiting) {
     if (model.empty() && first != nullptr && !job->came_with(*first)) break;
+    if (job->alone) continue;
     if (job->may_be_queued(now)) candidates.push_back(job);
     if (first == nullptr && job->surely_queued(now)) first = job;
   }

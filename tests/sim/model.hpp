@@ -262,6 +262,8 @@ struct ModelJob {
   std::int64_t attempt = 0;
   std::int64_t attempts_before = 0;  ///< in the lives before this one, which its history tells of
   int attempts = 0, crashes = 0, missing = 0;
+  int company = 0;      ///< with whom it was when a worker was lost
+  bool alone = false;   ///< it goes out alone, since it or one of these may be why; at a worker: it did
   bool missed = false;  ///< a hand-over of it never arrived
   /// Its worker has said how far it is: when something was heard of it last, or the worker was let go on.
   std::optional<TimePoint> alive_at;
@@ -300,7 +302,7 @@ struct ModelJob {
   /// Not so at its deadline: it may have been dropped a moment ago.
   bool surely_queued(TimePoint now) const {
     const bool due = state == State::delayed && due_max + std::chrono::milliseconds(1) <= now;
-    return (state == State::queued || due) && now < deadline;
+    return (state == State::queued || due) && now < deadline && !alone;
   }
   /// Before it was ever queued.
   bool in_own_delay() const { return state == State::delayed && attempt == 0; }
@@ -379,6 +381,14 @@ struct ModelStream {
   }
 };
 
+/// A job that a worker had when it was taken for lost.
+struct ModelLost {
+  ModelJob* job = nullptr;
+  std::int64_t attempt = 0;
+  bool counted = false;  ///< as a death
+  TimePoint dispatched_at{};
+};
+
 struct ModelWorker {
   std::string address, session, name;
   std::set<std::string> services;
@@ -397,6 +407,7 @@ struct ModelWorker {
   bool rests = false;
   std::vector<wire::Lease> strays;  ///< that it was told to cancel, and holds until it says otherwise
   std::vector<std::pair<wire::Lease, TimePoint>> acks_owed;
+  std::vector<ModelLost> lost;  ///< what it had when it was taken for lost, until it says which it has
 
   bool reserved() const { return !lanes.empty(); }
   std::size_t free() const {

@@ -78,6 +78,7 @@ struct WorkerReady {
   std::string_view address;
   const wire::Ready* fields;
   const Identity* identity = nullptr;  ///< as in Origin
+  bool watched = false;  ///< WorkerDisconnected would say so if its process ended: it runs on this machine
 };
 struct ChunkReported {
   std::string_view address;

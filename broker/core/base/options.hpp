@@ -183,6 +183,7 @@ struct Options {
 
   Duration heartbeat = std::chrono::seconds(1);
   Duration worker_grace = std::chrono::milliseconds(500);  ///< for a worker to reconnect in
+  Duration session_keep = std::chrono::minutes(1);         ///< for a worker that was taken for lost
   int attempts_max = 3;
   int crash_max = 2;
   Duration backoff_base = std::chrono::milliseconds(500);

@@ -12,7 +12,7 @@ namespace lanemq::core {
   X(jobs_requeued_worker_lost, "jobs that were queued again since their worker was lost")                          \
   X(jobs_requeued_missing, "jobs that were queued again since two inventories of their worker did not list them")  \
   X(jobs_stalled, "attempts that were ended since their workers had said progress, and then nothing for stall_timeout") \
-  X(jobs_adopted, "jobs that their workers still ran when the broker came back")                                   \
+  X(jobs_adopted, "jobs that their workers still ran when the broker, or they themselves, came back")               \
   X(bodies_read, "bodies that came back from the store")                                                           \
   X(jobs_failed_retry_budget, "jobs that had attempts left, but their service no retries")                         \
   X(upstreams_opened, "circuit breakers that opened")                                                              \
@@ -22,7 +22,6 @@ namespace lanemq::core {
   X(outcomes_unknown_session, "outcomes of a worker that is not known")                                            \
   X(workers_refused, "workers whose `ready` was refused")                                                          \
   X(workers_returned, "workers whose connection was lost, and who came back by another")                           \
-  X(waiters_dropped, "clients that wait for a job, let go for a newer one at the bound")                           \
   X(chunks_in, "chunks of streamed answers, taken from workers")                                                   \
   X(chunks_out, "chunks sent to clients: once for each reader, and again for who reads later")                     \
   X(chunks_refused, "chunks out of order, beyond the window, or of no stream")                                     \

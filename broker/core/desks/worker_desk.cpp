@@ -23,6 +23,8 @@ constexpr std::size_t kAcksMax = 64;
 constexpr int kSilentHeartbeatsMax = 3;
 /// A job missing from so many inventories in a row never arrived.
 constexpr int kMissingMax = 2;
+/// Sessions of lost workers that are kept at a time, and jobs of each: those beyond are lost for good.
+constexpr std::size_t kLostSessionsMax = 256, kLostJobsMax = 4096;
 /// The cause of such an attempt in the job's history.
 constexpr std::string_view kMissing = "missing";
 /// Why the jobs of a worker that said `bye` are queued again.
@@ -195,10 +197,10 @@ Worker* WorkerDesk::heard(std::string_view address, TimePoint now) {
   return worker;
 }
 
-/// A message proves that the worker's connection works again.
+/// A message proves that the worker's connection works again, and that it is there.
 void WorkerDesk::mend(Worker& worker) {
-  if (!worker.cut) return;
-  worker.cut = false;
+  if (!worker.cut && !worker.silent) return;
+  worker.cut = worker.silent = false;
   worker.cut_at = kNever;
   state_.workers.update(worker);
 }
@@ -228,6 +230,7 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   if (const auto why = why_invalid(state_, event, lanes)) return refuse_worker(*why);
   Worker* worker = state_.workers.find(event.address);
   Worker* const returned = worker == nullptr ? returning(state_, event) : nullptr;
+  std::size_t regained = 0;
   if (worker == nullptr && returned == nullptr && state_.workers.size() >= state_.options.workers_max)
     return refuse_worker(
         "workers_max (" + std::to_string(state_.options.workers_max) + ") workers are connected",
@@ -243,7 +246,11 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
       come_back(*returned, event.address, now);
       worker = returned;
     } else {
-      worker = &state_.workers.add(event.address, session_name(state_.random));
+      std::vector<Lost> lost = take_lost(event, now);
+      regained = lost.size();
+      worker = &state_.workers.add(
+          event.address, regained > 0 ? std::string(event.fields->session) : session_name(state_.random));
+      worker->lost = std::move(lost);
       state_.timers.set(worker->timer, now + state_.options.heartbeat);
     }
     if (event.identity != nullptr) worker->key = event.identity->name;
@@ -255,14 +262,18 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   mend(*worker);
   end_rest(*worker);
   worker->heard_at = now;
+  worker->watched = event.watched;
   worker->asks_cluster = fields.cluster;
   worker->resumes = fields.resumes || !fields.session.empty();
   worker->name = fields.name;
   worker->grouping.agree(fields.batch);
   const auto capacity = std::min<std::int64_t>(fields.capacity, limits::capacity_max);
   state_.workers.offer(*worker, services, lanes, static_cast<std::uint32_t>(capacity));
-  note(returned != nullptr ? Notice::Kind::worker_returned : Notice::Kind::worker_ready, *worker,
-       returned != nullptr ? worker->running : worker->capacity);
+  note(returned != nullptr || regained > 0 ? Notice::Kind::worker_returned : Notice::Kind::worker_ready,
+       *worker,
+       returned != nullptr ? worker->running
+       : regained > 0      ? regained
+                           : worker->capacity);
   {
     const Outbox::Waiting behind_offers(state_.outbox, has_waiting_offer(*worker));
     say_welcome(*worker);
@@ -346,7 +357,7 @@ void WorkerDesk::on(const WorkerHeard& event, TimePoint now) {
 }
 
 void WorkerDesk::on(const WorkerUnreachable& event, TimePoint now) {
-  if (Worker* worker = state_.workers.find(event.address)) lose(*worker, now);
+  if (Worker* worker = state_.workers.find(event.address)) lose(*worker, false, now);
 }
 
 /// The transport cannot tell an ended process from a cut connection. If the system knows that the process
@@ -356,7 +367,7 @@ void WorkerDesk::on(const WorkerDisconnected& event, TimePoint now) {
   Worker* const worker = state_.workers.find(event.address);
   if (worker == nullptr) return;
   using Process = WorkerDisconnected::Process;
-  if (!worker->resumes || event.process == Process::ended) return lose(*worker, now);
+  if (!worker->resumes || event.process == Process::ended) return lose(*worker, true, now);
   if (worker->cut) return;
   worker->cut = true;
   state_.workers.update(*worker);
@@ -386,14 +397,22 @@ void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
   }
   state_.timers.clear(worker->timer);
   state_.timers.clear(worker->rest);
+  state_.isolation.forget(*worker);
   state_.workers.remove(*worker);
 }
 
-/// Loses a worker: its jobs go back to their old places, unless crash_max or attempts_max is reached.
-void WorkerDesk::lose(Worker& worker, TimePoint now) {
+/// Loses a worker: its jobs go back to their old places, unless crash_max or attempts_max is reached. `dead`:
+/// it cannot come back. A death is held against a job that was alone there; of several any may be why, and
+/// each goes out alone until that is known. Where a worker is silent whose process lives it is no death.
+void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
   ++state_.stats.workers_lost;
   note(Notice::Kind::worker_lost, worker, worker.running);
   state_.workers.set_draining(worker, true);
+  const bool alone = worker.leases.size() == 1 && worker.strays.empty();
+  const bool lives = !dead && worker.watched && worker.cut_at == kNever;
+  const Company company =
+      alone || lives || worker.leases.empty() ? kNoCompany : state_.isolation.lost_together();
+  std::vector<Lost> lost;
   while (Away* const away = worker.leases.front()) {
     Job* const job = &away->job;
     const bool ended = job->ended();
@@ -404,29 +423,101 @@ void WorkerDesk::lose(Worker& worker, TimePoint now) {
       life_.requeue(*job, JobLife::Requeue::free, name_of(ErrorCode::worker_lost), now, now);
       continue;
     }
+    Lost one{.job = job->number,
+             .attempt = job->attempt,
+             .counted = false,
+             .company = company,
+             .dispatched_at = away->dispatched_at,
+             .charged = away->charged,
+             .key = std::string(state_.budgets.key_of(away->reservation))};
     settle(*job, std::nullopt, now);
     if (!ended) results_.remember_attempt(*job, name_of(ErrorCode::worker_lost), {}, {}, now);
     life_.leave_place(*job, Verdict::unknown, now);
     if (ended) continue;
-    const int crashes = ++job->need_extra().crashes;
+    if (!lives) count_death(*job, alone, one);
     if (job->has_content()) {
       life_.fail_broken_stream(*job, now);
       continue;
     }
-    if (crashes >= state_.options.crash_max || job->attempts >= job->attempts_max) {
+    if (job->crashes() >= state_.options.crash_max || job->attempts >= job->attempts_max) {
       life_.end_with(*job, JobState::failed, ErrorCode::worker_lost,
-                     "its worker was lost " + std::to_string(crashes) + " times (crash_max " +
-                         std::to_string(state_.options.crash_max) + ", attempts_max " +
-                         std::to_string(job->attempts_max) + ")",
+                     job->crashes() > 0
+                         ? "its worker was lost " + std::to_string(job->crashes()) + " times (crash_max " +
+                               std::to_string(state_.options.crash_max) + ", attempts_max " +
+                               std::to_string(job->attempts_max) + ")"
+                         : "its worker was lost in its last attempt (attempts_max " +
+                               std::to_string(job->attempts_max) + ")",
                      now);
       continue;
     }
+    if (lost.size() < kLostJobsMax) lost.push_back(std::move(one));
     ++state_.stats.jobs_requeued_worker_lost;
     life_.requeue(*job, JobLife::Requeue::costs_attempt, name_of(ErrorCode::worker_lost), now, now);
   }
+  if (!dead) keep_session(worker, std::move(lost), now);
   state_.timers.clear(worker.timer);
   state_.timers.clear(worker.rest);
+  state_.isolation.forget(worker);
   state_.workers.remove(worker);
+}
+
+/// Holds a worker's death against the job that was alone there, or suspects it with those beside it. Who was
+/// suspected with one that kills alone is not any more.
+void WorkerDesk::count_death(Job& job, bool alone, Lost& lost) {
+  Job::Extra& extra = job.need_extra();
+  if (alone) {
+    lost.counted = true;
+    ++extra.crashes;
+    state_.isolation.clear(extra.company);
+    lost.company = state_.isolation.lost_together();  // it goes on alone
+  }
+  extra.company = lost.company;
+}
+
+/// Keeps the session of a worker that was taken for lost, in case it lives.
+void WorkerDesk::keep_session(const Worker& worker, std::vector<Lost> jobs, TimePoint now) {
+  while (!lost_.empty() && (lost_.front().until <= now || lost_.size() >= kLostSessionsMax))
+    lost_.pop_front();
+  if (jobs.empty() || state_.options.session_keep.count() == 0) return;
+  lost_.push_back({.name = worker.session,
+                   .key = worker.key,
+                   .until = now + state_.options.session_keep,
+                   .jobs = std::move(jobs)});
+}
+
+/// The jobs of a worker that was taken for lost and is back: nobody died under them. Empty: it is another.
+std::vector<Lost> WorkerDesk::take_lost(const WorkerReady& event, TimePoint now) {
+  if (event.fields->session.empty()) return {};
+  const std::string_view key = event.identity != nullptr ? event.identity->name : std::string_view();
+  const auto place = std::find_if(lost_.begin(), lost_.end(), [&](const LostSession& session) {
+    return session.name == event.fields->session && session.key == key && session.until > now;
+  });
+  if (place == lost_.end()) return {};
+  std::vector<Lost> jobs = std::move(place->jobs);
+  lost_.erase(place);
+  ++state_.stats.workers_returned;
+  take_back_deaths(jobs);
+  return jobs;
+}
+
+void WorkerDesk::take_back_deaths(const std::vector<Lost>& jobs) {
+  for (const Lost& lost : jobs) {
+    state_.isolation.clear(lost.company);
+    Record* const record = state_.jobs.find(lost.job);
+    Job* const job = record != nullptr ? record->job() : nullptr;
+    if (job != nullptr && !job->ended() && lost.counted && job->crashes() > 0) --job->extra->crashes;
+  }
+}
+
+/// Whether the job is one of those that the worker had when it was taken for lost, and nobody was given it
+/// since: it goes on there.
+bool WorkerDesk::goes_on(Worker& worker, wire::Lease lease, TimePoint now) {
+  const auto lost = std::find_if(worker.lost.begin(), worker.lost.end(), [&](const Lost& one) {
+    return static_cast<std::uint64_t>(one.job) == lease.job && one.attempt == lease.attempt;
+  });
+  if (lost == worker.lost.end() || !handover_.go_on(worker, *lost, now)) return false;
+  results_.take_back_attempt(*state_.jobs.find(lost->job)->job());
+  return true;
 }
 
 void WorkerDesk::note(Notice::Kind kind, const Worker& worker, std::size_t jobs) {
@@ -435,8 +526,11 @@ void WorkerDesk::note(Notice::Kind kind, const Worker& worker, std::size_t jobs)
 
 void WorkerDesk::tick(Worker& worker, TimePoint now) {
   const Duration left = time_left(state_, worker, now);
-  if (left <= Duration::zero()) return lose(worker, now);
+  if (left <= Duration::zero()) return lose(worker, false, now);
   if (worker.cut) return state_.timers.set(worker.timer, now + std::min(left, state_.options.heartbeat));
+  // What it is given now would wait, and go out at once with all the rest when it is back.
+  worker.silent = now - state_.silent_from(worker.heard_at, now) >= state_.options.heartbeat * 3 / 2;
+  state_.workers.update(worker);
   flush_acks(worker);
   streams_.say_windows(worker, now);
   state_.tell(worker, wire::Heartbeat{});
@@ -732,6 +826,8 @@ void WorkerDesk::on(const FailureReported& event, TimePoint now) {
         error_class == ErrorClass::limited ? job->text.get(JobText::model) : std::string_view{});
   if (error_class == ErrorClass::overloaded) state_.budgets.overloaded(job->at_away().reservation, now);
   const bool ended = job->ended();
+  // Its worker has run it, and lives.
+  if (!ended && error_class != ErrorClass::released && !says_uncalled(fields.code)) Isolation::clear(*job);
   if (!ended && error_class != ErrorClass::released)
     results_.remember_attempt(*job, name_of(error_class), fields.code, fields.message, now);
   const Refused refused = take_refusal(*job, error_class, fields, now);
@@ -929,11 +1025,12 @@ void WorkerDesk::check_inventory(Worker& worker, const wire::Heartbeat& inventor
       handover_.take_back(job->at_away());
       continue;
     }
-    if (handover_.adopt(worker, lease, now)) continue;
+    if (handover_.adopt(worker, lease, now) || goes_on(worker, lease, now)) continue;
     if (outcome_came(worker, lease, record)) continue;
     state_.tell(worker, wire::CancelJob{lease.job, lease.attempt, "unknown"});
     strays.push_back(lease);
   }
+  worker.lost.clear();
   state_.workers.set_strays(worker, std::move(strays));
   for (Away* away = worker.leases.front(); away != nullptr;) {
     Away* const next = worker.leases.next(*away);
@@ -954,9 +1051,9 @@ void WorkerDesk::check_inventory(Worker& worker, const wire::Heartbeat& inventor
 /// One hand-over can get lost. If a job never arrives its worker may be unable to read it: from the second
 /// time on it costs an attempt, so that the job ends.
 void WorkerDesk::requeue_missing(Job& job, TimePoint now) {
-  std::uint8_t& missed = job.need_extra().missed;
-  if (missed == 0) {
-    missed = 1;
+  Job::Extra& extra = job.need_extra();
+  if (!extra.missed) {
+    extra.missed = true;
     return life_.requeue(job, JobLife::Requeue::free, kMissing, now, now);
   }
   if (job.attempts >= job.attempts_max && !job.has_content())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,7 +70,12 @@ class WorkerDesk {
   std::vector<Service*> services_named(const std::vector<std::string_view>& names);
   void come_back(Worker& worker, std::string_view address, TimePoint now);
   void tell_again(Worker& worker, TimePoint now);
-  void lose(Worker& worker, TimePoint now);
+  void lose(Worker& worker, bool dead, TimePoint now);
+  void count_death(Job& job, bool alone, Lost& lost);
+  void keep_session(const Worker& worker, std::vector<Lost> jobs, TimePoint now);
+  std::vector<Lost> take_lost(const WorkerReady& event, TimePoint now);
+  void take_back_deaths(const std::vector<Lost>& jobs);
+  bool goes_on(Worker& worker, wire::Lease lease, TimePoint now);
   void rest(Worker& worker, TimePoint now);
   void end_rest(Worker& worker);
   void note(Notice::Kind kind, const Worker& worker, std::size_t jobs);
@@ -110,6 +116,13 @@ class WorkerDesk {
   JobLife& life_;
   ProgressKeeper& progress_;
   Admission& admission_;
+  /// The session of a worker that was taken for lost.
+  struct LostSession {
+    std::string name, key;  ///< of the session, and that its worker has shown
+    TimePoint until{};
+    std::vector<Lost> jobs;
+  };
+  std::deque<LostSession> lost_;           // the oldest first
   std::vector<std::string> told_unknown_;  // addresses that owe an inventory, a ring
   std::size_t told_unknown_next_ = 0;
   TimePoint bounded_told_at_ = kNever;  // the last notice of a number out of bounds; kNever: none

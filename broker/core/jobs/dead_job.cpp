@@ -30,4 +30,12 @@ std::ptrdiff_t History::add(Attempt attempt) {
   return static_cast<std::ptrdiff_t>(bytes_) - before;
 }
 
+std::size_t History::take_back(std::uint32_t number) {
+  if (attempts_.empty() || attempts_.back().number != number) return 0;
+  const std::size_t bytes = bytes_of(attempts_.back());
+  attempts_.pop_back();
+  bytes_ -= bytes;
+  return bytes;
+}
+
 }  // namespace lanemq::core

@@ -31,6 +31,8 @@ class History {
 
   /// Returns by how much bytes() grew; less than 0 where a longer attempt was dropped.
   std::ptrdiff_t add(Attempt attempt);
+  /// Takes the last attempt back, if it has that number. Returns by how much bytes() shrank.
+  std::size_t take_back(std::uint32_t number);
   const std::vector<Attempt>& attempts() const { return attempts_; }
   /// Its share of the byte bounds.
   std::size_t bytes() const { return bytes_; }

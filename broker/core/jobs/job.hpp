@@ -76,6 +76,7 @@ enum class ReplyMode : std::uint8_t { result, accepted, both };
 struct Waiter {
   Timer timer{TimerOwner::waiter, this};  ///< set for a fetch: the time to answer with a status
   Job* job = nullptr;
+  std::size_t at = 0;  ///< its place among the job's waiters
   Connection* connection = nullptr;
   std::string envelope, ref;
 
@@ -147,6 +148,10 @@ struct Away {
 
 static_assert(std::is_trivially_destructible_v<Away>);
 
+/// The jobs that a worker held when it was lost: any of them may be why (Isolation).
+using Company = std::uint32_t;
+inline constexpr Company kNoCompany = 0;
+
 /// One job, from its acceptance until it has ended and its place is free. Lives in the JobTable.
 struct Job final : Record {
   /// What few jobs have.
@@ -157,9 +162,11 @@ struct Job final : Record {
     Expected expected;               ///< where `text` has no room for it
     std::string key;                 ///< of an adoptable job: the key that its worker has
     std::vector<std::unique_ptr<Waiter>> waiters;
-    std::uint8_t crashes = 0;                         ///< workers that were lost with it
-    std::uint8_t missed = 0;                          ///< one of its hand-overs never arrived
+    std::uint8_t crashes = 0;                         ///< workers that were lost with it alone
+    bool missed : 1 = false;                          ///< one of its hand-overs never arrived
+    bool waits_alone : 1 = false;                     ///< queued, and takes no turn; kept by Isolation
     std::uint16_t refused_key = Reservation::kNoKey;  ///< of key_refused: the key, where known
+    Company company = kNoCompany;                     ///< those with whom it was when a worker was lost
     std::optional<TimePoint> waits_again_since;       ///< of one whose waits are told: its last requeue
     History history;                                  ///< of its attempts
     std::unique_ptr<AnswerStream> answer;             ///< set where the client asked for a stream
@@ -255,6 +262,7 @@ struct Job final : Record {
   }
   /// By this cost lanes, flows and clients share.
   std::int64_t cost() const { return cost_of(expected().amounts()); }
+  bool waits_alone() const { return extra && extra->waits_alone; }
   std::uint8_t crashes() const { return extra ? extra->crashes : std::uint8_t{0}; }
   /// Its share of the byte bounds.
   std::size_t bytes() const {

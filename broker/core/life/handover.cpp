@@ -24,12 +24,13 @@ void Handover::start(const Pick& pick, TimePoint now) {
   Job& job = *pick.job;
   Lane& lane = *state_.lanes[job.lane];
   Flow& flow = job.flow();
-  Worker& worker = *state_.workers.find_place(flow.service(), job.lane)->worker;
+  Worker& worker =
+      pick.alone != nullptr ? *pick.alone : *state_.workers.find_place(flow.service(), job.lane)->worker;
   if (job.attempt == 0) {
     lane.wait.record(now - job.accepted_at, now);
     state_.note_wait(job, now - job.accepted_at, now);
   }
-  const std::optional<TimePoint> refused_since = flow.starts(now);
+  const std::optional<TimePoint> refused_since = pick.alone != nullptr ? std::nullopt : flow.starts(now);
   const std::int64_t cost = dispatcher_.take(job);
   job.state = JobState::running;
   ++lane.running;
@@ -78,7 +79,7 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
     offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
   if (away.reservation.shared != 0)
     state_.outbox.add_checked(worker.address, offer, body);
-  else if (job.extra && job.extra->missed > 0)
+  else if (job.extra && job.extra->missed)
     // Perhaps its worker could not read a job in its company, or this one: no batch is lost with it again.
     state_.outbox.add(Peer::worker, worker.address, {}, offer, body);
   else
@@ -110,22 +111,48 @@ bool Handover::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   Job& job = *record->job();
   if (!job.adoptable || job.attempt != lease.attempt || !worker.available()) return false;
   if (!worker.key.empty() && !worker.takes(job)) return false;  // its key need not allow that job
-  Lane& lane = *state_.lanes[job.lane];
   state_.leave_queue(job);
   job.adoptable = false;
+  run_on(job, worker, now);
+  return true;
+}
+
+bool Handover::go_on(Worker& worker, const Lost& lost, TimePoint now) {
+  Record* const record = state_.jobs.find(lost.job);
+  if (record == nullptr || record->is_result) return false;
+  Job& job = *record->job();
+  const bool waits = job.state == JobState::queued || job.state == JobState::delayed;
+  if (!waits || job.adoptable || job.attempt != lost.attempt || !worker.available() || !worker.takes(job))
+    return false;
+  state_.leave_queue(job);
+  const bool was_queued = job.state == JobState::queued;
   job.state = JobState::running;
-  ++lane.running;
+  Away& away = was_queued ? state_.jobs.go_away(job) : job.at_away();
+  away.dispatched_at = lost.dispatched_at;
+  away.charged = lost.charged;
+  away.missing = 0;
+  // What its call takes of the rates is debited since the worker was taken for lost.
+  away.reservation =
+      state_.budgets.adopt(job.flow().budgets(), job.expected().amounts(), lost.key, lost.dispatched_at);
+  run_on(job, worker, now);
+  journal_.write_changed(job);
+  return true;
+}
+
+/// A worker runs the job, which the broker did not know to run. Requires: it has left its queue.
+void Handover::run_on(Job& job, Worker& worker, TimePoint now) {
+  job.state = JobState::running;
+  ++state_.lanes[job.lane]->running;
   Away& away = job.at_away();
-  away.queued_ms = to_ms32(away.dispatched_at - job.accepted_at);  // in the earlier life, not since
-  // It runs since its hand-over in the earlier life: dispatched_at stays, and ran_ms counts from there.
-  // The job was called in an earlier life: that is no trial of an upstream that has failed since.
+  // It runs since that hand-over: dispatched_at stays, ran_ms counts from there, and it did not wait since.
+  away.queued_ms = to_ms32(away.dispatched_at - job.accepted_at);
+  // The job was called before: that is no trial of an upstream that has failed since.
   const CircuitBreaker& breaker = job.flow().service().breaker;
   away.called_in = breaker.closed() ? breaker.period() : CircuitBreaker::kNoPeriod;
   take_place(job, worker);
   state_.set_timer(job);
   ++state_.stats.jobs_adopted;
   watchers_.tell(job, {.what = "adopted", .state = JobState::running, .worker = worker.name}, now);
-  return true;
 }
 
 void Handover::leave(Job& job, Verdict verdict, TimePoint now) {

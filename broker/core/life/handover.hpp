@@ -34,6 +34,9 @@ class Handover {
   void offer(Job& job, const Blob& body, TimePoint now);
   /// Takes over a job that the worker has run since before the broker's restart. False: this is no such job.
   bool adopt(Worker& worker, wire::Lease lease, TimePoint now);
+  /// The worker turns out to live, and runs a job that waits since it was taken for lost. False: the job
+  /// does not.
+  bool go_on(Worker& worker, const Lost& lost, TimePoint now);
   /// The job's call is over; `verdict`: what it says about the upstream. Frees the place; the caller erases
   /// the job if it has ended.
   void leave(Job& job, Verdict verdict, TimePoint now);
@@ -45,6 +48,7 @@ class Handover {
 
  private:
   bool debit_waits(const Reservation& reservation);
+  void run_on(Job& job, Worker& worker, TimePoint now);
   void take_place(Job& job, Worker& worker);
   void lend(Job& job);
   void hold_bodies(bool held);

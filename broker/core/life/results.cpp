@@ -141,6 +141,10 @@ void Results::remember_attempt(Job& job, std::string_view cause, std::string_vie
   history = {};
 }
 
+void Results::take_back_attempt(Job& job) {
+  if (job.extra) state_.bytes -= job.extra->history.take_back(job.attempt);
+}
+
 // ---- forgotten ----------------------------------------------------------------------------------------
 
 void Results::begin_turn(TimePoint now) {

@@ -47,6 +47,8 @@ class Results {
   /// Adds an attempt without success to the job's history. Requires: the job still has its worker.
   void remember_attempt(Job& job, std::string_view cause, std::string_view code, std::string_view message,
                         TimePoint now);
+  /// The job's last attempt goes on after all.
+  void take_back_attempt(Job& job);
 
   /// Forgets expired results, and continues to make way; of very many only a part.
   void begin_turn(TimePoint now);

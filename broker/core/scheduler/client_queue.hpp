@@ -34,7 +34,7 @@ class ClientQueue {
   bool empty() const { return oldest() == nullptr; }
   /// Its own queued jobs.
   std::size_t queued() const { return fresh_.size() + returned_.size(); }
-  /// The client's next job; null: none is queued.
+  /// The client's next job, but for those that go out alone; null: none is queued.
   Job* oldest() const;
   /// The job that arrived after this one and was never handed over; null: none. Also null for a returned job.
   Job* after(const Job& job) const { return job.returned ? nullptr : fresh_.next(job); }

@@ -65,6 +65,9 @@ void Dispatcher::begin(TimePoint now, bool behind) {
     parking_.ease(budget);
   parking_.wake(now);
   parking_.make_way();
+  alone_at_ = kNever;
+  if (state_.isolation.any())
+    state_.isolation.arrange([&](const Job& job) { return !is_at_home(job) || may_go_alone(job, now); });
   level_ = 0;
   trial_made_ = false;
 }
@@ -75,6 +78,8 @@ Pick Dispatcher::next(TimePoint now) {
     settle_level(*job, now);
     settle_turns();
   }
+  if (state_.isolation.any())
+    if (const Pick pick = pick_alone(now)) return pick;
   for (bool again = true; again; trial_made_ = false) {
     while (level_ < state_.lanes.size()) {
       const Pick pick = pick_from(static_cast<LaneIndex>(level_), now);
@@ -120,7 +125,53 @@ TimePoint Dispatcher::next_wakeup() const {
   const TimePoint next_tick = terms_.begun_at() + TimerWheel::kTick;
   if (parking_.next_wakeup() != kNever) wakeup = std::max(parking_.next_wakeup(), next_tick);
   if (moves_left_ == 0) wakeup = std::min(wakeup, next_tick);
+  if (alone_at_ != kNever) wakeup = std::min(wakeup, std::max(alone_at_, next_tick));
   return wakeup;
+}
+
+/// The next job that goes out alone (Isolation). It is in no turn: an empty worker is there for it.
+Pick Dispatcher::pick_alone(TimePoint now) {
+  Pick pick;
+  Job* moves = nullptr;
+  state_.isolation.any_match([&](Worker& worker, Job& job) {
+    if (!is_at_home(job)) {
+      moves = &job;
+      return true;
+    }
+    if (!may_go_alone(job, now)) return false;
+    pick = {Pick::What::start, &job, terms_.claim_of(job, now), &worker};
+    pick.claim.number = ++claims_;
+    return true;
+  });
+  if (moves == nullptr || moves_left_ == 0) return pick;
+  go_home(*moves, now);
+  return pick_alone(now);
+}
+
+/// Whether nothing but a worker keeps the job back. Flows that are ahead of it in line have what they wait
+/// for.
+bool Dispatcher::may_go_alone(const Job& job, TimePoint now) {
+  const Flow& flow = job.flow();
+  const Lane& lane = flow.lane();
+  for (const ClientQueue* queue = job.queue; queue != nullptr; queue = queue->tenant)
+    if (queue->barred || queue->client().at_limit()) return false;
+  if (flow.paused() || now >= job.deadline || (lane.disk_stalled && job.durable) ||
+      (lane.bodies_held && job.body_stored) || !flow.service().breaker.admits(terms_.is_top(job.lane), now))
+    return false;
+  TimePoint until = terms_.model_open_from(flow, now);
+  Claim claim = terms_.claim_of(job, now);
+  claim.number = ++claims_;
+  const Rank rank = rank_of(job, now);
+  for (const std::size_t budget : state_.budgets.of(flow.budgets())) {
+    const auto* const ahead = parking_.ahead(
+        budget, rank, [&](const Stall& stall) { state_.budgets.earmark(budget, stall.account, claim); });
+    if (ahead != nullptr) return false;
+    if (const Obstacle obstacle = state_.budgets.obstacle_of(flow.budgets(), budget, claim, now))
+      until = std::max(until, std::max(obstacle.until, now + TimerWheel::kTick));
+  }
+  if (until <= now) return true;
+  alone_at_ = std::min(alone_at_, until);
+  return false;
 }
 
 /// The flow whose head is next at this level, of those that may start and are in no line: the one whose turn
@@ -395,7 +446,10 @@ std::int64_t Dispatcher::take(Job& job) {
   if (terms_.boosts())
     if (const LaneIndex level = terms_.level_of(job, terms_.begun_at()); level != job.lane)
       state_.lanes[level]->charge_boosted(tokens);
-  flow.charge(*job.queue, cost);
+  if (job.waits_alone())
+    flow.correct(*job.queue, cost);
+  else
+    flow.charge(*job.queue, cost);
   state_.leave_queue(job);
   // Counted even without shares, since a later share uses the mean.
   if (flow.counts_tokens()) flow.service().note_cost(cost);
@@ -550,6 +604,7 @@ Dispatcher::Wait Dispatcher::wait_of(const Job& job, TimePoint now) {
             until == kNever ? std::nullopt : std::optional(until)};
   }
   if (!service.serves(job.lane)) return {no_worker(service, job.lane), {}};
+  if (job.waits_alone()) return {"worker " + service.name + " alone", {}};
   if (state_.workers.find_place(service, job.lane) == nullptr) return {"worker " + service.name, {}};
   for (const Client* party = &job.queue->client(); party != nullptr; party = party->tenant)
     if (party->at_limit()) return {"client " + party->name + " in_flight_max", {}};

@@ -19,6 +19,7 @@ class Service;
 struct State;
 class Terms;
 class Upstreams;
+struct Worker;
 
 /// What the caller is to do next with a waiting job.
 struct Pick {
@@ -32,6 +33,7 @@ struct Pick {
   What what = What::none;
   Job* job = nullptr;
   Claim claim{};
+  Worker* alone = nullptr;  ///< start: the worker that it goes to; null: one with a free place
 
   explicit operator bool() const { return what != What::none; }
 };
@@ -78,6 +80,8 @@ class Dispatcher {
  private:
   enum class As : std::uint8_t { usual, owed };
 
+  Pick pick_alone(TimePoint now);
+  bool may_go_alone(const Job& job, TimePoint now);
   Pick pick_from(LaneIndex level, TimePoint now);
   void settle_level(const Job& handed_over, TimePoint now);
   void settle_turns();
@@ -108,6 +112,7 @@ class Dispatcher {
   std::uint64_t claims_ = 0;
   std::size_t level_ = 0;             // the level that is being asked
   const Job* handed_over_ = nullptr;  // what the last pick started
+  TimePoint alone_at_ = kNever;       // when a job that goes out alone may have room
   std::size_t overdue_left_ = 0;      // overdue jobs that may still be picked in this turn
   std::size_t moves_left_ = 1;        // moves to a model's flow that are left in this turn
   bool behind_ = false, turns_changed_ = false, trial_made_ = false;

@@ -17,9 +17,9 @@ ClientQueue::~ClientQueue() = default;
 Job* ClientQueue::oldest() const {
   if (inside != nullptr) return inside->empty() ? nullptr : inside->next()->oldest();
   Job* const fresh = fresh_.front();
-  if (returned_.empty()) return fresh;
-  Job* const returned = returned_.begin()->second;
-  return fresh == nullptr || returned->arrival < fresh->arrival ? returned : fresh;
+  for (const auto& [arrival, returned] : returned_)
+    if (!returned->waits_alone()) return fresh == nullptr || arrival < fresh->arrival ? returned : fresh;
+  return fresh;
 }
 
 void ClientQueue::push(Job& job) {

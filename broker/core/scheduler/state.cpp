@@ -128,10 +128,9 @@ void State::enqueue(Job& job) {
   }
   ++lane.queued;
   workers.queued(job.flow().service(), job.lane);
-  if (job.attempt == 0 && job.queue->comes_last(job))
-    job.flow().push(job);
-  else
-    job.flow().put_back(job);
+  if (job.attempt == 0 && job.queue->comes_last(job)) return job.flow().push(job);
+  if (isolation.suspects(job)) isolation.add(job);
+  job.flow().put_back(job);
 }
 
 void State::leave_queue(Job& job) {
@@ -155,6 +154,7 @@ void State::leave_queue(Job& job) {
   }
   --lane.queued;
   workers.unqueued(job.flow().service(), job.lane);
+  if (job.waits_alone()) isolation.remove(job);
   job.flow().remove(job);
 }
 

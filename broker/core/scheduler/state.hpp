@@ -25,6 +25,7 @@
 #include "broker/core/jobs/job_table.hpp"
 #include "broker/core/scheduler/clients.hpp"
 #include "broker/core/scheduler/connections.hpp"
+#include "broker/core/scheduler/isolation.hpp"
 #include "broker/core/scheduler/lanes.hpp"
 #include "broker/core/scheduler/workers.hpp"
 
@@ -110,6 +111,7 @@ struct State {
   // Before those who hold places of theirs.
   NamedTimes service_times{kTimedServicesMax}, client_times{kTimedClientsMax};
   Workers workers;
+  Isolation isolation{workers};
   Clients clients;
   Connections connections;
   Budgets budgets;

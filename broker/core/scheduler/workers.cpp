@@ -10,7 +10,7 @@
 namespace lanemq::core {
 namespace {
 
-IntrusiveList<Place, &Place::hook>& list_of(const Place& place) {
+Places& list_of(const Place& place) {
   return place.worker->reserved() ? place.service->reserved : place.service->general;
 }
 
@@ -115,7 +115,7 @@ void Workers::change_free(Worker& worker, std::ptrdiff_t places) {
 void Workers::list(Worker& worker) {
   worker.listed = true;
   for (const auto& place : worker.places)
-    list_of(*place).push_back(*place);
+    list_of(*place).push_back(*place, worker.part_in_use());
   change_free(worker, static_cast<std::ptrdiff_t>(worker.capacity - worker.occupied()));
 }
 
@@ -248,8 +248,12 @@ Place* Workers::find_place(Service& service, LaneIndex lane) const {
 
 void Workers::take_place(Worker& worker, Job& job) {
   Away& away = job.at_away();
-  LANEMQ_CHECK(worker.available() && worker.listed && away.worker == nullptr);
-  change_free(worker, -1);
+  LANEMQ_CHECK(worker.fit() && away.worker == nullptr);
+  LANEMQ_CHECK(worker.listed || (worker.isolated_for != nullptr && worker.occupied() == 0));
+  if (worker.listed)
+    change_free(worker, -1);
+  else
+    worker.holds_suspect = true;
   ++worker.running;
   worker.leases.push_back(away);
   away.worker = &worker;
@@ -257,10 +261,15 @@ void Workers::take_place(Worker& worker, Job& job) {
   ++job.flow().service().running;
   if (!away.reserved_place) ++job.flow().service().running_general[job.lane];
   if (!worker.available()) return update(worker);
-  // Moves the worker to the end of its services' lists: the next job goes to another one.
+  list_anew(worker);
+}
+
+/// Moves the worker behind those of its services that have as much in use: the next job goes to another one.
+void Workers::list_anew(Worker& worker) {
+  const std::uint8_t part = worker.part_in_use();
   for (const auto& place : worker.places) {
     list_of(*place).remove(*place);
-    list_of(*place).push_back(*place);
+    list_of(*place).push_back(*place, part);
   }
 }
 
@@ -273,10 +282,10 @@ void Workers::free_place(Job& job) {
   away.worker = nullptr;
   --job.flow().service().running;
   if (!away.reserved_place) --job.flow().service().running_general[job.lane];
-  if (worker.listed)
-    change_free(worker, 1);
-  else
-    update(worker);
+  if (worker.running == 0) worker.holds_suspect = false;
+  if (!worker.listed) return update(worker);
+  change_free(worker, 1);
+  if (!worker.places.empty() && worker.places.front()->part != worker.part_in_use()) list_anew(worker);
 }
 
 }  // namespace lanemq::core

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,7 +41,47 @@ struct Worker;
 struct Place {
   Worker* worker = nullptr;
   Service* service = nullptr;
+  std::uint8_t part = 0;  ///< of its worker's places that is in use, as listed; kept by Places
   ListHook<Place> hook;
+};
+
+/// Places of workers that have a free one, by the part of theirs that is in use, to an eighth: so work goes
+/// where there is most room. Of equal ones the least recently used goes first. Owns nothing.
+class Places {
+ public:
+  static constexpr std::uint8_t kParts = 8;
+
+  bool empty() const { return used_ == 0; }
+  Place* front() const { return used_ == 0 ? nullptr : lists_[first_of(used_)].front(); }
+  /// The next in that order; null: none.
+  Place* next(const Place& place) const {
+    if (Place* const behind = lists_[place.part].next(place)) return behind;
+    const auto above = static_cast<unsigned>(used_ >> (place.part + 1)) << (place.part + 1);
+    return above == 0 ? nullptr : lists_[first_of(above)].front();
+  }
+  /// Requires: part < kParts.
+  void push_back(Place& place, std::uint8_t part) {
+    place.part = part;
+    lists_[part].push_back(place);
+    used_ = static_cast<std::uint8_t>(used_ | 1U << part);
+  }
+  void remove(Place& place) {
+    lists_[place.part].remove(place);
+    if (lists_[place.part].empty()) used_ = static_cast<std::uint8_t>(used_ & ~(1U << place.part));
+  }
+
+ private:
+  static std::size_t first_of(unsigned used) { return static_cast<std::size_t>(std::countr_zero(used)); }
+
+  std::array<IntrusiveList<Place, &Place::hook>, kParts> lists_;
+  std::uint8_t used_ = 0;  // a bit for each list that is not empty
+};
+
+/// Which of two suspected jobs goes first: that of the higher lane, else the older one.
+struct BySuspicion {
+  bool operator()(const Job* a, const Job* b) const {
+    return a->lane != b->lane ? a->lane < b->lane : a->arrival < b->arrival;
+  }
 };
 
 /// The workers of a service, by the lanes that they take.
@@ -57,16 +98,18 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   std::string name;
-  std::size_t uses = 0;                        ///< by workers, jobs and an operator's pause; kept by Workers
-  ListHook<Service> unused_hook;               ///< listed while uses is 0
-  bool leaves = false;                         ///< about to be forgotten
-  std::uint64_t named_by = kNoMark;            ///< mark of whose job named it first: a tenant, else a client
-  bool tells_ends = false;                     ///< the broker alone makes its jobs (Options::webhook_service)
-  std::vector<FlowGroup*> groups;              ///< by lane
-  IntrusiveList<Place, &Place::hook> general;  ///< of workers for all lanes; the least recently used first
-  IntrusiveList<Place, &Place::hook> reserved;             ///< of workers for some lanes; likewise
-  std::size_t free_places = 0;                             ///< of all its workers
-  std::size_t free_general = 0;                            ///< of workers for all lanes
+  std::size_t uses = 0;                  ///< by workers, jobs and an operator's pause; kept by Workers
+  ListHook<Service> unused_hook;         ///< listed while uses is 0
+  bool leaves = false;                   ///< about to be forgotten
+  std::uint64_t named_by = kNoMark;      ///< mark of whose job named it first: a tenant, else a client
+  bool tells_ends = false;               ///< the broker alone makes its jobs (Options::webhook_service)
+  std::vector<FlowGroup*> groups;        ///< by lane
+  Places general;                        ///< of workers for all lanes
+  Places reserved;                       ///< of workers for some lanes
+  std::set<Job*, BySuspicion> suspects;  ///< queued jobs that go out alone; kept by Isolation
+  std::vector<Worker*> isolated;         ///< workers that are kept empty for these; likewise
+  std::size_t free_places = 0;           ///< of all its workers
+  std::size_t free_general = 0;          ///< of workers for all lanes
   std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at workers for all lanes, by lane
   std::size_t running = 0;                                 ///< jobs that hold a place of a worker
   std::size_t workers = 0;                                 ///< workers that offer it
@@ -157,6 +200,17 @@ struct ShownBreaker {
   TimePoint until{};          ///< when one job may go if nothing happens before; kNever: one is trying now
 };
 
+/// A job that a worker had when it was taken for lost: what is taken back when it turns out to live.
+struct Lost {
+  JobNumber job{};
+  std::uint32_t attempt = 0;
+  bool counted = false;          ///< as a death under the job
+  Company company = kNoCompany;  ///< else those who are suspected together
+  TimePoint dispatched_at{};
+  std::int64_t charged = 0;  ///< to its client
+  std::string key;           ///< of its budgets
+};
+
 /// A worker that has sent `ready`.
 struct Worker {
   std::string address;  ///< where messages go; not its identity
@@ -178,22 +232,33 @@ struct Worker {
   /// Jobs of its last inventory that are not its own. They are cancelled, and each takes a place until its
   /// outcome comes or an inventory lacks it: else the worker would have to hand new jobs back.
   std::vector<wire::Lease> strays;
-  bool draining = false;          ///< it leaves, or an operator drains it; see Workers::set_draining()
-  bool awaits_inventory = false;  ///< gets no job before its heartbeat
-  bool resumes = false;           ///< it comes back with its session after its connection is lost
-  bool asks_cluster = false;      ///< it wants to know where other brokers are
-  bool cut = false;               ///< its connection is lost: it gets no job, and may come back
-  TimePoint cut_at = kNever;      ///< cut: since when; kNever: it is lost as any silent worker
-  TimePoint returned_at{};        ///< when it last came back with its session
-  bool listed = false;            ///< its places are in their services' lists and counts
-  bool leaves = false;            ///< it is among its services' leavers; else among the takers
+  bool draining = false;            ///< it leaves, or an operator drains it; see Workers::set_draining()
+  bool awaits_inventory = false;    ///< gets no job before its heartbeat
+  bool resumes = false;             ///< it comes back with its session after its connection is lost
+  bool asks_cluster = false;        ///< it wants to know where other brokers are
+  bool cut = false;                 ///< its connection is lost: it gets no job, and may come back
+  bool silent = false;              ///< it has missed a heartbeat: it gets no job until it is heard
+  bool watched = false;             ///< the system would say if its process ended
+  TimePoint cut_at = kNever;        ///< cut: since when; kNever: it is lost as any silent worker
+  TimePoint returned_at{};          ///< when it last came back with its session
+  bool listed = false;              ///< its places are in their services' lists and counts
+  bool leaves = false;              ///< it is among its services' leavers; else among the takers
+  Service* isolated_for = nullptr;  ///< it gets only jobs of that service which go out alone (Isolation)
+  bool holds_suspect = false;       ///< it has one of these
+  std::vector<Lost> lost;  ///< jobs that it had when it was taken for lost, until it says which it has
 
   bool reserved() const { return lanes != 0; }
   /// Whether it offers the job's service, for the job's lane.
   bool takes(const Job& job) const;
   std::size_t occupied() const { return running + strays.size(); }
-  bool available() const {
-    return occupied() < capacity && !draining && !awaits_inventory && !cut && !rest.is_set();
+  /// Whether it may be given a job, if it is not kept for others.
+  bool fit() const {
+    return occupied() < capacity && !draining && !awaits_inventory && !cut && !silent && !rest.is_set();
+  }
+  bool available() const { return fit() && isolated_for == nullptr; }
+  /// What part of its places is in use, in eighths. Requires: one is free.
+  std::uint8_t part_in_use() const {
+    return static_cast<std::uint8_t>(occupied() * Places::kParts / capacity);
   }
 };
 
@@ -282,6 +347,7 @@ class Workers {
   void list(Worker& worker);
   void unlist(Worker& worker);
   void change_free(Worker& worker, std::ptrdiff_t places);
+  static void list_anew(Worker& worker);
   /// Whether one of them may be given jobs of that lane, sooner or later.
   bool takes(const Takers& takers, LaneIndex lane) const {
     return takers.places > reserved_above_[lane] || takers.of_lane[lane] > 0;
