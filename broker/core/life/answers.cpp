@@ -11,9 +11,7 @@
 namespace lanemq::core {
 namespace {
 
-/// Requests that may wait for one job besides its submit.
-constexpr std::size_t kWaitersMax = 64;
-/// Such requests of one connection.
+/// Requests of one connection that may wait for jobs besides their submits.
 constexpr std::size_t kWaitersPerConnectionMax = 20'000;
 /// Owners of one job.
 constexpr std::size_t kOwnersMax = 64;
@@ -337,12 +335,7 @@ void Answers::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optio
   waiter->ref = ref.bytes;
   if (until) state_.timers.set(waiter->timer, *until);
   auto& waiters = job.need_extra().waiters;
-  if (waiters.size() >= kWaitersMax) {
-    // The longest waiter makes room: most likely its connection is gone and came back as this one.
-    drop_waiter(*waiters.front());
-    waiters.erase(waiters.begin());
-    ++state_.stats.waiters_dropped;
-  }
+  waiter->at = waiters.size();
   state_.waiters_bytes += waiter->bytes();
   ++connection.waiters;
   waiters.push_back(std::move(waiter));
@@ -353,12 +346,13 @@ void Answers::end_waiting(Waiter& waiter, TimePoint now) {
   if (state_.store_away) return state_.timers.set(waiter.timer, now + kAwayLook);
   Job& job = *waiter.job;
   auto& waiters = job.extra->waiters;
-  const auto place =
-      std::find_if(waiters.begin(), waiters.end(), [&](const auto& other) { return other.get() == &waiter; });
-  LANEMQ_CHECK(place != waiters.end());
+  const std::size_t place = waiter.at;
+  LANEMQ_CHECK(place < waiters.size() && waiters[place].get() == &waiter);
   say_status(job, {.address = waiter.connection->address, .envelope = waiter.envelope}, {waiter.ref}, now);
   drop_waiter(waiter);
-  waiters.erase(place);
+  waiters.back()->at = place;
+  std::swap(waiters[place], waiters.back());
+  waiters.pop_back();
 }
 
 /// Takes back what a waiter holds; the caller destroys it.

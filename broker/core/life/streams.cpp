@@ -11,8 +11,6 @@
 namespace lanemq::core {
 namespace {
 
-/// Readers of one stream at a time.
-constexpr std::size_t kReadersMax = 64;
 /// A reader that confirms nothing for so long, while there is something for it, is cut off.
 constexpr Duration kSlowReader = std::chrono::seconds(30);
 
@@ -113,11 +111,6 @@ Origin Streams::origin_of(const StreamReader& reader) {
 
 StreamReader& Streams::add_reader(Job& job, const Reading& reading, TimePoint now) {
   AnswerStream& stream = *job.answer();
-  if (stream.readers.size() >= kReadersMax) {
-    // The longest reader makes room: most likely its connection is gone and came back as this one.
-    remove_reader(*stream.readers.front());
-    ++state_.stats.waiters_dropped;
-  }
   Connection& connection = state_.connections.at(reading.from.address);
   state_.connections.take_reference(connection);
   StreamReader& reader = *stream.readers.emplace_back(std::make_unique<StreamReader>());
