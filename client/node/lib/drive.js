@@ -2,6 +2,8 @@
 // A socket that drives a session: the input and output of clients and of workers.
 import { Dealer } from "zeromq";
 
+import { Addresses } from "./names.js";
+import { Rounds } from "./session.js";
 import { checkPort } from "./settings.js";
 
 /** @typedef {import("./settings.js").Peer} Peer */
@@ -31,6 +33,8 @@ const HANDSHAKE_MS = 5000;
 const FRAME_SLACK_BYTES = 1024 * 1024;
 const LONGEST_SLEEP = 60_000;
 const STILL_MS = 500; // later than it was to be: the program computed
+// A name without an answer for so long counts as nobody there, where there are several endpoints.
+const LOOKED_UP_WITHIN_MS = 1000;
 const OPEN_TRIES_MAX = 64;
 const NOBODY = "tcp://127.0.0.1:9"; // the port for what is thrown away; whether somebody is there does not matter
 const LAST_LINGER_MS = 500; // of a process that ends with something under way
@@ -49,7 +53,7 @@ export const logToStderr = (level, message) => {
 /**
  * A DEALER socket that connects. Throws an Error that says what is wrong with the endpoint, or what the machine lacks.
  * @param {Peer} peer
- * @param {string} endpoint One of the peer's.
+ * @param {string | undefined} endpoint One of the peer's; undefined: its name is to be looked up first.
  * @param {number} bodyBytesMax
  */
 function openSocket(peer, endpoint, bodyBytesMax) {
@@ -63,7 +67,7 @@ function openSocket(peer, endpoint, bodyBytesMax) {
     });
     try {
       socket.events; // its monitor begins before the connection
-      socket.connect(endpoint);
+      if (endpoint !== undefined) socket.connect(endpoint);
       return socket;
     } catch (error) {
       socket.close();
@@ -71,7 +75,7 @@ function openSocket(peer, endpoint, bodyBytesMax) {
       // The binding names a monitor after its place in memory, where one may have been that is not all gone.
       if (code === "EADDRINUSE" && failed.push(socket) < OPEN_TRIES_MAX) continue;
       if (OUT_OF_DESCRIPTORS.has(code)) throw new Error(`cannot make a socket (${code}); raise the limit of open files`);
-      throw noEndpoint(endpoint, message);
+      throw endpoint === undefined ? error : noEndpoint(endpoint, message);
     }
   }
 }
@@ -87,7 +91,7 @@ function checkEndpoints(endpoints) {
   try {
     for (const endpoint of endpoints) {
       try {
-        probe.connect(endpoint);
+        if (!Addresses.of(endpoint)) probe.connect(endpoint); // else it is one, and would be looked up
       } catch (error) {
         throw noEndpoint(endpoint, /** @type {Error} */ (error).message);
       }
@@ -128,7 +132,18 @@ export class Driver {
   #bodyBytesMax;
   #log;
   #afterTurn;
+  /** @type {Dealer} */
   #socket;
+  /** Of the endpoint's name, where it has one. @type {Addresses | undefined} */
+  #addresses;
+  /** Those of all endpoints with names. @type {Map<string, Addresses | undefined>} */
+  #names = new Map();
+  /** To a name's addresses nothing is said before one of them has answered, so that another one can take its place. */
+  #maySay = false;
+  #toldWhy = false; // why a name has no address, since the last word
+  #namePauses = new Rounds(1);
+  /** @type {NodeJS.Timeout | undefined} */
+  #later;
   #sending = false;
   /** Until all that there was to say is said. @type {Promise<void>} */
   #sent = Promise.resolve();
@@ -163,8 +178,7 @@ export class Driver {
     this.#log = log;
     this.#afterTurn = afterTurn;
     checkEndpoints(peer.endpoints.slice(1));
-    this.#socket = openSocket(peer, this.endpoint, bodyBytesMax);
-    this.#serve(this.#socket);
+    this.#socket = this.#open();
   }
 
   /**
@@ -190,7 +204,7 @@ export class Driver {
   sendAtOnce() {
     try {
       this.#socket.linger = LAST_LINGER_MS;
-      for (let message; !this.#ended && (message = this.#session.nextMessage(now())); ) this.#socket.send(/** @type {any} */ (message)).catch(() => {});
+      for (let message; (message = this.#nextMessage()); ) this.#socket.send(/** @type {any} */ (message)).catch(() => {});
     } catch {
       // It sends already, and the queue is full.
     }
@@ -225,6 +239,7 @@ export class Driver {
     if (this.#ended) return;
     this.#ended = true;
     clearTimeout(this.#timer);
+    clearTimeout(this.#later);
     clearImmediate(this.#turn);
     if (this.#socket.closed) return; // no other one could be made
     this.#socket.linger = lingerMs;
@@ -260,7 +275,7 @@ export class Driver {
   async #send() {
     this.#sending = true;
     try {
-      for (let message; !this.#ended && (message = this.#session.nextMessage(now())); ) {
+      for (let message; (message = this.#nextMessage()); ) {
         const socket = this.#socket;
         try {
           await socket.send(/** @type {any} */ (message));
@@ -273,6 +288,10 @@ export class Driver {
     } finally {
       this.#sending = false;
     }
+  }
+
+  #nextMessage() {
+    return this.#ended || !this.#maySay ? undefined : this.#session.nextMessage(now());
   }
 
   /** @param {Dealer} socket */
@@ -294,6 +313,7 @@ export class Driver {
       this.#session.received(frames, now());
       if (this.#reopened >= this.endpoints.length) this.#log("info", `the broker at ${this.endpoint} answers again`);
       this.#reopened = 0;
+      this.#toldWhy = false;
       this.wake();
       if (count % RECEIVED_PER_TURN === 0) await new Promise(setImmediate);
     }
@@ -308,9 +328,9 @@ export class Driver {
       const event = await events.receive();
       if (event.type === "end") return;
       if (socket !== this.#socket || this.#ended) continue;
-      if (event.type === "handshake") this.#session.connected();
+      if (event.type === "handshake") this.#reached();
       else if (event.type === "disconnect") this.#session.disconnected(now());
-      else if (event.type === "connect:retry") this.#session.foundNobody(now());
+      else if (event.type === "connect:retry") this.#foundNobody();
       else if (event.type === "handshake:error:auth") {
         this.#session.refused(
           `the broker at ${endpoint} does not take this key; its operator puts the public key into the broker's keys_folder`, now());
@@ -325,7 +345,7 @@ export class Driver {
     }
   }
 
-  /** @param {number} at */
+  /** The session's next connection. @param {number} at */
   #reopen(at) {
     const { endpoints } = this;
     this.#reopened += 1;
@@ -333,15 +353,63 @@ export class Driver {
       // Each of them was tried.
       this.#log("warning", `no word from the broker at ${endpoints.join(", ")}: connecting again`);
     }
-    this.#socket.close();
     this.endpoint = endpoints[(endpoints.indexOf(this.endpoint) + 1) % endpoints.length];
+    this.#openAnew(at);
+  }
+
+  /** @param {number} at */
+  #openAnew(at) {
+    clearTimeout(this.#later);
+    this.#later = undefined;
+    this.#socket.close();
     try {
-      this.#socket = openSocket(this.#peer, this.endpoint, this.#bodyBytesMax);
-      this.#serve(this.#socket);
+      this.#socket = this.#open();
     } catch (error) {
       this.#log("error", String(/** @type {Error} */ (error).message));
       this.#session.reopenFailed(at);
     }
+  }
+
+  // ---- its connections -----------------------------------------------------------------------------------
+
+  /** A socket for the endpoint whose turn it is. Throws an Error. */
+  #open() {
+    const { endpoint } = this;
+    if (!this.#names.has(endpoint)) this.#names.set(endpoint, Addresses.of(endpoint));
+    this.#addresses = this.#names.get(endpoint);
+    this.#maySay = !this.#addresses;
+    const socket = openSocket(this.#peer, this.#addresses ? undefined : endpoint, this.#bodyBytesMax);
+    this.#serve(socket);
+    if (this.#addresses) this.#connect(socket, this.#addresses).catch((error) => this.#fail(error));
+    return socket;
+  }
+
+  /** @param {Dealer} socket @param {Addresses} addresses */
+  async #connect(socket, addresses) {
+    const why = await addresses.find(this.endpoints.length > 1 ? LOOKED_UP_WITHIN_MS : undefined);
+    if (socket !== this.#socket || this.#ended) return;
+    const address = addresses.take();
+    if (address !== undefined) return socket.connect(address);
+    if (!this.#toldWhy) this.#log("warning", `the broker's name ${addresses.name} has no address: ${why}`);
+    this.#toldWhy = true;
+    this.#foundNobody();
+  }
+
+  #reached() {
+    this.#addresses?.reached();
+    this.#maySay = true;
+    this.#session.connected();
+  }
+
+  /** Nobody listens there: the next address of its name, or the next endpoint. */
+  #foundNobody() {
+    if (!this.#addresses || this.#maySay) return this.#session.foundNobody(now());
+    if (this.#addresses.more) return this.#openAnew(now());
+    this.#session.foundNobody(now());
+    this.wake();
+    if (this.endpoints.length > 1 || this.#later) return; // libzmq tells of each of its own tries
+    const at = now();
+    this.#later = setTimeout(() => this.#openAnew(now()), this.#namePauses.foundNobody(at) - at);
   }
 
   /** @param {unknown} error A mistake of this package: nobody may wait for ever. */

@@ -4,6 +4,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 
 import { Driver, now } from "./drive.js";
+import { endLookUps } from "./names.js";
 import { WorkerSession } from "./worker_session.js";
 import { BODY_BYTES_MAX } from "./wire.js";
 
@@ -87,7 +88,7 @@ function afterTurn() {
 /** Ends the thread, not before its socket is all gone. */
 function end() {
   driver.end(0); // for the order of that name; else it has ended
-  driver.gone().then(() => {
+  Promise.all([driver.gone(), endLookUps()]).then(() => {
     Atomics.store(gone, 0, 1);
     Atomics.notify(gone, 0);
     port.close();

@@ -57,6 +57,15 @@ test("a key that the broker does not know is unauthorized", async (t) => {
   }
 });
 
+test("keys and endpoints with names go together", async (t) => {
+  const { here, key } = await withKeys(t);
+  const named = (endpoint) => endpoint.replace("127.0.0.1", "localhost");
+  await here.serve({ s: (job) => job.text.toUpperCase() }, { ...key("hands"), broker: named(here.broker.workers) });
+  const broker = named(here.broker.clients);
+  assert.equal((await here.connect({ ...key("alice"), broker }).submit("s", "x")).text, "X");
+  await assert.rejects(here.connect({ ...key("mallory"), broker }).submit("s", "x"), UnauthorizedError);
+});
+
 test("a broker without keys is told", async (t) => {
   const { key } = await withKeys(t);
   const open = await new Room(t).start(...STEADY);

@@ -65,6 +65,7 @@ export class Child {
 /** What a test has started; it ends in the other order. */
 export class Room {
   #ends = [];
+  env = {}; // of its programs, beside the environment
 
   constructor(t) {
     t.after(async () => {
@@ -122,7 +123,7 @@ export class Room {
   script(text, ...words) {
     const path = join(this.folder(), "program.mjs");
     writeFileSync(path, text.replaceAll(`"lanemq"`, JSON.stringify(PACKAGE)));
-    const env = { ...process.env, LANEMQ_BROKER: this.broker.clients, LANEMQ_WORKER_BROKER: this.broker.workers };
+    const env = { ...process.env, LANEMQ_BROKER: this.broker.clients, LANEMQ_WORKER_BROKER: this.broker.workers, ...this.env };
     return new Child(this, process.execPath, [path, ...words], { env });
   }
 
@@ -169,19 +170,19 @@ export function held() {
 }
 
 /** An endpoint where somebody takes connections and says nothing. */
-export async function listener(room) {
+export async function listener(room, port = 0, host = "127.0.0.1") {
   const open = new Set();
   const server = createServer((socket) => open.add(socket.on("error", () => {})));
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise((resolve) => server.listen(port, host, resolve));
   room.after(() => {
     server.close();
     open.forEach((one) => one.destroy());
   });
-  return `tcp://127.0.0.1:${server.address().port}`;
+  return `tcp://${host}:${server.address().port}`;
 }
 
-/** Passes bytes on until it is told to cut all connections. */
-export async function proxy(room, endpoint) {
+/** Passes bytes on until it is told to cut all connections, or to close as well. */
+export async function proxy(room, endpoint, nearPort = 0, nearHost = "127.0.0.1") {
   const [host, port] = endpoint.slice("tcp://".length).split(":");
   const open = new Set();
   const server = createServer((near) => {
@@ -192,13 +193,14 @@ export async function proxy(room, endpoint) {
       one.on("close", () => open.delete(one) && other.destroy());
     }
   });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise((resolve) => server.listen(nearPort, nearHost, resolve));
   const cut = () => open.forEach((one) => one.destroy());
-  room.after(() => {
+  const close = () => {
     server.close();
     cut();
-  });
-  return { endpoint: `tcp://127.0.0.1:${server.address().port}`, cut };
+  };
+  room.after(close);
+  return { endpoint: `tcp://${nearHost}:${server.address().port}`, cut, close };
 }
 
 export const run = (name, words, options) => spawnSync(program(name), words, { encoding: "utf8", timeout: PATIENCE, ...options });
