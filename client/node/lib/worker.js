@@ -7,6 +7,7 @@ import { Worker as Thread } from "node:worker_threads";
 import { logToStderr } from "./drive.js";
 import { LaneMQError } from "./errors.js";
 import { BadJob, Failure, JobCancelled } from "./failures.js";
+import { Places } from "./places.js";
 import { Result, isBad, ofAnswer, ofCancel, ofFault } from "./outcomes.js";
 import { WORKERS_ENDPOINT, optionsOf, peerOf } from "./settings.js";
 import { bodyBytes, wholeMs } from "./types.js";
@@ -165,7 +166,7 @@ class Sent extends Promise {
 export class JobCall {
   /** @type {{ sent: Sent, error: unknown }[]} */
   #unsent = [];
-  #cancelled;
+  #places;
   #place;
   #abort = new AbortController();
   /** @type {StreamGate | undefined} */
@@ -186,15 +187,15 @@ export class JobCall {
    * @param {Lease} lease
    * @param {wire.Fields} fields
    * @param {Buffer} body
-   * @param {Int32Array} cancelled
+   * @param {Places} places
    * @param {number} place
    * @param {(piece: Buffer) => void} send
    * @param {(word: wire.Fields, atOnce: boolean) => void} say
    */
-  constructor(lease, fields, body, cancelled, place, send, say) {
+  constructor(lease, fields, body, places, place, send, say) {
     this.#say = say;
     this.#fields = fields;
-    this.#cancelled = cancelled;
+    this.#places = places;
     this.#place = place;
     /** The request's bytes. */
     this.body = body;
@@ -282,7 +283,7 @@ export class JobCall {
 
   /** Whether nobody wants the answer any more: stop, and return or throw anything. Also a handler that computes sees it. */
   get cancelled() {
-    return this.#abort.signal.aborted || Atomics.load(this.#cancelled, this.#place) === 1;
+    return this.#abort.signal.aborted || this.#places.isCancelled(this.#place);
   }
 
   /** Throws JobCancelled where the job is cancelled. */
@@ -400,8 +401,9 @@ export const worker = (name, handler, options) => new Service(name, handler, opt
  * Serves services at a broker.
  *
  * A thread of its own talks to the broker and sends heartbeats, so that a handler that computes keeps its session. Handlers run on the
- * program's loop, up to `capacity` of them at once, all services together; one that computes for long holds up the others. The worker
- * comes back by itself after a lost connection or a restart of the broker, and hands in again what the broker has not answered.
+ * program's loop, up to `capacity` of them at once, all services together. One that computes for long holds up the others; what the loop
+ * has not begun within two seconds is handed back to the broker, at no cost. The worker comes back by itself after a lost connection or
+ * a restart of the broker, and hands in again what the broker has not answered.
  */
 export class Worker {
   /** @type {Map<string, Service>} */
@@ -410,7 +412,7 @@ export class Worker {
   #offer;
   #drainTimeoutMs;
   #log;
-  #cancelled;
+  #places;
   /** @type {Map<string, { call: JobCall, place: number }>} Bounded by twice the capacity. */
   #calls = new Map();
   /** @type {Thread | undefined} */
@@ -455,7 +457,7 @@ export class Worker {
       version: VERSION, process: processName(),
     };
     // Beside those that count there are as many at most that are cancelled and do not end.
-    this.#cancelled = new Int32Array(new SharedArrayBuffer(2 * capacity * Int32Array.BYTES_PER_ELEMENT));
+    this.#places = new Places(Places.memoryFor(2 * capacity));
   }
 
   /**
@@ -481,7 +483,9 @@ export class Worker {
   start() {
     if (this.#thread) throw new Error("a worker runs once; make another one");
     /** @type {import("./worker_thread.js").ThreadData} */
-    const workerData = { peer: this.#peer, offer: this.#offer, cancelled: this.#cancelled, gone: this.#gone };
+    const workerData = {
+      peer: this.#peer, offer: this.#offer, memory: this.#places.memory, logsToStderr: this.#log === logToStderr, gone: this.#gone,
+    };
     this.#thread = new Thread(new URL("./worker_thread.js", import.meta.url), { workerData, name: "lanemq-worker" });
     this.#thread.on("message", (/** @type {Told[]} */ told) => told.forEach((each) => this.#hear(each)));
     this.#thread.on("error", (error) => {
@@ -547,7 +551,10 @@ export class Worker {
   #hear(told) {
     switch (told.what) {
       case "start":
+        if (!this.#places.takeUp(/** @type {number} */ (told.place), /** @type {number} */ (told.turn))) return; // it was handed back
         return void this.#handle(told.lease, told.fields, told.body, /** @type {number} */ (told.place));
+      case "ask":
+        return this.#tell({ what: "answer" });
       case "cancel":
         return this.#calls.get(told.lease.join())?.call.cancel();
       case "taken":
@@ -578,7 +585,7 @@ export class Worker {
    */
   async #handle(lease, fields, body, place) {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-    const call = new JobCall(lease, fields, bytes, this.#cancelled, place,
+    const call = new JobCall(lease, fields, bytes, this.#places, place,
       (piece) => this.#tell({ what: "piece", lease, body: piece }),
       (word, atOnce) => this.#tell({ what: "progress", lease, word }, atOnce));
     this.#calls.set(lease.join(), { call, place });

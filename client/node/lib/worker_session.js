@@ -37,6 +37,11 @@ const REFUSED_PAUSE = 5000; // `ready` again later
 const REOPEN_FAILED_PAUSE = 1000;
 const PROGRESS_EVERY = 250; // a job's progress is sent at most so often; of words in between the last one
 
+/** @type {Outcome} Of a job that nobody was asked for. */
+const STANDS_STILL = {
+  op: "error", fields: { class: "released", code: "busy", message: "the worker's loop stands still: a handler computes without a pause" },
+};
+
 /** @param {Lease} lease */
 const nameOf = ([job, attempt]) => `${job} ${attempt}`;
 
@@ -102,6 +107,7 @@ export class WorkerSession {
   #heartbeat = FIRST_HEARTBEAT;
   #metBefore = false;
   #leaving = false;
+  #still = false; // the program's loop begins no job
   #toldToDrain = false;
   #partedAgain = false;
   #heardAt = 0;
@@ -194,9 +200,42 @@ export class WorkerSession {
       outcome = { op: "error", fields: { class: "permanent", code: "too_large", message } };
     }
     // Before the outcome, so that the broker does not fill the freed place again.
-    if (this.#leaving && this.running > 0 && this.#state === "serving") this.#sayReady(this.running);
+    if (this.#state === "serving" && (this.#still || (this.#leaving && this.running > 0))) this.#sayReady(this.running);
     this.#keep(held, outcome);
     this.#sayOutcome(held, outcome); // behind a greeting that is under way, too: its inventory lists the job
+    this.#partIfDone(now);
+  }
+
+  /**
+   * The program's loop stands still. It was not asked for these, which are handed back, and takes no other one until it goes on.
+   * @param {Lease[]} leases
+   * @param {number} now
+   */
+  standStill(leases, now) {
+    this.#still = true;
+    const back = [];
+    for (const lease of leases) {
+      const held = this.#held.get(nameOf(lease));
+      if (held?.phase === "running") back.push(held);
+      else if (held?.phase === "dropped") this.finish(lease, STANDS_STILL, now);
+    }
+    this.running -= back.length;
+    if (this.#state === "serving") this.#sayReady(this.running);
+    for (const held of back) {
+      this.#keep(held, STANDS_STILL);
+      this.#sayOutcome(held, STANDS_STILL);
+    }
+    this.#partIfDone(now);
+  }
+
+  /** The program's loop answers again. */
+  goOn() {
+    this.#still = false;
+    if (this.#state === "serving" && !this.#leaving) this.#sayReady(this.#capacity);
+  }
+
+  /** @param {number} now */
+  #partIfDone(now) {
     if (this.#leaving && this.running === 0 && this.#state === "serving") this.#part(now);
   }
 
@@ -292,7 +331,7 @@ export class WorkerSession {
     this.#heardAt = this.#saidHeartbeatAt = now;
     this.#outbox.clear();
     this.#batchMax = 0; // until the broker says that it takes them
-    this.#sayReady(this.#leaving ? Math.max(this.running, 1) : this.#capacity);
+    this.#sayReady(this.#leaving ? Math.max(this.running, 1) : this.#still ? this.running : this.#capacity);
     if (!this.#metBefore) return;
     this.#sayInventory(now);
     for (const held of this.#held.values()) {
@@ -524,7 +563,7 @@ export class WorkerSession {
     this.#saidHeartbeatAt = now;
     this.#heardHeartbeatAt = -Infinity;
     this.effects.push({ what: "welcomed" });
-    if (this.#leaving && this.running === 0) this.#part(now);
+    this.#partIfDone(now);
   }
 
   /**
@@ -561,6 +600,7 @@ export class WorkerSession {
    */
   #whyNot(service, { unread }) {
     if (this.#leaving || this.#toldToDrain) return { class: "released", code: "draining", message: "the worker takes no more jobs" };
+    if (this.#still) return STANDS_STILL.fields;
     if (this.running >= this.#capacity || this.#dropped >= this.#capacity) {
       const message =
         `the worker holds ${this.running} jobs, and ${this.#dropped} that do not end though they are cancelled ` +

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread of a worker that talks to the broker, so that a handler that computes on the main one keeps its session. It takes what
 // the main thread says (Order), and tells it in turn what to do (Told[], those of a turn in one message).
+import { write } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 
 import { Driver, now } from "./drive.js";
+import { LoopWatch } from "./loop_watch.js";
 import { endLookUps } from "./names.js";
+import { Places } from "./places.js";
 import { WorkerSession } from "./worker_session.js";
 import { BODY_BYTES_MAX } from "./wire.js";
 
@@ -13,27 +16,37 @@ import { BODY_BYTES_MAX } from "./wire.js";
  * @typedef {object} ThreadData
  * @property {import("./settings.js").Peer} peer
  * @property {import("./worker_session.js").Offer} offer
- * @property {Int32Array} cancelled A place for each job that runs, which is 1 when it is cancelled: of shared memory, so that a
- *   handler that computes sees it.
+ * @property {SharedArrayBuffer} memory Of the places of jobs.
+ * @property {boolean} logsToStderr Whether that is where what is for people goes.
  * @property {Int32Array} gone One place of shared memory, which is 1 when the thread's socket is all gone.
  */
 /**
  * @typedef {{ what: "piece", lease: Lease, body: Uint8Array }
  *   | { what: "progress", lease: Lease, word: import("./wire.js").Fields }
  *   | { what: "finish", lease: Lease, place: number, outcome: import("./outcomes.js").Outcome }
- *   | { what: "drain", timeoutMs: number } | { what: "leave" } | { what: "end" }} Order
+ *   | { what: "drain", timeoutMs: number } | { what: "leave" } | { what: "answer" } | { what: "end" }} Order
  */
 /**
- * @typedef {(import("./worker_session.js").Effect & { place?: number }) | { what: "log", level: import("./drive.js").Level, message: string }
- *   | { what: "failed", message: string }} Told
+ * @typedef {(import("./worker_session.js").Effect & { place?: number, turn?: number }) | { what: "ask" }
+ *   | { what: "log", level: import("./drive.js").Level, message: string } | { what: "failed", message: string }} Told
  */
 
 const FAREWELL_MS = 1000; // for the goodbye to leave
+const STDERR = 2;
+const SAID_EVERY_MS = 60_000; // of a loop that stands still again and again
+const TURN_MAX = 2 ** 31 - 1;
 
 const port = /** @type {import("node:worker_threads").MessagePort} */ (parentPort);
-const { peer, offer, cancelled, gone } = /** @type {ThreadData} */ (workerData);
+const { peer, offer, memory, logsToStderr, gone } = /** @type {ThreadData} */ (workerData);
 const session = new WorkerSession(offer, now(), { endpoints: peer.endpoints.length });
-const places = [...cancelled.keys()].reverse(); // the free ones
+const places = new Places(memory);
+const free = Array.from({ length: places.count }, (_, place) => place).reverse();
+const watch = new LoopWatch(places);
+let turn = 0; // of the last job that was given a place
+/** @type {NodeJS.Timeout | undefined} */
+let look;
+let saidAt = -Infinity;
+let saidStill = false;
 /** @type {Map<string, number>} The place of each job that runs. */
 const placeOf = new Map();
 /** @type {Told[]} */
@@ -53,10 +66,11 @@ function obey(order) {
   else if (order.what === "progress") session.progress(order.lease, order.word, now());
   else if (order.what === "finish") {
     placeOf.delete(order.lease.join());
-    places.push(order.place);
+    free.push(order.place);
     session.finish(order.lease, order.outcome, now());
   } else if (order.what === "drain") session.drain(now() + order.timeoutMs, now());
   else if (order.what === "leave") session.leave();
+  else if (order.what === "answer") goOn();
   else end();
 }
 
@@ -64,15 +78,17 @@ function afterTurn() {
   let left = false;
   for (const effect of session.effects) {
     if (effect.what === "start") {
-      const place = /** @type {number} */ (places.pop()); // the session refuses what is over its capacity
-      Atomics.store(cancelled, place, 0);
+      const place = /** @type {number} */ (free.pop()); // the session refuses what is over its capacity
+      turn = turn < TURN_MAX ? turn + 1 : 1;
+      places.give(place, turn);
       placeOf.set(effect.lease.join(), place);
-      told.push({ ...effect, place });
+      watch.gave({ lease: effect.lease, place, turn, at: now() });
+      told.push({ ...effect, place, turn });
       continue;
     }
     if (effect.what === "cancel") {
       const place = placeOf.get(effect.lease.join());
-      if (place !== undefined) Atomics.store(cancelled, place, 1);
+      if (place !== undefined) places.cancel(place);
     }
     left ||= effect.what === "left";
     told.push(effect);
@@ -81,8 +97,61 @@ function afterTurn() {
   if (driver.fault !== undefined) told.push({ what: "failed", message: `the worker's thread failed: ${driver.fault}` });
   if (told.length > 0) port.postMessage(told);
   told = [];
+  lookLater();
   if (left) driver.leave(FAREWELL_MS).then(end);
   else if (driver.ended) end();
+}
+
+// ---- the program's loop ------------------------------------------------------------------------------------
+
+function lookLater() {
+  if (look) return;
+  const { due } = watch;
+  if (due === undefined) return;
+  look = setTimeout(lookNow, Math.ceil(Math.max(0, due - now()))).unref();
+}
+
+/** Hands back what the loop has not taken up, where it stands still. */
+function lookNow() {
+  look = undefined;
+  const known = watch.stillSince !== undefined;
+  const back = watch.look(now());
+  for (const { lease, place } of back) {
+    placeOf.delete(lease.join());
+    free.push(place);
+  }
+  if (back.length > 0) {
+    session.standStill(back.map(({ lease }) => lease), now());
+    driver.wake();
+  }
+  if (back.length > 0 && !known) {
+    if (now() >= saidAt + SAID_EVERY_MS) {
+      saidAt = now();
+      saidStill = true;
+      sayNow("the program's loop stands still, as a handler computes without a pause; no job is taken until it goes on, and those that " +
+        `had not begun are handed back: ${back.length}`);
+    }
+    port.postMessage([/** @type {Told} */ ({ what: "ask" })]);
+  }
+  lookLater();
+}
+
+/** The loop has answered: it has come by all that it was told before it was asked. */
+function goOn() {
+  const stood = Math.round((now() - (watch.stillSince ?? now())) / 1000);
+  watch.stillSince = undefined;
+  session.goOn();
+  if (saidStill) told.push({ what: "log", level: "warning", message: `the program's loop goes on; it stood still for ${stood} s` });
+  saidStill = false;
+}
+
+/**
+ * A warning, past the loop where it goes to stderr. Not by this thread, which a pipe that nobody reads must not hold up.
+ * @param {string} message
+ */
+function sayNow(message) {
+  if (logsToStderr) return write(STDERR, `lanemq: ${message}\n`, () => {});
+  told.push({ what: "log", level: "warning", message });
 }
 
 /** Ends the thread, not before its socket is all gone. */

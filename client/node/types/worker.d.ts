@@ -9,12 +9,12 @@ export class JobCall {
      * @param {Lease} lease
      * @param {wire.Fields} fields
      * @param {Buffer} body
-     * @param {Int32Array} cancelled
+     * @param {Places} places
      * @param {number} place
      * @param {(piece: Buffer) => void} send
      * @param {(word: wire.Fields, atOnce: boolean) => void} say
      */
-    constructor(lease: Lease, fields: wire.Fields, body: Buffer, cancelled: Int32Array, place: number, send: (piece: Buffer) => void, say: (word: wire.Fields, atOnce: boolean) => void);
+    constructor(lease: Lease, fields: wire.Fields, body: Buffer, places: Places, place: number, send: (piece: Buffer) => void, say: (word: wire.Fields, atOnce: boolean) => void);
     /** The request's bytes. */
     body: Buffer<ArrayBufferLike>;
     /** @type {string} */
@@ -114,8 +114,9 @@ export function worker(name: string, handler: Handler, options?: WorkerOptions):
  * Serves services at a broker.
  *
  * A thread of its own talks to the broker and sends heartbeats, so that a handler that computes keeps its session. Handlers run on the
- * program's loop, up to `capacity` of them at once, all services together; one that computes for long holds up the others. The worker
- * comes back by itself after a lost connection or a restart of the broker, and hands in again what the broker has not answered.
+ * program's loop, up to `capacity` of them at once, all services together. One that computes for long holds up the others; what the loop
+ * has not begun within two seconds is handed back to the broker, at no cost. The worker comes back by itself after a lost connection or
+ * a restart of the broker, and hands in again what the broker has not answered.
  */
 export class Worker {
     /**
@@ -205,4 +206,5 @@ export type Waiting = {
 };
 import { LaneMQError } from "./errors.js";
 import * as wire from "./wire.js";
+import { Places } from "./places.js";
 import { Result } from "./outcomes.js";

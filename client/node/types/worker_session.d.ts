@@ -56,6 +56,14 @@ export class WorkerSession {
      */
     finish(lease: Lease, outcome: Outcome, now: number): void;
     /**
+     * The program's loop stands still. It was not asked for these, which are handed back, and takes no other one until it goes on.
+     * @param {Lease[]} leases
+     * @param {number} now
+     */
+    standStill(leases: Lease[], now: number): void;
+    /** The program's loop answers again. */
+    goOn(): void;
+    /**
      * Takes no more jobs; leaves when the last one is over, at `deadline` in any case.
      * @param {number} deadline
      * @param {number} now

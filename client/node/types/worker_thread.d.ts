@@ -3,10 +3,13 @@ export type ThreadData = {
     peer: import("./settings.js").Peer;
     offer: import("./worker_session.js").Offer;
     /**
-     * A place for each job that runs, which is 1 when it is cancelled: of shared memory, so that a
-     * handler that computes sees it.
+     * Of the places of jobs.
      */
-    cancelled: Int32Array;
+    memory: SharedArrayBuffer;
+    /**
+     * Whether that is where what is for people goes.
+     */
+    logsToStderr: boolean;
     /**
      * One place of shared memory, which is 1 when the thread's socket is all gone.
      */
@@ -31,11 +34,16 @@ export type Order = {
 } | {
     what: "leave";
 } | {
+    what: "answer";
+} | {
     what: "end";
 };
 export type Told = (import("./worker_session.js").Effect & {
     place?: number;
+    turn?: number;
 }) | {
+    what: "ask";
+} | {
     what: "log";
     level: import("./drive.js").Level;
     message: string;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that use the package and are interrupted, end or compute; workers that drain; connections that are cut.
 import { strict as assert } from "node:assert";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import * as lanemq from "../../../client/node/lib/index.js";
@@ -161,6 +163,41 @@ test("a handler that computes keeps its session, and sees that it is cancelled",
   await client.cancel("doomed");
   assert.equal((await client.submit("compute", "0")).text, "computed");
   assert.equal((await here.stats()).workers.lost, 0);
+});
+
+test("jobs that a loop does not come to go to others, and are not begun when it goes on", async (t) => {
+  const here = await room(t);
+  const program = here.script(`
+    import { existsSync } from "node:fs";
+    import { worker } from "lanemq";
+    await worker("s", (job) => {
+      console.log(job.id);
+      while (job.text && !existsSync(job.text));
+      return "stood still";
+    }, { capacity: 4 }).run();
+  `);
+  await program.line();
+  const gate = join(here.folder(), "gate");
+  const client = here.connect();
+  await client.leave("s", gate, { id: "computes" });
+  assert.equal(await program.line(), "computes");
+  const others = ["a", "b", "c"];
+  for (const id of others) await client.leave("s", "", { id });
+  await until(() => program.errors.includes("had not begun are handed back: 3"), "the word of the worker");
+  await until(async () => (await here.stats()).workers.capacity === 1, "the places that are real");
+  const idle = await here.serve({ s: () => "idle" });
+  for (const id of others) {
+    const { text, attempts } = await client.fetch(id);
+    assert.deepEqual([text, attempts], ["idle", 1]);
+  }
+  idle.leave();
+  await idle.wait();
+  writeFileSync(gate, "");
+  assert.equal((await client.fetch("computes")).text, "stood still");
+  await until(async () => (await here.stats()).workers.capacity === 4, "all places");
+  await until(() => program.errors.includes("loop goes on"), "the word that it goes on");
+  await client.submit("s", "", { id: "later" });
+  assert.equal(await program.line(), "later"); // none of the others in between
 });
 
 const DRAINED = `

@@ -3,6 +3,7 @@ import { strict as assert } from "node:assert";
 import { describe, test } from "node:test";
 
 import { JobCancelled } from "../../../../client/node/lib/failures.js";
+import { Places } from "../../../../client/node/lib/places.js";
 import { JobCall } from "../../../../client/node/lib/worker.js";
 
 const WINDOW = 64, WAITING_MAX = 64;
@@ -10,8 +11,8 @@ const WINDOW = 64, WAITING_MAX = 64;
 /** A streamed job, and the pieces that it has sent. */
 function streamed() {
   const sent = [];
-  const cancelled = new Int32Array(new SharedArrayBuffer(4));
-  const call = new JobCall([1, 1], { id: "j", service: "s", stream: true }, Buffer.alloc(0), cancelled, 0, (piece) => sent.push(`${piece}`), () => {});
+  const places = new Places(Places.memoryFor(1));
+  const call = new JobCall([1, 1], { id: "j", service: "s", stream: true }, Buffer.alloc(0), places, 0, (piece) => sent.push(`${piece}`), () => {});
   return { call, sent };
 }
 

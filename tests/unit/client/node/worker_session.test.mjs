@@ -192,6 +192,40 @@ describe("jobs", () => {
     assert.deepEqual([what, Object.keys(fields)], ["start", ["job", "attempt", "meta", "x-a", "service"]]);
   });
 
+  test("what a loop that stands still was not asked for is handed back, and nothing more is taken until it goes on", () => {
+    for (const number of [0, 1]) job(number);
+    session.standStill([[1, 1]], 0);
+    assert.deepEqual(said(session).map(([op, { capacity, job, class: kind }]) => [op, capacity ?? job, kind]), [
+      ["ready", 1, undefined], ["error", 1, "released"],
+    ]);
+    effects();
+    job(2);
+    assert.deepEqual([effects(), said(session).map(([, { class: kind }]) => kind)], [[], ["released"]]);
+    finish(0);
+    assert.deepEqual(said(session).map(([op, { capacity }]) => [op, capacity]), [["ready", 0], ["result", undefined]]);
+    session.disconnected(1000);
+    session.takeReopen(1000);
+    assert.equal(said(session, 1000)[0][1].capacity, 0);
+    welcome({}, 1000);
+    session.goOn();
+    assert.deepEqual(said(session, 1000).map(([op, { capacity }]) => [op, capacity]), [["ready", 2]]);
+    job(3, { now: 1000 });
+    assert.equal(effects().length, 1);
+  });
+
+  test("a loop that stands still holds up no drain, and no lease that nobody wants", () => {
+    for (const number of [0, 1]) job(number);
+    job(0, { attempt: 2 });
+    tell(session, "error", { code: "stale", job: 1, attempt: 1 });
+    session.drain(60_000, 0);
+    said(session);
+    session.standStill([[0, 1], [1, 1], [0, 2]], 0);
+    assert.deepEqual(said(session).map(([op, { job, attempt }]) => [op, job, attempt]), [
+      ["ready", undefined, undefined], ["error", 0, 2], ["bye", undefined, undefined],
+    ]);
+    assert.equal(session.running, 0);
+  });
+
   test("an outcome that the broker cannot read is said otherwise, once", () => {
     welcome({ batch: 16 });
     for (const number of [0, 1]) job(number);
