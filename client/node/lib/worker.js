@@ -486,7 +486,8 @@ export class Worker {
     const workerData = {
       peer: this.#peer, offer: this.#offer, memory: this.#places.memory, logsToStderr: this.#log === logToStderr, gone: this.#gone,
     };
-    this.#thread = new Thread(new URL("./worker_thread.js", import.meta.url), { workerData, name: "lanemq-worker" });
+    // Node's arguments may be the program itself (`--input-type=module -e …`). What is in NODE_OPTIONS counts for the thread, too.
+    this.#thread = new Thread(new URL("./worker_thread.js", import.meta.url), { workerData, name: "lanemq-worker", execArgv: [] });
     this.#thread.on("message", (/** @type {Told[]} */ told) => told.forEach((each) => this.#hear(each)));
     this.#thread.on("error", (error) => {
       this.#refusal ??= `the worker's thread failed: ${error.message}`;

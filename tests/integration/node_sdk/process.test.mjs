@@ -260,6 +260,18 @@ test("an operator's drain and resume", async (t) => {
   assert.equal((await client.fetch("waits")).text, "X");
 });
 
+test("a program that stands in an argument of node may be a worker", async (t) => {
+  const here = await room(t);
+  const program = here.node("--max-old-space-size=256", "--input-type=module", "-e", `
+    import { worker } from "lanemq";
+    await worker("s", (job) => job.text.toUpperCase()).run();
+  `);
+  assert.match(await program.line(), /^ready /, program.errors);
+  assert.equal((await here.connect().submit("s", "x")).text, "X");
+  program.signal("SIGTERM");
+  assert.equal(await program.wait(), 0);
+});
+
 test("a worker that names an unknown lane ends with the reason", async (t) => {
   const here = await room(t);
   const worker = await here.serve({ s: () => "" }, { lanes: ["nowhere"], welcome: false, log: () => {} });

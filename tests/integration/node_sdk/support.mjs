@@ -22,6 +22,7 @@ export const STEADY = ["--set", "heartbeat=10s"];
 export const CANCELLED_WITHIN = PATIENCE; // from Ctrl-C until the broker has no job of it any more; uncancelled they would stay for minutes
 
 export const program = (name) => join(PROGRAMS, name);
+const withPackage = (text) => String(text).replaceAll(`"lanemq"`, JSON.stringify(PACKAGE));
 
 /** A child that is killed at the end of the test, and whose stderr is shown when it fails. */
 export class Child {
@@ -122,9 +123,14 @@ export class Room {
   /** A program that uses the package, in a process of its own. */
   script(text, ...words) {
     const path = join(this.folder(), "program.mjs");
-    writeFileSync(path, text.replaceAll(`"lanemq"`, JSON.stringify(PACKAGE)));
+    writeFileSync(path, withPackage(text));
+    return this.node(path, ...words);
+  }
+
+  /** Node with these arguments, in which the package has its name. */
+  node(...words) {
     const env = { ...process.env, LANEMQ_BROKER: this.broker.clients, LANEMQ_WORKER_BROKER: this.broker.workers, ...this.env };
-    return new Child(this, process.execPath, [path, ...words], { env });
+    return new Child(this, process.execPath, words.map(withPackage), { env });
   }
 
   /** What `lanemq COMMAND --json` says. */
