@@ -42,12 +42,24 @@ const OUT_OF_DESCRIPTORS = new Set(["EMFILE", "ENFILE", "ENOMEM"]);
 
 export const now = () => performance.now();
 
+const nothing = () => {};
+
+/**
+ * Writes what is for people. That nobody reads it any more, which Node has end the process, ends nothing.
+ * @param {NodeJS.WriteStream} stream
+ * @param {string} text
+ */
+export function say(stream, text) {
+  if (!stream.listeners("error").includes(nothing)) stream.on("error", nothing);
+  stream.write(text, () => setImmediate(() => stream.off("error", nothing))); // the event comes behind this
+}
+
 /**
  * Warnings and errors to stderr.
  * @type {Log}
  */
 export const logToStderr = (level, message) => {
-  if (level !== "info") process.stderr.write(`lanemq: ${message}\n`);
+  if (level !== "info") say(process.stderr, `lanemq: ${message}\n`);
 };
 
 /**

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The logic of `map`, without waiting: which item goes next, and which answer is handed out next.
+import { say } from "./drive.js";
 import { LaneMQError } from "./errors.js";
 import { Queue } from "./queue.js";
 import { GRACE, Request } from "./session.js";
@@ -137,7 +138,7 @@ export class Progress {
   /**
    * @param {MapRun} run
    * @param {boolean | undefined} wanted Undefined: where `out` is a terminal.
-   * @param {{ isTTY?: boolean, write: (text: string) => unknown }} [out]
+   * @param {NodeJS.WriteStream} [out]
    */
   constructor(run, wanted, out = process.stderr) {
     this.#run = run;
@@ -150,7 +151,7 @@ export class Progress {
     const now = performance.now();
     if (!this.#on || (!last && now - this.#drawn < DRAWN_EVERY_MS)) return;
     this.#drawn = now;
-    this.#out.write(`\r\x1b[K${this.text((now - this.#begun) / 1000)}${last ? "\n" : ""}`);
+    say(this.#out, `\r\x1b[K${this.text((now - this.#begun) / 1000)}${last ? "\n" : ""}`);
   }
 
   /** @param {number} seconds */

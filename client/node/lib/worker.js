@@ -4,7 +4,7 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import { Worker as Thread } from "node:worker_threads";
 
-import { logToStderr } from "./drive.js";
+import { logToStderr, say } from "./drive.js";
 import { LaneMQError } from "./errors.js";
 import { BadJob, Failure, JobCancelled } from "./failures.js";
 import { Places } from "./places.js";
@@ -472,7 +472,7 @@ export class Worker {
     try {
       this.start();
       this.#welcomed.promise.then(() =>
-        process.stdout.write(`ready name=${this.name} services=${this.#offer.services} capacity=${this.capacity}\n`));
+        say(process.stdout, `ready name=${this.name} services=${this.#offer.services} capacity=${this.capacity}\n`));
       return await this.wait();
     } finally {
       for (const name of ["SIGTERM", "SIGINT"]) process.off(name, stop);

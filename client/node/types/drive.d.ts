@@ -1,3 +1,9 @@
+/**
+ * Writes what is for people. That nobody reads it any more, which Node has end the process, ends nothing.
+ * @param {NodeJS.WriteStream} stream
+ * @param {string} text
+ */
+export function say(stream: NodeJS.WriteStream, text: string): void;
 export function now(): number;
 /**
  * Warnings and errors to stderr.

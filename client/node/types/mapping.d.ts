@@ -50,12 +50,9 @@ export class Progress {
     /**
      * @param {MapRun} run
      * @param {boolean | undefined} wanted Undefined: where `out` is a terminal.
-     * @param {{ isTTY?: boolean, write: (text: string) => unknown }} [out]
+     * @param {NodeJS.WriteStream} [out]
      */
-    constructor(run: MapRun, wanted: boolean | undefined, out?: {
-        isTTY?: boolean;
-        write: (text: string) => unknown;
-    });
+    constructor(run: MapRun, wanted: boolean | undefined, out?: NodeJS.WriteStream);
     /** @param {boolean} [last] */
     draw(last?: boolean): void;
     /** @param {number} seconds */

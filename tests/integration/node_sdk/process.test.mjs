@@ -143,6 +143,22 @@ test("a client that computes for longer than a broker may be silent keeps its co
   assert.equal(await program.line(), "x 0");
 });
 
+test("a map goes on though nobody reads how far it is", async (t) => {
+  const here = await room(t);
+  await here.serve({ s: (job) => job.body });
+  const program = here.script(`
+    import { Client } from "lanemq";
+    process.stdin.once("data", async () => {
+      const client = new Client();
+      for await (const { text } of client.map("s", ["a", "b"], { progress: true })) console.log(text);
+      await client.close();
+    });
+  `);
+  await new Promise((resolve) => program.process.stderr.destroy().once("close", resolve));
+  program.process.stdin.end("begins");
+  assert.deepEqual([await program.line(), await program.line(), await program.wait()], ["a", "b", 0]);
+});
+
 // ---- workers
 
 test("a handler that computes keeps its session, and sees that it is cancelled", async (t) => {
@@ -258,6 +274,25 @@ test("an operator's drain and resume", async (t) => {
   assert.equal((await client.status("waits")).state, "queued");
   await here.asked("resume", "worker", "drained");
   assert.equal((await client.fetch("waits")).text, "X");
+});
+
+test("a worker serves though nobody reads what it says", async (t) => {
+  const here = await room(t);
+  const program = here.script(`
+    import { worker } from "lanemq";
+    process.stdin.once("data", () => worker("s", (job) => {
+      if (job.text === "fails") throw new Error("a mistake");
+      return "here";
+    }).run());
+  `);
+  const { stdin, stdout, stderr } = program.process;
+  for (const stream of [stdout, stderr]) await new Promise((resolve) => stream.destroy().once("close", resolve));
+  stdin.end("begins");
+  const client = here.connect();
+  await assert.rejects(client.submit("s", "fails", { attemptsMax: 1 }), lanemq.UpstreamFailedError);
+  assert.equal((await client.submit("s")).text, "here");
+  program.signal("SIGTERM");
+  assert.equal(await program.wait(), 0);
 });
 
 test("a program that stands in an argument of node may be a worker", async (t) => {

@@ -27,7 +27,7 @@ const withPackage = (text) => String(text).replaceAll(`"lanemq"`, JSON.stringify
 /** A child that is killed at the end of the test, and whose stderr is shown when it fails. */
 export class Child {
   constructor(room, command, words, options = {}) {
-    this.process = spawn(command, words, { stdio: ["ignore", "pipe", "pipe"], ...options });
+    this.process = spawn(command, words, { stdio: "pipe", ...options });
     this.errors = "";
     this.process.stderr.on("data", (data) => (this.errors += data));
     this.ended = new Promise((resolve) => {

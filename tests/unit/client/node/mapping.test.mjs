@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { strict as assert } from "node:assert";
+import { PassThrough } from "node:stream";
 import { test } from "node:test";
 
 import { ConflictError } from "../../../../client/node/lib/errors.js";
@@ -86,10 +87,12 @@ test("the bar is drawn on a terminal alone", () => {
   const run = start({ total: 4 });
   feed(run, 4);
   run.take(0, answer(0));
-  const out = { text: "", write: (text) => (out.text += text) };
+  const out = new PassThrough({ encoding: "utf8" });
   new Progress(run, undefined, out).draw();
-  assert.equal(out.text, "");
-  new Progress(run, undefined, { ...out, isTTY: true, write: (text) => (out.text += text) }).draw(true);
-  assert(out.text.includes(`[#######${" ".repeat(23)}] 1/4 done, 0 failed`), out.text);
+  assert.equal(out.read(), null);
+  out.isTTY = true;
+  new Progress(run, undefined, out).draw(true);
+  const text = out.read();
+  assert(text.includes(`[#######${" ".repeat(23)}] 1/4 done, 0 failed`), text);
   assert(new Progress(run, true, out).text(0.5).endsWith("1/4 done, 0 failed, 2/s, 2 s left"));
 });
