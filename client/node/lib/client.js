@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client.
 import { logToStderr } from "./drive.js";
-import { CLOSE_TIMEOUT, Engine, PENDING_BYTES_MAX, PENDING_MAX, control, makeId } from "./engine.js";
+import { Engine, PENDING_BYTES_MAX, PENDING_MAX, control, makeId } from "./engine.js";
 import { LaneMQError } from "./errors.js";
 import { explain } from "./explain.js";
 import { MapRun, Progress, WINDOW } from "./mapping.js";
@@ -222,10 +222,10 @@ export class Client {
     return new Answers(this.#engine, service, bodies, options);
   }
 
-  /** Cancels what is under way, and ends the connection. Waits up to 3 s for the broker to hear of it. */
+  /** Cancels what is under way, and ends the connection. Waits up to 3 s for the broker to hear of it, and a second where there is none. */
   async close() {
     this.#engine.stop(true);
-    await this.#engine.untilIdle(CLOSE_TIMEOUT);
+    await this.#engine.untilIdle();
     await this.#engine.end();
   }
 
@@ -391,10 +391,7 @@ class Reader {
     if (this.#over) return;
     this.#end();
     this.#bell.ring();
-    /** @type {NodeJS.Timeout | undefined} */
-    let timer;
-    await Promise.race([this.abandon(), new Promise((resolve) => (timer = setTimeout(resolve, CLOSE_TIMEOUT)))]);
-    clearTimeout(timer);
+    await this.abandon();
   }
 
   #end() {

@@ -14,8 +14,9 @@ import * as wire from "./wire.js";
 export const PENDING_MAX = 10_000;
 /** The bytes of their bodies. A larger body is taken when nothing else is pending. */
 export const PENDING_BYTES_MAX = 256 * 1024 * 1024;
-/** How long close() waits until the broker has heard of what is cancelled. */
-export const CLOSE_TIMEOUT = 3000;
+// How long the broker has to hear of what is cancelled; and where none has spoken on this connection.
+const CLOSE_TIMEOUT = 3000;
+const AWAY_TIMEOUT = 500;
 const LINGER_MS = 500; // for the last messages to leave
 
 /** An id that nobody guesses: whoever knows a job's id may read its answer. */
@@ -94,7 +95,7 @@ export class Engine {
 
   /**
    * Nobody waits for these any more: jobs among them are cancelled, where the broker may have them. Fulfilled when the broker
-   * has heard of it, or does not answer.
+   * has heard of it, or does not answer for some seconds.
    * @param {Iterable<Request>} requests
    * @returns {Promise<void>}
    */
@@ -105,7 +106,10 @@ export class Engine {
       heard.push(new Promise((tell) => this.#shards.abandon(request, now(), tell) || tell(undefined)));
     }
     this.#wake();
-    await Promise.all(heard);
+    let timer;
+    const late = new Promise((resolve) => (timer = setTimeout(resolve, this.#patienceMs).unref()));
+    await Promise.race([Promise.all(heard), late]);
+    clearTimeout(timer);
   }
 
   /**
@@ -139,14 +143,13 @@ export class Engine {
   }
 
   /**
-   * Until the broker has answered all there is: what was cancelled, mostly.
-   * @param {number} timeoutMs
+   * Until the broker has answered all there is, what was cancelled mostly, or does not answer for some seconds.
    * @returns {Promise<void>}
    */
-  untilIdle(timeoutMs) {
+  untilIdle() {
     if (this.#pending === 0 || this.#driver.ended) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, timeoutMs);
+      const timer = setTimeout(resolve, this.#patienceMs);
       this.#whenIdle.push(() => resolve(clearTimeout(timer)));
     });
   }
@@ -176,6 +179,10 @@ export class Engine {
     const driver = new Driver({ ...this.#peer, endpoints }, session, wire.BODY_BYTES_MAX, this.#log, () => this.#afterTurn(session));
     this.#drivers.set(session, driver);
     return session;
+  }
+
+  get #patienceMs() {
+    return this.#shards.sessions.some(({ heardHere }) => heardHere) ? CLOSE_TIMEOUT : AWAY_TIMEOUT;
   }
 
   #wake() {
@@ -280,7 +287,7 @@ async function onSignal(name) {
   stopListening();
   const all = [...engines];
   for (const engine of all) engine.stop(false);
-  await Promise.all(all.map((engine) => engine.untilIdle(CLOSE_TIMEOUT)));
+  await Promise.all(all.map((engine) => engine.untilIdle()));
   for (const engine of all) engine.end();
   process.kill(process.pid, name);
 }

@@ -128,7 +128,7 @@ export class Client {
     map(service: string, bodies: Iterable<Body | Job> | AsyncIterable<Body | Job>, options?: (import("./types.js").JobOptions & MapHow & {
         errors?: "throw";
     }) | undefined): AsyncIterableIterator<Answer>;
-    /** Cancels what is under way, and ends the connection. Waits up to 3 s for the broker to hear of it. */
+    /** Cancels what is under way, and ends the connection. Waits up to 3 s for the broker to hear of it, and a second where there is none. */
     close(): Promise<void>;
     /** `await using client = new Client()`, where the language has it. */
     [Symbol.asyncDispose](): Promise<void>;

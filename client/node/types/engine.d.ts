@@ -2,8 +2,6 @@
 export const PENDING_MAX: 10000;
 /** The bytes of their bodies. A larger body is taken when nothing else is pending. */
 export const PENDING_BYTES_MAX: number;
-/** How long close() waits until the broker has heard of what is cancelled. */
-export const CLOSE_TIMEOUT: 3000;
 export function makeId(): string;
 export class Engine {
     /**
@@ -32,7 +30,7 @@ export class Engine {
     begin(request: Request, waits?: boolean): void;
     /**
      * Nobody waits for these any more: jobs among them are cancelled, where the broker may have them. Fulfilled when the broker
-     * has heard of it, or does not answer.
+     * has heard of it, or does not answer for some seconds.
      * @param {Iterable<Request>} requests
      * @returns {Promise<void>}
      */
@@ -54,11 +52,10 @@ export class Engine {
      */
     stop(told: boolean): void;
     /**
-     * Until the broker has answered all there is: what was cancelled, mostly.
-     * @param {number} timeoutMs
+     * Until the broker has answered all there is, what was cancelled mostly, or does not answer for some seconds.
      * @returns {Promise<void>}
      */
-    untilIdle(timeoutMs: number): Promise<void>;
+    untilIdle(): Promise<void>;
     /** Has messages leave at once: this is the process's last turn. */
     sendAtOnce(): void;
     /**

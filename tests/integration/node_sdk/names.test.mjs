@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { all, listener, program, proxy, room, until } from "./support.mjs";
+import { all, listener, program, proxy, room, timed, until } from "./support.mjs";
 
 const NO_ANSWER_MS = 30_000; // as set_names.c has it
 const portOf = (endpoint) => endpoint.slice(endpoint.lastIndexOf(":") + 1);
@@ -36,13 +36,6 @@ const SERVE = `
   console.log("welcome");
   await worker.wait();
 `;
-
-/** What a call takes, in ms. */
-async function timed(call) {
-  const begun = performance.now();
-  await call();
-  return performance.now() - begun;
-}
 
 test("names whose server does not answer are left after a second each, and hold nothing up", async (t) => {
   const here = await room(t);

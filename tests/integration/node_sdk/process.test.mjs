@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import * as lanemq from "../../../client/node/lib/index.js";
-import { CANCELLED_WITHIN, PATIENCE, STEADY, all, held, listener, proxy, room, texts, until } from "./support.mjs";
+import { CANCELLED_WITHIN, PATIENCE, STEADY, all, held, listener, proxy, room, texts, timed, until } from "./support.mjs";
 
 const QUICK = ["--set", "heartbeat=100ms"];
 
@@ -93,6 +93,27 @@ test("a program whose client is closed ends", async (t) => {
     await client.close();
   `);
   assert.deepEqual([await program.line(), await program.wait()], ["x", 0]);
+});
+
+test("where no broker is nothing is waited for long", async (t) => {
+  const here = await room(t);
+  await here.child.kill();
+  const waits = { close: [], leave: [], interrupt: [] };
+  for (let time = 0; time < 3; ++time) {
+    const client = here.connect({ log: () => {} });
+    const answer = assert.rejects(client.submit("s"), lanemq.CancelledError);
+    const stream = client.stream("s");
+    stream.next();
+    await until(() => client.counters.sent >= 2, "what is said");
+    waits.leave.push(await timed(() => stream.return()));
+    waits.close.push(await timed(() => client.close()));
+    await answer;
+    const program = here.script(SUBMITS);
+    assert.equal(await program.line(), "begins");
+    program.signal("SIGINT");
+    waits.interrupt.push(await timed(async () => assert.equal(await program.wait(), "SIGINT")));
+  }
+  for (const [name, times] of Object.entries(waits)) assert(Math.min(...times) < 2000, `${name}: ${times}`);
 });
 
 test("what was left goes on", async (t) => {

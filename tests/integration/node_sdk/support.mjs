@@ -211,6 +211,13 @@ export async function proxy(room, endpoint, nearPort = 0, nearHost = "127.0.0.1"
 
 export const run = (name, words, options) => spawnSync(program(name), words, { encoding: "utf8", timeout: PATIENCE, ...options });
 
+/** What a call takes, in ms. */
+export async function timed(call) {
+  const begun = performance.now();
+  await call();
+  return performance.now() - begun;
+}
+
 /** All that an asynchronous iterator yields. */
 export async function all(iterator) {
   const found = [];
