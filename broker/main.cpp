@@ -36,6 +36,7 @@
 #include "common/log/log.hpp"
 #include "common/service/memory_guard.hpp"
 #include "common/service/notifier.hpp"
+#include "common/service/standard_descriptors.hpp"
 #include "common/settings/blank_file.hpp"
 #include "common/settings/old_spellings.hpp"
 #include "common/settings/peer.hpp"
@@ -602,10 +603,8 @@ class HttpEnd {
 
 void say_ready(const lanemq::io::Server& server, const std::string& http) {
   const std::string admin = server.admin_endpoint();
-  std::printf("ready clients=%s workers=%s%s%s%s%s\n", server.clients_endpoint().c_str(),
-              server.workers_endpoint().c_str(), admin.empty() ? "" : " admin=", admin.c_str(),
-              http.empty() ? "" : " http=", http.c_str());
-  std::fflush(stdout);
+  lanemq::log::say("ready clients=" + server.clients_endpoint() + " workers=" + server.workers_endpoint() +
+                   (admin.empty() ? "" : " admin=" + admin) + (http.empty() ? "" : " http=" + http) + "\n");
 }
 
 int serve(Config config, const std::function<Config()>& read_again) {
@@ -619,6 +618,7 @@ int serve(Config config, const std::function<Config()>& read_again) {
   const auto lock = lanemq::io::lock_instance(options);
   if (!lock) refuse_store(lock.error());
   options.alone = lock->has_value();
+  const lanemq::log::Writing writing;
   const int signals = loop_signals();
   lanemq::service::Notifier notifier(process_environment);
   Http http;
@@ -671,6 +671,11 @@ int serve(Config config, const std::function<Config()>& read_again) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lanemq::service::take_standard_descriptors();
+  const auto ends = [](const std::string& why, int exit_code) {
+    lanemq::log::complain("lanemq-broker: " + why);
+    return exit_code;
+  };
   try {
     using For = lanemq::settings::Asked::For;
     lanemq::service::guard_memory();
@@ -694,23 +699,18 @@ int main(int argc, char** argv) {
       return again;
     });
   } catch (const ConfigError& error) {
-    std::cerr << "lanemq-broker: " << error.what() << "\n";
-    return kExitUsage;
+    return ends(error.what(), kExitUsage);
   } catch (const std::invalid_argument& error) {
-    std::cerr << "lanemq-broker: " << error.what() << "\n";
-    return kExitUsage;
+    return ends(error.what(), kExitUsage);
   } catch (const lanemq::io::StoreDeposed& error) {
-    std::cerr << "lanemq-broker: " << without_secrets(error.what()) << "\n";
-    return lanemq::io::kExitDeposed;
+    return ends(without_secrets(error.what()), lanemq::io::kExitDeposed);
   } catch (const lanemq::io::StoreError& error) {
-    std::cerr << "lanemq-broker: " << without_secrets(error.what()) << "\n";
-    return kExitStoreUnusable;
+    return ends(without_secrets(error.what()), kExitStoreUnusable);
   } catch (const lanemq::io::BindError& error) {
-    std::cerr << "lanemq-broker: cannot bind " << error.what()
-              << "; choose other endpoints with --clients, --workers, --admin and --http\n";
-    return kExitCannotBind;
+    return ends("cannot bind " + std::string(error.what()) +
+                    "; choose other endpoints with --clients, --workers, --admin and --http",
+                kExitCannotBind);
   } catch (const std::exception& error) {
-    std::cerr << "lanemq-broker: " << error.what() << "\n";
-    return 1;
+    return ends(error.what(), 1);
   }
 }

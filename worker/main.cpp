@@ -22,6 +22,7 @@
 #include "common/log/log.hpp"
 #include "common/service/memory_guard.hpp"
 #include "common/service/notifier.hpp"
+#include "common/service/standard_descriptors.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/old_spellings.hpp"
 #include "common/settings/secret_shapes.hpp"
@@ -306,9 +307,8 @@ void say_ready(const Settings& settings, const std::string& name, const std::str
   std::string services;
   for (const ServiceSettings& service : settings.services)
     services += (services.empty() ? "" : ",") + service.name;
-  std::printf("ready name=%s services=%s capacity=%zu%s\n", name.c_str(), services.c_str(),
-              settings.worker.capacity, metrics.empty() ? "" : (" metrics=" + metrics).c_str());
-  std::fflush(stdout);
+  log::say("ready name=" + name + " services=" + services + " capacity=" +
+           std::to_string(settings.worker.capacity) + (metrics.empty() ? "" : " metrics=" + metrics) + "\n");
 }
 
 /// Takes SIGTERM and SIGINT on a thread of its own: they stop the worker while there is one, and end the
@@ -433,6 +433,7 @@ std::unique_ptr<MetricsServer> serve_metrics(const Settings& settings, WorkerOpt
 
 int run(Settings settings) {
   try_plugins(settings, false);
+  const log::Writing writing;
   service::Notifier notifier(process_environment);
   std::unique_ptr<MetricsServer> metrics;
   settings.worker.on_ready = [&settings, &notifier, &metrics](const std::string& name) {
@@ -453,17 +454,16 @@ int run(Settings settings) {
   const Stopping stopping(stop_signals, worker);
   const WorkerEnd end = worker.run();
   if (end == WorkerEnd::refused) {
-    std::fprintf(
-        stderr,
-        "lanemq-worker: the broker at %s does not take this worker (broker.refused says why); name lanes "
-        "that it has with --lanes, and its endpoint for workers with --broker\n",
-        settings.worker.broker.c_str());
+    log::complain(
+        "lanemq-worker: the broker at " + settings.worker.broker +
+        " does not take this worker (broker.refused says why); name lanes that it has with --lanes, "
+        "and its endpoint for workers with --broker");
     return kExitUsage;
   }
   if (end != WorkerEnd::unreachable) return kExitDone;
-  std::fprintf(
-      stderr, "lanemq-worker: no broker answered at %s within %s (connect_timeout); is it running?\n",
-      settings.worker.broker.c_str(), lanemq::settings::show(settings.worker.connect_timeout).c_str());
+  log::complain("lanemq-worker: no broker answered at " + settings.worker.broker + " within " +
+                lanemq::settings::show(settings.worker.connect_timeout) +
+                " (connect_timeout); is it running?");
   return kExitUnreachable;
 }
 
@@ -473,6 +473,7 @@ int run(Settings settings) {
 int main(int argc, char** argv) try {
   using namespace lanemq::worker;
   using For = lanemq::settings::Asked::For;
+  lanemq::service::take_standard_descriptors();
   lanemq::service::guard_memory();
   Request request = parse(argc, argv, process_environment);
   lanemq::log::set_level(request.settings.log_level);
@@ -485,12 +486,12 @@ int main(int argc, char** argv) try {
   std::fputs(request.text.c_str(), stdout);
   return kExitDone;
 } catch (const lanemq::worker::UsageError& error) {
-  std::fprintf(stderr, "lanemq-worker: %s\n", error.what());
+  lanemq::log::complain(std::string("lanemq-worker: ") + error.what());
   return lanemq::worker::kExitUsage;
 } catch (const std::invalid_argument& error) {
-  std::fprintf(stderr, "lanemq-worker: %s\n", lanemq::settings::without_secrets(error.what()).c_str());
+  lanemq::log::complain("lanemq-worker: " + lanemq::settings::without_secrets(error.what()));
   return lanemq::worker::kExitUsage;
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "lanemq-worker: %s\n", error.what());
+  lanemq::log::complain(std::string("lanemq-worker: ") + error.what());
   return lanemq::worker::kExitUnreachable;
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/command_line.hpp"
+#include "common/service/standard_descriptors.hpp"
 
 int main(int argc, char** argv) {
   using namespace lanemq::cli;
+  lanemq::service::take_standard_descriptors();
   CommandLine line;
   // In the order of --help.
   for (const auto add : {add_submit, add_run, add_stats, add_ping, add_bench, add_job_queries, add_explain,

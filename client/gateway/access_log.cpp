@@ -40,7 +40,8 @@ void AccessLog::note(const Answered& answered, std::string_view trace, Loop::Tim
               {"input_tokens", text_of(facts.input_tokens)},
               {"output_tokens", text_of(facts.output_tokens)},
               {"trace", trace},
-              {"left_out", lines_.take_left_out()}});
+              {"left_out", lines_.take_left_out()}},
+             log::Settle::no);
 }
 
 }  // namespace lanemq::gateway

@@ -27,6 +27,7 @@
 #include "common/log/log.hpp"
 #include "common/service/memory_guard.hpp"
 #include "common/service/notifier.hpp"
+#include "common/service/standard_descriptors.hpp"
 #include "common/settings/blank_file.hpp"
 #include "common/settings/old_spellings.hpp"
 #include "common/settings/secret_shapes.hpp"
@@ -316,6 +317,7 @@ void heed_silence(Gateway& gateway, Health& health, JobRoutes& job_routes, LeftJ
 
 int run(Settings settings, const Reload::Read& read) {
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection shows in its call
+  const log::Writing writing;
   service::Notifier notifier(lanemq::settings::process_environment);
   Metrics metrics;
   Access access(settings.keys);
@@ -362,8 +364,7 @@ int run(Settings settings, const Reload::Read& read) {
   Drain drain(gateway, server, beat);
   health.watch();
   beat.ready();
-  std::printf("ready %s\n", url.c_str());
-  std::fflush(stdout);
+  log::say("ready " + url + "\n");
   const Reload reload(settings, server, notifier, read, [&](const Settings& changed) {
     access.replace(changed.keys);
     job_routes.limits().keep_only(changed.keys);
@@ -386,6 +387,7 @@ int run(Settings settings, const Reload::Read& read) {
 
 int main(int argc, char** argv) try {
   using namespace lanemq::gateway;
+  lanemq::service::take_standard_descriptors();
   lanemq::service::guard_memory();
   const Request request = read_settings(argc, argv);
   lanemq::log::set_level(request.settings.log_level);
@@ -404,12 +406,12 @@ int main(int argc, char** argv) try {
   std::fputs(request.aside.c_str(), stderr);
   return kExitDone;
 } catch (const lanemq::gateway::UsageError& error) {
-  std::fprintf(stderr, "lanemq-gateway: %s\n", error.what());
+  lanemq::log::complain(std::string("lanemq-gateway: ") + error.what());
   return lanemq::gateway::kExitUsage;
 } catch (const std::invalid_argument& error) {
-  std::fprintf(stderr, "lanemq-gateway: %s\n", lanemq::settings::without_secrets(error.what()).c_str());
+  lanemq::log::complain("lanemq-gateway: " + lanemq::settings::without_secrets(error.what()));
   return lanemq::gateway::kExitUsage;
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "lanemq-gateway: %s\n", error.what());
+  lanemq::log::complain(std::string("lanemq-gateway: ") + error.what());
   return lanemq::gateway::kExitRefused;
 }

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/log/log.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <mutex>
 
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/details/os.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "common/log/line_writer.hpp"
 
 namespace lanemq::log {
 namespace {
@@ -15,13 +22,45 @@ constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l"
 
 Format current_format = Format::text;
 
+void tell_left_out(std::uint64_t lines);
+
+/// Lives as long as the process: its thread may wait for its reader until then.
+LineWriter& writer() {
+  static LineWriter& instance = *new LineWriter(STDERR_FILENO, tell_left_out);
+  return instance;
+}
+
+/// Gives lines to the writer; on a terminal the level is coloured.
+class WriterSink final : public spdlog::sinks::base_sink<std::mutex> {
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    if (!coloured_ || message.color_range_end <= message.color_range_start)
+      return writer().write({line.data(), line.size()});
+    std::string text(line.data(), line.size());
+    text.insert(message.color_range_end, "\033[m");
+    text.insert(message.color_range_start, colour_of(message.level));
+    writer().write(text);
+  }
+  void flush_() override {}
+
+  static const char* colour_of(spdlog::level::level_enum level) {
+    if (level >= spdlog::level::err) return "\033[31m\033[1m";
+    if (level == spdlog::level::warn) return "\033[33m\033[1m";
+    return level == spdlog::level::info ? "\033[32m" : "\033[36m";
+  }
+
+  const bool coloured_ = isatty(STDERR_FILENO) != 0 && spdlog::details::os::is_color_terminal();
+};
+
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto created = spdlog::stderr_color_mt("lanemq");
-    created->set_pattern(kTextPattern);
-    return created;
-  }();
-  return *instance;
+  static spdlog::logger& instance = *new spdlog::logger("lanemq", [] {
+    auto sink = std::make_shared<WriterSink>();
+    sink->set_pattern(kTextPattern);
+    return sink;
+  }());
+  return instance;
 }
 
 spdlog::level::level_enum library_level(Level level) {
@@ -40,6 +79,16 @@ spdlog::level::level_enum library_level(Level level) {
   return spdlog::level::off;
 }
 
+/// Called by the writer's thread, which cannot wait for itself.
+void tell_left_out(std::uint64_t lines) {
+  const bool warns = logger().should_log(spdlog::level::warn);
+  event(warns ? Level::warning : Level::error, "log.left_out",
+        {{"lines", lines},
+         {"reason",
+          std::to_string(lines) + " lines were left out: whoever reads the log, or its disk, stood still"}},
+        Settle::no);
+}
+
 }  // namespace
 
 void set_level(Level level) {
@@ -55,12 +104,13 @@ Format format() {
   return current_format;
 }
 
-void write(Level level, std::string_view line) {
+void write(Level level, std::string_view line, Settle settle) {
   if (current_format == Format::json) line.remove_prefix(1);  // the pattern has the brace, before the time
   logger().log(library_level(level), "{}", line);
+  if (settle == Settle::yes) writer().settle();
 }
 
-void event(Level level, std::string_view name, std::initializer_list<Field> fields) {
+void event(Level level, std::string_view name, std::initializer_list<Field> fields, Settle settle) {
   if (!logger().should_log(library_level(level))) return;
   Line line(current_format, name);
   for (const Field& field : fields)
@@ -68,7 +118,26 @@ void event(Level level, std::string_view name, std::initializer_list<Field> fiel
       line.written(field.name, field.value);
     else
       line.field(field.name, field.value);
-  write(level, line.take());
+  write(level, line.take(), settle);
+}
+
+Writing::Writing() {
+  writer().start();
+}
+
+Writing::~Writing() {
+  writer().stop();
+}
+
+void say(std::string_view line) {
+  static LineWriter& standard_output = *new LineWriter(STDOUT_FILENO);
+  standard_output.start();
+  standard_output.write(line);
+  if (standard_output.settle()) standard_output.stop();
+}
+
+void complain(std::string_view text) {
+  writer().write(std::string(text) + "\n");
 }
 
 }  // namespace lanemq::log

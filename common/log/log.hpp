@@ -30,9 +30,30 @@ void set_level(Level level);
 void set_format(Format format);
 Format format();
 
+/// Whether a line is to be with its reader before the call returns, as far as that takes no time
+/// (LineWriter::settle). Lines that come by the thousand are not waited for.
+enum class Settle : unsigned char { no, yes };
+
 /// Writes a line from Line::take(), in format(), to stderr, with time and level. Thread-safe.
-void write(Level level, std::string_view line);
+void write(Level level, std::string_view line, Settle settle = Settle::yes);
 /// Writes an event with its fields: `worker.lost name=w1 jobs=3`. Thread-safe.
-void event(Level level, std::string_view name, std::initializer_list<Field> fields = {});
+void event(Level level, std::string_view name, std::initializer_list<Field> fields = {},
+           Settle settle = Settle::yes);
+
+/// While it lives a thread writes the log, and nobody who logs waits for long, whoever reads (LineWriter).
+/// Before and after the process has no thread of the log.
+class Writing {
+ public:
+  Writing();
+  ~Writing();
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+};
+
+/// Writes a line with its end to stdout, for whoever waits for it: none is left out, and none is waited for.
+/// Requires: nothing else writes there. To be called once.
+void say(std::string_view line);
+/// Writes why the program ends to stderr, as it stands, behind the log.
+void complain(std::string_view text);
 
 }  // namespace lanemq::log
