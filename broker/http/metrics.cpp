@@ -442,7 +442,7 @@ constexpr Description kDraining{"lanemq_draining", Kind::gauge,
                                 "1 while the broker is about to stop and takes no work."};
 constexpr Description kStoreState{
     "lanemq_store_state", Kind::gauge,
-    "1, with the store's state: good, behind, stalled, away, unsafe, full or failed."};
+    "1, with the store's state: good, behind, stalled, away, unsafe, gone, full or failed."};
 constexpr Description kReplication{
     "lanemq_store_replication", Kind::gauge,
     "1, with what keeps commits of a store in PostgreSQL beside the database's machine: standby, provider or "

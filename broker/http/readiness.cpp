@@ -71,7 +71,10 @@ Verdict readiness(const Json* stats, std::chrono::milliseconds age) {
   }
   if (const std::string store = member(*stats, "store", "state"); store != "good" && store != "none") {
     verdict.good = false;
-    verdict.text += "store: " + printable(store) + "\n";
+    verdict.text +=
+        "store: " + printable(store) +
+        (store == "gone" ? " (its files were removed or replaced; lanemq backup saves what is open)" : "") +
+        "\n";
   }
   if (verdict.good) verdict.text = "ready\n";
   add_remarks(*stats, verdict.text);

@@ -25,8 +25,6 @@ constexpr std::size_t kReadBytesPerCommit = 8u << 20;
 constexpr auto kRetryPause = 50ms;
 /// How often the disk's free room is asked for, while there is work or the disk is full.
 constexpr auto kLookPause = 250ms;
-/// And so much later while there is no work.
-constexpr auto kIdleLookPause = 5s;
 /// The room is also asked for each time that this part of the reserve was written.
 constexpr std::size_t kLooksPerReserve = 16;
 /// Free pages are given back to the disk: so many at a time, and so often.
@@ -64,6 +62,7 @@ Result<std::unique_ptr<Store>> SqliteStore::open(const std::string& path, const 
     return failure(ErrorCode::internal, "the store " + path + " cannot be used: " + path +
                                             "-mark: " + text_of(code) +
                                             "; the broker must be able to write to its folder");
+  store->names_.emplace(path);
   return store;
 }
 
@@ -91,8 +90,12 @@ SqliteStore::~SqliteStore() {
   }
   // After an error of the disk the log must stay: the next start finds out from it what the file holds. Else
   // the log is now written to the file and removed, so the mark must not claim it.
-  if (failed() || mark_.clear() != SQLITE_OK)
-    sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  const bool log_stays = failed() || mark_.clear() != SQLITE_OK;
+  const bool gone = names_ && names_->gone();
+  // Closing would remove a log by its name, which may be another store's by now.
+  if (gone && !log_stays)
+    sqlite3_wal_checkpoint_v2(database_->handle(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  if (gone || log_stays) sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 Result<void> SqliteStore::load(StoreReader& reader) {
@@ -185,6 +188,7 @@ void SqliteStore::work() {
   next_part();
   tidy();
   look_at_disk();
+  if (names_->look()) exchange_.signal();
   pulse_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -200,7 +204,7 @@ void SqliteStore::wait_for_work(Lock& lock) {
   if (can_go_on() || incoming()) return;
   if (failed()) return exchange_.wait(lock, incoming);
   // Others may fill the disk while the store has nothing to do.
-  auto until = stuck_ ? retry_at_ : full() ? look_at_ : look_at_ + kIdleLookPause;
+  auto until = stuck_ ? retry_at_ : full() ? look_at_ : names_->due();
   if (untidy_ && !stuck_) until = std::min(until, tidy_at_);
   exchange_.wait_until(lock, until, incoming);
 }

@@ -16,6 +16,7 @@
 #include "broker/io/sqlite_rows.hpp"
 #include "broker/io/store.hpp"
 #include "broker/io/store_exchange.hpp"
+#include "broker/io/store_names.hpp"
 #include "common/sqlite/database.hpp"
 
 namespace lanemq::io {
@@ -28,6 +29,9 @@ namespace lanemq::io {
 /// failed fsync nobody knows what is on disk, and the next fsync would report success. The next start reads
 /// what is there.
 ///
+/// A store whose files were removed or replaced cannot keep its promise: it commits on into the files that it
+/// has open, from which a backup can be made.
+///
 /// Threads: the constructor and all of Store belong to the loop's thread. The private part below `the store's
 /// thread` belongs to the other one, from the first submit(), read() or begin_backup() on.
 class SqliteStore final : public Store {
@@ -39,6 +43,8 @@ class SqliteStore final : public Store {
   SqliteStore& operator=(const SqliteStore&) = delete;
 
   std::string_view name() const override { return "sqlite"; }
+  StorePromise promise() const override { return names_->gone() ? StorePromise::broken : StorePromise::kept; }
+  std::string promise_trouble() const override { return names_->trouble(); }
   std::optional<StoreRoom> disk_room() const override;
   bool durable() const override { return true; }
   Result<void> load(StoreReader& reader) override;
@@ -105,6 +111,7 @@ class SqliteStore final : public Store {
   StoreRows rows_;
   DiskReserve reserve_;
   LogMark mark_;
+  std::optional<StoreNames> names_;  ///< there once all its files are open
   StoreExchange exchange_;
   std::thread thread_;
 

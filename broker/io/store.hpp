@@ -66,7 +66,8 @@ struct StoreDatabase {
   std::optional<std::uint64_t> candidates{};  ///< brokers that wait for the store
 };
 
-/// Whether a store can keep what durable jobs are told: that no one machine's end loses them.
+/// Whether a store can keep what durable jobs are told: that the process's end does not lose them, and of a
+/// shared store, that no one machine's end does.
 enum class StorePromise : unsigned char {
   kept,
   unknown,  ///< it is being found out

@@ -58,6 +58,7 @@ void StoreWatch::tell_unsafe(core::TimePoint now) {
   }
   if (promise == told_ || promise == StorePromise::unknown) return;
   told_ = promise;
+  if (!store_.shared()) return tell_gone();
   if (promise == StorePromise::kept)
     return log::event(log::Level::info, "store.safe", {{"store", store_.name()}});
   log::event(
@@ -67,6 +68,19 @@ void StoreWatch::tell_unsafe(core::TimePoint now) {
        {"do",
         "durable jobs are refused: name standbys, or say store_replication = \"provider\" (its storage "
         "replicates) or \"none\" (its machine's loss may lose jobs)"}});
+}
+
+void StoreWatch::tell_gone() const {
+  if (told_ == StorePromise::kept)
+    return log::event(log::Level::info, "store.back", {{"store", store_.name()}});
+  log::event(
+      log::Level::error, "store.gone",
+      {{"store", store_.name()},
+       {"reason", store_.promise_trouble()},
+       {"do",
+        "durable jobs are refused, and the broker's end loses what is in the files that it has open: save "
+        "that now with lanemq backup FILE, then stop the broker, put FILE in the store's place and start it; "
+        "or move the files back, and it goes on"}});
 }
 
 bool StoreWatch::tell_condition(core::TimePoint now) {
@@ -96,7 +110,7 @@ std::string_view StoreWatch::state() const {
   if (condition_ == StoreCondition::failed) return "failed";
   if (condition_ == StoreCondition::deposed) return "deposed";
   if (condition_ == StoreCondition::full) return "full";
-  if (told_ == StorePromise::broken) return "unsafe";
+  if (told_ == StorePromise::broken) return store_.shared() ? "unsafe" : "gone";
   if (away_) return "away";
   if (stalled_) return "stalled";
   return behind_ ? "behind" : "good";

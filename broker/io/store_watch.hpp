@@ -37,8 +37,8 @@ class StoreWatch {
   /// broker must end.
   bool tell_condition(core::TimePoint now);
   bool stalled() const { return stalled_; }
-  /// The store's state for the statistics: `good`, `behind`, `stalled`, `away`, `unsafe`, `full`, `failed` or
-  /// `deposed`.
+  /// The store's state for the statistics: `good`, `behind`, `stalled`, `away`, `unsafe`, `gone`, `full`,
+  /// `failed` or `deposed`.
   std::string_view state() const;
   /// Bytes that wait for the disk.
   std::size_t backlog_bytes() const { return commits_.backlog_bytes(); }
@@ -49,6 +49,8 @@ class StoreWatch {
   void stood_still(core::TimePoint now) { went_on_at_ = now; }
 
  private:
+  void tell_gone() const;
+
   core::Broker& broker_;
   const Store& store_;
   const CommitQueue& commits_;

@@ -2,6 +2,7 @@
 """Jobs that are on disk: what a broker knows again after a kill or a stop, one file for one broker, backups, a full
 disk. What only many kills show is kill_broker.py's."""
 
+import itertools
 import json
 import os
 import signal
@@ -9,6 +10,8 @@ import sqlite3
 import subprocess
 import tempfile
 import unittest
+import urllib.error
+import urllib.request
 
 import zmq
 
@@ -145,6 +148,64 @@ class Restart(DurableCase):
         operator.ask("admin", {"do": "redrive", "id": "a"}, expect="admin")
 
         self.assertEqual(self.worker().get("job").body, b"x")
+
+
+class FilesAreGone(DurableCase):
+    """The store's files are removed, or moved, while the broker has them open."""
+
+    def start(self):
+        return self.room.start_broker("--store", f"sqlite:{self.store}", "--http", "127.0.0.1:0", *harness.STEADY, **self.endpoints)
+
+    def ready(self):
+        try:
+            with urllib.request.urlopen(f"{self.room.broker.http}/readyz", timeout=harness.PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def submit(self, client, id, **fields):
+        client.submit(id=id, service="nobody", reply="accepted", **fields)
+        return client.get()
+
+    def refused(self, client):
+        """The refusal; until the broker sees that its files are gone it takes jobs."""
+        numbers = itertools.count()
+        return harness.wait_until(lambda: (answer := self.submit(client, f"probe-{next(numbers)}")).op == "error" and answer,
+                                  "a refusal", pause=0.05)
+
+    def test_no_durable_job_is_taken_and_what_is_open_can_be_saved(self):
+        client, saved = self.client(), os.path.join(self.folder, "saved.db")
+        self.assertTrue(self.submit(client, "before").fields["durable"])
+        for of in ("", "-wal", "-mark"):
+            os.remove(self.store + of)
+
+        self.assert_error(self.refused(client), "unavailable", "removed or replaced")
+
+        self.assertRegex(self.room.broker.stderr(), f'error store.gone store=sqlite reason=".*{self.store} is not there any more.*lanemq backup')
+        status, text = harness.wait_until(lambda: (answer := self.ready())[0] == 503 and answer, "that it is not ready")
+        self.assertIn("store: gone (its files were removed or replaced; lanemq backup", text)
+        self.assertEqual(self.submit(client, "in-memory", durable=False).op, "accepted")
+        done = self.room.run(harness.program("lanemq"), "--admin", self.room.broker.admin, "backup", saved)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.room.broker.stop(), 0)
+        os.rename(saved, self.store)
+        self.start()
+        self.assertEqual(client.status("before")["state"], "queued")
+
+    def test_it_goes_on_when_they_are_back(self):
+        client = self.client()
+        self.submit(client, "before")
+        os.rename(self.store, self.store + "-away")
+        self.refused(client)
+
+        os.rename(self.store + "-away", self.store)
+
+        harness.wait_until(lambda: self.submit(client, "after").op == "accepted", "that jobs are taken", pause=0.05)
+        self.assertIn("info store.back store=sqlite", self.room.broker.stderr())
+        harness.wait_until(lambda: self.ready()[0] == 200, "that it is ready")
+        self.kill_and_start()
+        self.assertEqual([client.status(id)["state"] for id in ("before", "after")], ["queued", "queued"])
 
 
 class Programs(DurableCase):

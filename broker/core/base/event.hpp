@@ -170,8 +170,8 @@ struct StoreAway {
   bool away;
 };
 
-/// The store cannot promise now what durable jobs are told (as when nothing replicates it), or can again.
-/// Meanwhile no new one is taken.
+/// The store cannot promise now what durable jobs are told (as when nothing replicates it, or its files are
+/// gone), or can again. Meanwhile no new one is taken.
 struct StoreUnsafe {
   bool unsafe;
 };

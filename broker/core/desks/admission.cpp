@@ -264,6 +264,12 @@ std::optional<Refusal> Admission::shut(bool needs_disk) const {
     return Refusal{state_.options.store_shared ? ErrorCode::not_owner : ErrorCode::draining,
                    "the broker is stopping; submit again in a moment", std::chrono::seconds(1)};
   if (needs_disk && state_.store_behind) return Answers::disk_behind();
+  if (needs_disk && state_.store_unsafe && !state_.options.store_shared)
+    return Refusal{
+        ErrorCode::unavailable,
+        "the files of the store were removed or replaced, so that it could not keep a durable job; "
+        "submit again later, or with durable false",
+        std::chrono::seconds(1), "store"};
   if (needs_disk && state_.store_unsafe)
     return Refusal{
         ErrorCode::unavailable,

@@ -102,10 +102,12 @@ Finding judge_store(const Json& stats) {
                                     reserve = number_of(store, "reserve_bytes");
   const std::string room = (file ? ", " + mib(*file) : "") + (free ? ", " + mib(*free) + " free" : "");
   found.says = "the store is " + state + room;
-  if (state == "full" || state == "failed" || state == "stalled" || state == "unsafe") {
+  if (state == "full" || state == "failed" || state == "stalled" || state == "unsafe" || state == "gone") {
     found.severity = Severity::critical;
     found.next_step = state == "full"     ? "make room on its disk; durable jobs are refused until then"
                       : state == "failed" ? "look at the broker's log and start it again"
+                      : state == "gone" ? "its files were removed or replaced: save what is open with lanemq "
+                                          "backup FILE; the broker's log says what to do"
                       : state == "unsafe"
                           ? "name synchronous standbys at its database, or see store_replication: durable "
                             "jobs are refused until then"

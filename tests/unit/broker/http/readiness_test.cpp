@@ -28,6 +28,16 @@ TEST(Readiness, says_which_owner_it_is_behind_all_that_is_wrong) {
             "store: stalled\npaused: lane low\nrole: owner\ninstance: a\nepoch: 7\nsince_commit_ms: 1500\n");
 }
 
+TEST(Readiness, says_what_to_do_where_the_files_of_the_store_are_gone) {
+  const Json stats = Json::parse(R"({"state":"ready","store":{"kind":"sqlite","state":"gone"}})");
+
+  const Verdict verdict = readiness(&stats, 0ms);
+
+  EXPECT_FALSE(verdict.good);
+  EXPECT_EQ(verdict.text,
+            "store: gone (its files were removed or replaced; lanemq backup saves what is open)\n");
+}
+
 /// All but the jobs of shared budgets goes on.
 TEST(Readiness, says_that_the_bank_is_away_and_stays_good) {
   Json stats =

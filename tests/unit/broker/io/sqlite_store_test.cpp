@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <condition_variable>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -311,6 +312,77 @@ TEST_F(SqliteStore, replaces_no_file_by_a_backup) {
   ASSERT_FALSE(nowhere.has_value());
   EXPECT_THAT(nowhere.error().message, HasSubstr("No such file or directory"));
   EXPECT_EQ(store->condition(), StoreCondition::good);
+}
+
+// ---- names --------------------------------------------------------------------------------------------
+
+/// Waits until the store says that of its promise.
+bool wait_for_promise(io::Store& store, io::StorePromise promise) {
+  while (store.promise() != promise)
+    if (!test::wait_for_signal(store)) return false;
+  return true;
+}
+
+TEST_F(SqliteStore, keeps_no_promise_while_one_of_its_files_has_not_its_name) {
+  const auto store = open(path_);
+  ASSERT_TRUE(wait_for(*store, submit(*store, Turn().insert_job(1, {"", "r", kSmall}))));
+  for (const char* const of : {"", "-wal", "-mark"}) {
+    EXPECT_EQ(store->promise(), io::StorePromise::kept);
+
+    std::filesystem::rename(path_ + of, path_ + "-away");
+    ASSERT_TRUE(wait_for_promise(*store, io::StorePromise::broken));
+    EXPECT_EQ(store->promise_trouble(), path_ + of + " is not there any more");
+
+    std::filesystem::rename(path_ + "-away", path_ + of);
+    ASSERT_TRUE(wait_for_promise(*store, io::StorePromise::kept));
+    EXPECT_EQ(store->promise_trouble(), "");
+  }
+}
+
+TEST_F(SqliteStore, keeps_no_promise_where_another_file_has_its_name) {
+  const auto store = open(path_);
+  ASSERT_TRUE(wait_for(*store, submit(*store, Turn().insert_job(1, {"", "r", kSmall}))));
+
+  std::filesystem::copy_file(path_, path_ + "-copy");
+  std::filesystem::rename(path_ + "-copy", path_);
+
+  ASSERT_TRUE(wait_for_promise(*store, io::StorePromise::broken));
+  EXPECT_EQ(store->promise_trouble(), path_ + " is another file");
+}
+
+TEST_F(SqliteStore, backs_up_what_is_in_files_that_were_removed) {
+  const auto store = open(path_);
+  submit(*store, Turn().insert_job(1, {"", "before", kSmall}));
+  ASSERT_TRUE(wait_for(*store, std::uint64_t{1}));
+  for (const char* const of : {"", "-wal", "-mark"})
+    std::filesystem::remove(path_ + of);
+  ASSERT_TRUE(wait_for_promise(*store, io::StorePromise::broken));
+  submit(*store, Turn().insert_job(2, {"", "after", kLarge}));
+
+  ASSERT_TRUE(store->begin_backup(folder_.path("saved.db")));
+  ASSERT_TRUE(wait_for_backup(*store));
+
+  const auto content = content_of(*open(folder_.path("saved.db")));
+  ASSERT_TRUE(content);
+  EXPECT_EQ(content->jobs.at(1).record, "before");
+  EXPECT_EQ(content->jobs.at(2).body, kLarge);
+}
+
+TEST_F(SqliteStore, leaves_all_in_files_that_were_moved_and_removes_nothing_that_has_their_names) {
+  {
+    const auto store = open(path_);
+    ASSERT_TRUE(wait_for(*store, submit(*store, Turn().insert_job(1, {"", "r", kSmall}))));
+    std::filesystem::rename(path_, folder_.path("moved.db"));
+    std::filesystem::rename(path_ + "-wal", folder_.path("moved.db-wal"));
+    folder_.write("lanemq.db-wal", "another's");
+    ASSERT_TRUE(wait_for_promise(*store, io::StorePromise::broken));
+    submit(*store, Turn().insert_job(2, {"", "r", kSmall}));
+  }
+
+  EXPECT_EQ(folder_.read("lanemq.db-wal"), "another's");
+  const auto content = content_of(*open(folder_.path("moved.db")));
+  ASSERT_TRUE(content);
+  EXPECT_EQ(content->jobs.size(), 2u);
 }
 
 }  // namespace
