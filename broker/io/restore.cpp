@@ -24,6 +24,19 @@ constexpr std::size_t kRowsPerCall = 1024;
 /// The clocks of the machine and of the store are read within so long, if one of so many tries is as fast.
 constexpr std::int64_t kClocksApartMaxUs = 100'000;
 constexpr int kClockTries = 10;
+/// A wall clock that is so much before the last note is wrong, or that one was.
+constexpr std::int64_t kBehindMinUs = 1'000'000;
+
+/// What passed since the note; none: the machine was started since.
+std::optional<std::int64_t> uptime_since(const ClockNote& note, const ClockReading& now) {
+  const bool known = now.boot != 0 && note.at.boot == now.boot && now.uptime_us >= note.at.uptime_us;
+  return known ? std::optional(now.uptime_us - note.at.uptime_us) : std::nullopt;
+}
+
+/// The least that the wall clock can be now, where the note is right.
+std::int64_t expected_unix_us(const ClockNote& note, const ClockReading& now) {
+  return note.at.unix_us + uptime_since(note, now).value_or(0);
+}
 
 /// Passes the store's rows on to the core, in order.
 class Reader final : public StoreReader {
@@ -41,6 +54,8 @@ class Reader final : public StoreReader {
 
   /// The store's clock at the time `clock` was read.
   std::int64_t stored_now() const { return stored_us_; }
+  /// The least that the wall clock of `clock` can be, by the note; 0: there is none.
+  std::int64_t expected_unix() const { return expected_unix_us_; }
   bool was_of_shard() const { return was_of_shard_; }
 
   Result<void> note(std::string_view name, std::string_view record) override {
@@ -50,6 +65,7 @@ class Reader final : public StoreReader {
     const auto note = clock_note(record);
     if (!note) return tl::unexpected(note.error());
     stored_us_ = stored_us(*note, clock_);
+    expected_unix_us_ = expected_unix_us(*note, clock_);
     restorer_.clock(core::Duration(machine_.unix_us - stored_us_));
     return {};
   }
@@ -81,6 +97,7 @@ class Reader final : public StoreReader {
   const ClockReading& clock_;
   const ClockReading& machine_;
   std::int64_t stored_us_;
+  std::int64_t expected_unix_us_ = 0;
   std::size_t rows_ = 0;
   bool was_of_shard_ = false;
 };
@@ -118,23 +135,30 @@ std::int64_t uptime_us() {
 
 }  // namespace
 
+ClockReading read_times(std::int64_t boot) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  return {.unix_us = std::chrono::duration_cast<std::chrono::microseconds>(wall).count(),
+          .uptime_us = uptime_us(),
+          .boot = boot};
+}
+
 ClockReading read_clock() {
-  ClockReading reading;
-  reading.unix_us = std::chrono::duration_cast<std::chrono::microseconds>(
-                        std::chrono::system_clock::now().time_since_epoch())
-                        .count();
-  reading.uptime_us = uptime_us();
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   // A service may be kept from most of /proc (ProcSubset=pid); two starts would look like one then.
-  if (!boot.empty()) reading.boot = static_cast<std::int64_t>(XXH3_64bits(boot.data(), boot.size()));
-  return reading;
+  return read_times(boot.empty() ? 0 : static_cast<std::int64_t>(XXH3_64bits(boot.data(), boot.size())));
 }
 
 std::int64_t stored_us(const ClockNote& note, const ClockReading& now) {
-  const bool known = now.boot != 0 && note.at.boot == now.boot && now.uptime_us >= note.at.uptime_us;
-  return note.stored_us + (known ? now.uptime_us - note.at.uptime_us
-                                 : std::max<std::int64_t>(now.unix_us - note.at.unix_us, 0));
+  return note.stored_us +
+         uptime_since(note, now).value_or(std::max<std::int64_t>(now.unix_us - note.at.unix_us, 0));
+}
+
+void write_clock_note(const ClockNote& note, core::Writes& writes) {
+  core::StoredNumbers numbers;
+  for (const std::int64_t number : {note.stored_us, note.at.unix_us, note.at.uptime_us, note.at.boot})
+    numbers.put(number);
+  core::write_note(kClockNote, {{.name = "start", .numbers = numbers}}, writes);
 }
 
 Result<ClockNote> clock_note(std::string_view record) {
@@ -154,7 +178,7 @@ Result<ClockReading> clock_of(Store& store) {
   return clock_that_counts(store, read_clocks(store, read_clock));
 }
 
-Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, const RestoreCalls& calls) {
+Result<Restored> restore(core::Broker& broker, Store& store, const RestoreCalls& calls) {
   const Clocks clocks = read_clocks(store, calls.clock);
   const auto clock = clock_that_counts(store, clocks);
   if (!clock) return tl::unexpected(clock.error());
@@ -163,12 +187,17 @@ Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, con
   Reader reader(restorer, shard, calls, *clock, clocks.machine);
   if (const auto loaded = store.load(reader); !loaded) return tl::unexpected<Error>(loaded.error());
   const auto restored = restorer.finish(calls.now());
-  if (!restored) return restored;
-  core::StoredNumbers numbers;
-  for (const std::int64_t number : {reader.stored_now(), clock->unix_us, clock->uptime_us, clock->boot})
-    numbers.put(number);
+  if (!restored) return tl::unexpected<Error>(restored.error());
+  Restored found{*restored,
+                 {.noted = {.stored_us = reader.stored_now(), .at = *clock}, .machine = clocks.machine}};
+  // A little is what time servers correct while nobody looks.
+  if (const std::int64_t behind = reader.expected_unix() - clock->unix_us;
+      !clocks.store_us && behind > kBehindMinUs) {
+    found.clocks.behind_us = behind;
+    found.clocks.noted.at.unix_us = reader.expected_unix();
+  }
   core::Writes& writes = broker.outbox().writes;
-  core::write_note(kClockNote, {{.name = "start", .numbers = numbers}}, writes);
+  write_clock_note(found.clocks.noted, writes);
   if (!shard.empty())
     core::write_note(kShardNote, {{.name = shard, .numbers = core::StoredNumbers()}}, writes);
   else if (reader.was_of_shard())
@@ -177,7 +206,7 @@ Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, con
   // and a worker could report an outcome of this life to that one.
   store.submit(writes);
   store.flush();
-  return restored;
+  return found;
 }
 
 }  // namespace lanemq::io

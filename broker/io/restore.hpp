@@ -21,6 +21,8 @@ struct ClockReading {
   std::int64_t boot = 0;       ///< another number after each start of the machine; 0: not known
 };
 ClockReading read_clock();
+/// The same where the boot is known.
+ClockReading read_times(std::int64_t boot);
 
 /// The clocks as the last run noted them.
 struct ClockNote {
@@ -35,6 +37,7 @@ std::int64_t stored_us(const ClockNote& note, const ClockReading& now);
 /// The name of that note, and what its record says. An error: it cannot be read.
 inline constexpr std::string_view kClockNote = "clock";
 Result<ClockNote> clock_note(std::string_view record);
+void write_clock_note(const ClockNote& note, core::Writes& writes);
 
 /// What a store's clock goes by: the store's own, or this machine's. Requires: before the first submit().
 Result<ClockReading> clock_of(Store& store);
@@ -47,7 +50,19 @@ struct RestoreCalls {
   std::function<ClockReading()> clock = read_clock;  ///< this machine's
 };
 
+/// The clocks of a start.
+struct StartClocks {
+  ClockNote noted;             ///< what the store's note says now
+  ClockReading machine;        ///< as they were read then
+  std::int64_t behind_us = 0;  ///< so far the wall clock stands before the last life's note; 0: it does not
+};
+
+/// What restore() has found.
+struct Restored : core::Restorer::Restored {
+  StartClocks clocks;
+};
+
 /// Restores everything from the store, and returns what it was.
-Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store, const RestoreCalls& calls);
+Result<Restored> restore(core::Broker& broker, Store& store, const RestoreCalls& calls);
 
 }  // namespace lanemq::io

@@ -108,6 +108,7 @@ void Server::restore() {
                        "; started again, this broker waits for the store, or reads it anew");
   if (!restored) throw StoreError(restored.error().message);
   store_->begin();
+  if (!store_->shared()) clocks_.emplace(restored->clocks);
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
   log::event(log::Level::info, "store.restored",
              {{"store", store_->name()},
@@ -183,6 +184,7 @@ bool Server::turn() {
   if (!catches_up(read)) broker_.advance(now_);
   if (bank_) bank_->draw(broker_.budgets().shared.begin_draws(now_));
   bodies_.find(now_);
+  if (clocks_) clocks_->look(now_, broker_.outbox().writes);
   commits_.commit(now_);
   bodies_.ask_store();
   commits_.send();
@@ -264,6 +266,7 @@ void Server::wait() {
   const auto at_most = [&](std::chrono::milliseconds bound) {
     timeout = timeout < 0 ? bound.count() : std::min<long>(timeout, bound.count());
   };
+  if (clocks_) at_most(ClockKeeper::kLookEvery);
   if (broker_.has_notes()) at_most(CommitQueue::kNotesAtLeastEvery);
   if (commits_.backlog_bytes() > 0)
     at_most(std::chrono::duration_cast<std::chrono::milliseconds>(StoreWatch::kDiskStandsStill));
@@ -409,6 +412,7 @@ bool Server::over(core::TimePoint now) {
   const std::size_t given_up = broker_.running();
   broker_.give_up_running(now);
   broker_.end_notes();
+  if (clocks_) clocks_->note(broker_.outbox().writes);
   commits_.commit_last(now);
   store_->flush();
   read_store(now);

@@ -14,6 +14,7 @@
 #include "broker/io/bank/handover_gate.hpp"
 #include "broker/io/body_reads.hpp"
 #include "broker/io/boot_clock.hpp"
+#include "broker/io/clock_keeper.hpp"
 #include "broker/io/commit_queue.hpp"
 #include "broker/io/config_desk.hpp"
 #include "broker/io/intake.hpp"
@@ -108,6 +109,7 @@ class Server {
   Post post_;
   CommitQueue commits_;
   BodyReads bodies_;
+  std::optional<ClockKeeper> clocks_;  ///< none: the store has a clock of its own, or is not on disk
   StoreWatch store_watch_;
   BackupDesk backups_;
   KeyDesk keys_;

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people read never stops what machines wait for: programs whose log nobody reads, and programs without a log."""
+"""What people read never stops what machines wait for: programs whose log nobody reads, and programs without a log. And what
+the log says of the clock."""
 
 import os
+import re
 import signal
+import struct
 import subprocess
+import tempfile
 import unittest
 import urllib.request
 
@@ -141,6 +145,34 @@ class NobodyReads(harness.Case):
             text += pipe.read_until(b"\n")
         gateway.send_signal(signal.SIGTERM)
         self.assertEqual(gateway.wait(harness.PATIENCE), 0)
+
+
+class Clock(harness.Case):
+    arguments = None
+
+    def test_it_says_when_the_wall_clock_is_set_and_in_the_next_life_that_it_is_behind(self):
+        library = os.path.join(harness.PROGRAMS, "set_clock.so")
+        if not os.path.exists(library):
+            self.skipTest("there is none where a sanitizer has to be loaded first")
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lanemq-clock-"))
+        clock = os.path.join(folder, "clock")
+
+        def set_clock(ahead):
+            with open(clock, "r+b" if os.path.exists(clock) else "wb") as file:
+                file.write(struct.pack("=q", ahead))
+
+        def start():
+            return self.room.start_broker(store=f"sqlite:{folder}/lanemq.db",
+                                          env={**os.environ, "LD_PRELOAD": library, "SET_CLOCK_FILE": clock})
+
+        set_clock(0)
+        broker = start()
+        set_clock(3600)
+        harness.wait_until(lambda: re.search(r" info clock.set by_ms=(3600|3599)\d\d\d", broker.stderr()), "that the clock was set")
+        broker.stop()
+        set_clock(-3600)
+
+        self.assertRegex(start().stderr(), r" warning clock.behind by_ms=7[12]\d\d\d\d\d ")
 
 
 class WithoutDescriptors(harness.Case):
