@@ -26,6 +26,9 @@ constexpr std::int64_t kClocksApartMaxUs = 100'000;
 constexpr int kClockTries = 10;
 /// A wall clock that is so much before the last note is wrong, or that one was.
 constexpr std::int64_t kBehindMinUs = 1'000'000;
+/// The first day of 2026: a machine's clock before it was never set. Machines without a battery begin in
+/// 1970.
+constexpr std::int64_t kNoClockBeforeUs = 1'767'225'600'000'000;
 
 /// What passed since the note; none: the machine was started since.
 std::optional<std::int64_t> uptime_since(const ClockNote& note, const ClockReading& now) {
@@ -150,8 +153,10 @@ ClockReading read_clock() {
 }
 
 std::int64_t stored_us(const ClockNote& note, const ClockReading& now) {
-  return note.stored_us +
-         uptime_since(note, now).value_or(std::max<std::int64_t>(now.unix_us - note.at.unix_us, 0));
+  if (const auto uptime = uptime_since(note, now)) return note.stored_us + *uptime;
+  // A store's own clock comes without uptime, and is right.
+  const bool was_wrong = note.at.uptime_us > 0 && note.at.unix_us < kNoClockBeforeUs;
+  return note.stored_us + (was_wrong ? 0 : std::max<std::int64_t>(now.unix_us - note.at.unix_us, 0));
 }
 
 void write_clock_note(const ClockNote& note, core::Writes& writes) {

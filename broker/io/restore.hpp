@@ -31,7 +31,7 @@ struct ClockNote {
 };
 
 /// The store's clock now. If the machine was not restarted since the note the elapsed time is known; else the
-/// wall clock counts, unless it went back.
+/// wall clock counts, unless it went back, or the note's was never set.
 std::int64_t stored_us(const ClockNote& note, const ClockReading& now);
 
 /// The name of that note, and what its record says. An error: it cannot be read.

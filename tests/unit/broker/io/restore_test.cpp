@@ -71,22 +71,31 @@ TEST(StoredClock, goes_by_the_stores_own_clock_where_it_has_one) {
   EXPECT_EQ(after[3], 0);
 }
 
-constexpr ClockNote kNote{.stored_us = 1'000, .at = {.unix_us = 50'000, .uptime_us = 700, .boot = 7}};
+constexpr std::int64_t kNoted = 1'790'000'000'000'000;  // in 2026
+constexpr ClockNote kNote{.stored_us = 1'000, .at = {.unix_us = kNoted, .uptime_us = 700, .boot = 7}};
 
 TEST(StoredClock, goes_by_the_uptime_in_the_same_run_of_the_machine) {
   EXPECT_EQ(stored_us(kNote, {.unix_us = 1, .uptime_us = 900, .boot = 7}), 1'200);
 }
 
 TEST(StoredClock, goes_by_the_wall_clock_after_a_start_of_the_machine) {
-  EXPECT_EQ(stored_us(kNote, {.unix_us = 50'500, .uptime_us = 900, .boot = 8}), 1'500);
+  EXPECT_EQ(stored_us(kNote, {.unix_us = kNoted + 500, .uptime_us = 900, .boot = 8}), 1'500);
   EXPECT_EQ(stored_us(kNote, {.unix_us = 1, .uptime_us = 900, .boot = 8}), 1'000);
+}
+
+TEST(StoredClock, takes_nothing_for_passed_since_a_clock_that_was_never_set) {
+  ClockNote note = kNote;
+  note.at.unix_us = 60'000'000;  // a minute of 1970
+
+  EXPECT_EQ(stored_us(note, {.unix_us = kNoted, .uptime_us = 900, .boot = 8}), 1'000);
+  EXPECT_EQ(stored_us(note, {.unix_us = 1, .uptime_us = 900, .boot = 7}), 1'200);
 }
 
 TEST(StoredClock, takes_two_starts_that_it_does_not_know_for_different_ones) {
   ClockNote note = kNote;
   note.at.boot = 0;
 
-  EXPECT_EQ(stored_us(note, {.unix_us = 50'500, .uptime_us = 900, .boot = 0}), 1'500);
+  EXPECT_EQ(stored_us(note, {.unix_us = kNoted + 500, .uptime_us = 900, .boot = 0}), 1'500);
 }
 
 // ---- a machine that is off, and whose clock is wrong --------------------------------------------------
