@@ -122,7 +122,7 @@ int admin(const Common& common, const AdminOptions& options) {
     say("the broker's answer cannot be read; see it with --json");
     return kExitFailed;
   }
-  if (!(options.json ? put_foreign(*text) : put(*text))) return kExitFailed;
+  if (!(options.json ? put_json(*text) : put(*text))) return kExitFailed;
   if (!options.json && options.rows_max > 0 && options.rows_max != kNoList &&
       answer->find("\"next\":") != std::string::npos)
     say("there may be more; --limit 0 lists all");

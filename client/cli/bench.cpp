@@ -187,7 +187,7 @@ int bench(const Common& common, const BenchOptions& options) {
   auto bench = std::make_shared<Bench>(client, options);
   bench->run();
   if (interrupted() != 0) cancel_and_say(client, bench->in_flight());
-  if (!put(options.json ? bench->json() : bench->report())) return kExitFailed;
+  if (!(options.json ? put_json(bench->json()) : put(bench->report()))) return kExitFailed;
   return bench->exit_code();
 }
 

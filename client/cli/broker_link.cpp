@@ -165,13 +165,13 @@ void say_unreachable(const Common& common) {
 
 int end_unreached(const Common& common, bool json) {
   if (json && interrupted() == 0)
-    put_foreign(error_json({.code = "unreachable", .message = why_unreachable(common)}));
+    put_json(error_json({.code = "unreachable", .message = why_unreachable(common)}));
   return kExitUnreachable;
 }
 
 int end_refused(const ClientError& error, bool json) {
   say_error(error);
-  if (json) put_foreign(error_json(error));
+  if (json) put_json(error_json(error));
   return kExitFailed;
 }
 

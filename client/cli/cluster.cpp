@@ -109,7 +109,8 @@ int status(const Common& common, const StatusOptions& options) {
   // What is not read by eyes is not cut.
   const std::size_t columns =
       output_is_terminal() ? output_columns() : std::numeric_limits<std::size_t>::max();
-  if (!put(options.json ? cluster_json(members) : cluster_text(members, output_takes_colour(), columns)))
+  if (!(options.json ? put_json(cluster_json(members))
+                     : put(cluster_text(members, output_takes_colour(), columns))))
     return kExitFailed;
   const ClusterVerdict verdict = judge_cluster(members);
   return verdict.good ? kExitDone : verdict.answered ? kExitFailed : kExitUnreachable;

@@ -22,7 +22,7 @@ int explain(const Common& common, const ExplainOptions& query) {
   const Explanation explanation = explain_status(status);
   const std::string text =
       explanation.what + (explanation.help.empty() ? "" : "\n" + explanation.help) + "\n";
-  if (!put_foreign(query.json ? explanation_json(status) : text)) return kExitFailed;
+  if (!(query.json ? put_json(explanation_json(status)) : put_foreign(text))) return kExitFailed;
   return status.state == "unknown" ? kExitFailed : kExitDone;
 }
 

@@ -93,7 +93,7 @@ int ping(const Common& common, const PingOptions& options) {
       all_answer = all_answer && pongs.theirs.back().has_value();
     }
     if (interrupted() != 0) break;
-    if (!put(options.json ? json_of(pongs, common) : text_of(pongs, common))) return kExitFailed;
+    if (!(options.json ? put_json(json_of(pongs, common)) : put(text_of(pongs, common)))) return kExitFailed;
   }
   if (interrupted() != 0) return kExitSignal + interrupted();
   return all_answer ? kExitDone : kExitUnreachable;

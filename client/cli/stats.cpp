@@ -121,7 +121,7 @@ int show_once(Client& client, const Common& common, const Show& show) {
     say("the broker's statistics cannot be read; see them with lanemq stats --json");
     return kExitFailed;
   }
-  if (!(show.json ? put_foreign(*text) : put(show.before + *text))) return kExitFailed;
+  if (!(show.json ? put_json(*text) : put(show.before + *text))) return kExitFailed;
   return all_answer || show.repeats ? kExitDone : kExitUnreachable;
 }
 
@@ -144,7 +144,7 @@ int filtered_limits(Client& client, const Common& common, const LimitsOptions& o
   }
   const std::optional<std::string> text =
       limits_text(*document, options, "no such budget or key has limits\n");
-  return text && (options.json ? put_foreign(*text) : put(*text)) ? kExitDone : kExitFailed;
+  return text && (options.json ? put_json(*text) : put(*text)) ? kExitDone : kExitFailed;
 }
 
 std::optional<std::string> stats_text(const std::string& json, const StatsOptions& options) {

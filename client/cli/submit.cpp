@@ -86,7 +86,8 @@ int put_body(std::string_view body) {
 }
 
 int put_done(const JobDone& done, bool json) {
-  return json ? put_body(answer_json(done)) : put_body(done.body.bytes());
+  if (json) return put_json(answer_json(done)) ? kExitDone : kExitFailed;
+  return put_body(done.body.bytes());
 }
 
 std::string status_text(const JobStatus& status) {
@@ -110,7 +111,7 @@ int put_status(const Common& common, Client& client, const JobQuery& query,
   const auto reply = wait_for(pending, client, common);
   if (!reply) return end_unreached(common, query.json);
   if (!*reply) return end_refused(reply->error(), query.json);
-  if (!put_foreign(query.json ? status_json(**reply) : status_text(**reply))) return kExitFailed;
+  if (!(query.json ? put_json(status_json(**reply)) : put_foreign(status_text(**reply)))) return kExitFailed;
   return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
 }
 
@@ -201,7 +202,8 @@ int leave(const Common& common, Client& client, JobRequest request, std::string 
   if (!accepted) return end_unreached(common, json);
   if (!*accepted) return end_refused(accepted->error(), json);
   if (!(*accepted)->durable) say("the job is not on disk: it ends with the broker");
-  return put_foreign(json ? accepted_json(**accepted) : (*accepted)->id + "\n") ? kExitDone : kExitFailed;
+  const bool told = json ? put_json(accepted_json(**accepted)) : put_foreign((*accepted)->id + "\n");
+  return told ? kExitDone : kExitFailed;
 }
 
 /// Ends an interrupted submit, and prints what becomes of its job. Returns the exit code.
@@ -287,7 +289,7 @@ int fetch(const Common& common, const JobQuery& query) {
   if (!*answer) return end_refused(answer->error(), query.json);
   if (const auto* done = std::get_if<JobDone>(&**answer)) return put_done(*done, query.json);
   const JobStatus& running = std::get<JobStatus>(**answer);
-  if (query.json) put_foreign(status_json(running));
+  if (query.json) put_json(status_json(running));
   say("job " + printable(running.id) + " is " + printable(running.state) + "; give it --wait 30s");
   return kExitFailed;
 }

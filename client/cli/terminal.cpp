@@ -18,6 +18,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <lanemq/unprintable.hpp>
+
 #include "common/signals/signal_set.hpp"
 
 namespace lanemq::cli {
@@ -69,15 +71,6 @@ void write_error(std::string_view text) {
 std::size_t columns_of(int descriptor) {
   winsize size{};
   return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-/// Characters that turn the reading direction of what follows (U+202A to U+202E, U+2066 to U+2069) begin
-/// with E2 80 or E2 81: with them a line can read otherwise than it is ("Trojan Source", CVE-2021-42574).
-bool turns_direction(std::string_view text) {
-  if (text.size() < 3 || text[0] != '\xE2') return false;
-  const auto last = static_cast<unsigned char>(text[2]);
-  return (text[1] == '\x80' && last >= 0xAA && last <= 0xAE) ||
-         (text[1] == '\x81' && last >= 0xA6 && last <= 0xA9);
 }
 
 }  // namespace
@@ -141,27 +134,15 @@ std::size_t error_columns() {
 std::string harmless(std::string_view data) {
   std::string text;
   text.reserve(data.size());
-  for (std::size_t i = 0; i < data.size(); ++i) {
-    const auto c = static_cast<unsigned char>(data[i]);
-    const auto next = i + 1 < data.size() ? static_cast<unsigned char>(data[i + 1]) : 0;
-    const bool is_c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;  // a C1 control in UTF-8
-    if (turns_direction(data.substr(i))) {
-      char escaped[8];
-      const unsigned low = (next & 0x3FU) << 6U | (static_cast<unsigned char>(data[i + 2]) & 0x3FU);
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", 0x2000U | low);
-      text += escaped;
-      i += 2;
-      continue;
-    }
-    if ((c >= 0x20 && c != 0x7F && !is_c1) || c == '\n' || c == '\t') {
-      text += data[i];
+  for (const char byte : escape_unprintable(data)) {
+    const auto c = static_cast<unsigned char>(byte);
+    if (c >= 0x20 || c == '\n' || c == '\t') {
+      text += byte;
       continue;
     }
     char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\x%02x",
-                  is_c1 ? static_cast<unsigned>(next) : static_cast<unsigned>(c));
+    std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned>(c));
     text += escaped;
-    if (is_c1) ++i;
   }
   return text;
 }
@@ -194,6 +175,10 @@ bool put(std::string_view data) {
 
 bool put_foreign(std::string_view data) {
   return output_is_terminal() ? put(harmless(data)) : put(data);
+}
+
+bool put_json(std::string_view json) {
+  return put(escape_unprintable(json));
 }
 
 void catch_interrupts() {

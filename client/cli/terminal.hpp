@@ -41,6 +41,8 @@ bool put(std::string_view data);
 /// put() of what an upstream, a client or a worker said: at a terminal as harmless() has it, else byte for
 /// byte.
 bool put_foreign(std::string_view data);
+/// put() of JSON: what would move a terminal stands escaped in its strings, wherever it is read.
+bool put_json(std::string_view json);
 /// Calls ::write(). A write that blocks fails with EINTR when an interrupt comes. From one thread.
 ssize_t write_breaking_off(int fd, std::string_view data);
 

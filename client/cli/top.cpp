@@ -108,8 +108,8 @@ int top(const Common& common, bool json) {
   std::optional<TopFacts> facts = look(client, common, json, code);
   if (!facts) return code;
   if (json)
-    return put_foreign("{\"stats\":" + facts->stats + ",\"lanes\":" + facts->lanes +
-                       ",\"workers\":" + facts->workers + ",\"clients\":" + facts->clients + "}\n")
+    return put_json("{\"stats\":" + facts->stats + ",\"lanes\":" + facts->lanes +
+                    ",\"workers\":" + facts->workers + ",\"clients\":" + facts->clients + "}\n")
                ? kExitDone
                : kExitFailed;
   if (!output_is_terminal()) {

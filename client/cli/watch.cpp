@@ -145,7 +145,7 @@ int watch(const Common& common, const WatchOptions& options) {
       continue;
     }
     if (options.json) {
-      if (!put_foreign(change_json(*change))) break;
+      if (!put_json(change_json(*change))) break;
     } else {
       say_gap(*change);
       if (change->what != "watching" && !put_foreign(line_of(*change))) break;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <lanemq/text.hpp>
+#include <lanemq/unprintable.hpp>
 
 #include "common/json/members.hpp"
 
@@ -30,7 +31,7 @@ Line::Line(Format format, std::string_view event)
       text_(format == Format::json ? "{\"event\":" + json_text(event) : std::string(event)) {}
 
 Line& Line::field(std::string_view name, std::string_view value) {
-  if (format_ == Format::json) return written(name, json_text(value));
+  if (format_ == Format::json) return written(name, escape_unprintable(json_text(value)));
   append_field(text_, name, value);
   return *this;
 }

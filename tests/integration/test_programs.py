@@ -231,7 +231,7 @@ class CommandLine(harness.Case):
         self.assertIn("127.0.0.1:9", gone.stderr)
 
     # What moves the cursor, changes a title, or is half of that in one byte.
-    ROWDY = b"\x1b]0;owned\x07 \x1b[2J\x7f \xc2\x9b2J"
+    ROWDY = b"\x1b]0;owned\x07 \x1b[2J\x7f \xc2\x9b2J" + "\u202e \u2066 \u200e \u200f \u061c".encode()
 
     def at_a_terminal(self, *arguments, **options):
         """What a command prints there."""
@@ -249,7 +249,19 @@ class CommandLine(harness.Case):
 
     def assert_harmless(self, printed):
         self.assertRegex(printed, b"owned|rowdy")
-        self.assertNotRegex(printed, rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
+        self.assertNotRegex(printed, rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
+
+    def test_names_of_others_move_nothing_in_lists_whoever_reads_them(self):
+        name = "rowdy \u009b2J \u202e \u2066 \u200e \u061c"
+        client = self.room.client()
+        client.submit(id=name, client=name, service=name, reply="accepted")
+        client.get("accepted")
+        for command in (("jobs",), ("jobs", "--json"), ("clients",), ("clients", "--json"), ("status", name), ("status", "--json", name)):
+            done = subprocess.run([harness.program("lanemq"), "--broker", self.room.broker.clients, "--admin", self.room.broker.admin, *command],
+                                  capture_output=True, check=True)
+            self.assert_harmless(done.stdout)
+            if "--json" in command:
+                self.assertIn(name, json.dumps(json.loads(done.stdout), ensure_ascii=False))
 
     def test_what_others_say_moves_nothing_on_a_terminal(self):
         shared_limit.start_worker(self.room, "echo=echo")

@@ -276,7 +276,7 @@ int check(const Common& common, const CheckOptions& options) {
     }
   const std::vector<Finding> findings = Checker(common, options).run();
   if (interrupted() != 0) return kExitSignal + interrupted();
-  if (!put(options.json ? findings_json(findings) : findings_text(findings))) return kExitFailed;
+  if (!(options.json ? put_json(findings_json(findings)) : put(findings_text(findings)))) return kExitFailed;
   return static_cast<int>(worst_of(findings));
 }
 

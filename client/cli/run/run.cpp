@@ -387,11 +387,11 @@ std::string output_path(const RunOptions& options) {
 int end(const RunOptions& options, const std::string& path, OutputFile& output, const Runner& runner) {
   const RunCounts& counts = runner.counts();
   const bool complete = counts.settled() == counts.total;
-  const bool told =
-      !options.json || put_foreign("{\"total\":" + std::to_string(counts.total) +
-                                   ",\"answered\":" + std::to_string(counts.before + counts.done) +
-                                   ",\"before\":" + std::to_string(counts.before) + ",\"failed\":" +
-                                   std::to_string(counts.failed) + ",\"out\":" + json_text(path) + "}\n");
+  const bool told = !options.json || put_json("{\"total\":" + std::to_string(counts.total) +
+                                              ",\"answered\":" + std::to_string(counts.before + counts.done) +
+                                              ",\"before\":" + std::to_string(counts.before) +
+                                              ",\"failed\":" + std::to_string(counts.failed) +
+                                              ",\"out\":" + json_text(path) + "}\n");
   if (complete) output.finish(options.order, counts.failed == 0);
   if (!options.quiet || counts.failed > 0)
     say("run: " + runner.summary() + (path == "-" ? "" : "; answers in " + printable(path)));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <lanemq/text.hpp>
+#include <lanemq/unprintable.hpp>
 
 namespace lanemq {
 namespace {
@@ -64,6 +65,46 @@ bool is_ascii(std::string_view text) {
 
 }  // namespace
 
+std::size_t unprintable_bytes(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) -> unsigned {
+    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;
+  };
+  const unsigned second = byte(1), third = byte(2);
+  switch (byte(0)) {
+    case 0x7F:
+      return 1;
+    case 0xC2:
+      return second >= 0x80 && second <= 0x9F ? 2 : 0;
+    case 0xD8:
+      return second == 0x9C ? 2 : 0;
+    case 0xE2:
+      if (second == 0x80 && (third == 0x8E || third == 0x8F || (third >= 0xAA && third <= 0xAE))) return 3;
+      return second == 0x81 && third >= 0xA6 && third <= 0xA9 ? 3 : 0;
+    default:
+      return 0;
+  }
+}
+
+std::string escape_unprintable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::size_t bytes = unprintable_bytes(text, at);
+    if (bytes == 0) {
+      out += text[at];
+      continue;
+    }
+    unsigned point = static_cast<unsigned char>(text[at]) & (bytes == 1 ? 0x7FU : bytes == 2 ? 0x1FU : 0x0FU);
+    for (std::size_t i = 1; i < bytes; ++i)
+      point = point << 6U | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\u%04x", point & 0xFFFFU);
+    out += escaped;
+    at += bytes - 1;
+  }
+  return out;
+}
+
 std::string printable(std::string_view text, std::size_t bytes_max) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out;
@@ -72,9 +113,7 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
     if (out.size() >= bytes_max) return out + "...";
     const auto byte = static_cast<unsigned char>(text[at]);
     const std::size_t length = sequence_length(text, at);
-    // Terminals obey C1 controls (U+0080..U+009F), too.
-    const bool control = byte < 0x20 || byte == 0x7F ||
-                         (length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[at + 1]) < 0xA0);
+    const bool control = byte < 0x20 || unprintable_bytes(text, at) > 0;
     if (length == 0 || control) {
       out += "\\x";
       out += kHex[byte >> 4];

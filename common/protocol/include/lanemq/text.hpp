@@ -7,7 +7,7 @@
 
 namespace lanemq {
 
-/// Text of a peer made safe for logs and terminals: control characters and bytes that are not UTF-8 become
+/// Text of a peer made safe for logs and terminals: controls, what unprintable.hpp has, and no UTF-8 become
 /// `\xNN`, and text beyond `bytes_max` is cut with `...`.
 std::string printable(std::string_view text, std::size_t bytes_max = 256);
 

@@ -8,10 +8,10 @@ namespace {
 
 TEST(Harmless, is_what_moves_nothing_on_a_terminal) {
   EXPECT_EQ(harmless("{\n\t\"a\": \"\xC3\xA4\"}\n"), "{\n\t\"a\": \"\xC3\xA4\"}\n");
-  EXPECT_EQ(harmless("\x1b]0;owned\x07\x1b[2J\r\x7f"), "\\x1b]0;owned\\x07\\x1b[2J\\x0d\\x7f");
+  EXPECT_EQ(harmless("\x1b]0;owned\x07\x1b[2J\r\x7f"), "\\x1b]0;owned\\x07\\x1b[2J\\x0d\\u007f");
   EXPECT_EQ(harmless("\xC2\x9B"
                      "2J\xC2\xA0"),
-            "\\x9b2J\xC2\xA0");
+            "\\u009b2J\xC2\xA0");
   EXPECT_EQ(harmless(std::string_view("\0", 1)), "\\x00");
 }
 

@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <lanemq/text.hpp>
+#include <lanemq/unprintable.hpp>
 
 namespace lanemq {
 namespace {
@@ -65,6 +66,23 @@ TEST(Printable, shows_what_would_move_a_terminal) {
   EXPECT_EQ(printable("a\nb\x1B[0m\x7F"), "a\\x0ab\\x1b[0m\\x7f");
   EXPECT_EQ(printable("\xC2\x9B"), "\\xc2\\x9b") << "a control character beyond ASCII";
   EXPECT_EQ(printable("\xFF"), "\\xff");
+}
+
+TEST(Printable, shows_what_turns_the_direction_of_reading) {
+  EXPECT_EQ(printable("a\u202Eb"), "a\\xe2\\x80\\xaeb");
+  EXPECT_EQ(printable("\u061C"), "\\xd8\\x9c");
+  for (const char* text : {"\u200E", "\u200F", "\u202A", "\u202E", "\u2066", "\u2069"})
+    EXPECT_EQ(printable(text).substr(0, 4), "\\xe2") << text;
+  for (const char* text :
+       {"\u00A0", "\u061B", "\u061D", "\u200D", "\u2010", "\u2029", "\u202F", "\u2065", "\u206A"})
+    EXPECT_EQ(printable(text), text);
+}
+
+TEST(EscapeUnprintable, leaves_json_the_same_value) {
+  EXPECT_EQ(escape_unprintable("[\"a\\n\u00FC\", 1]"), "[\"a\\n\u00FC\", 1]");
+  EXPECT_EQ(escape_unprintable("\"\x7F \xC2\x80 \xC2\x9F \u061C \u200E \u202E \u2069\""),
+            "\"\\u007f \\u0080 \\u009f \\u061c \\u200e \\u202e \\u2069\"");
+  EXPECT_EQ(escape_unprintable("\xE2\x80"), "\xE2\x80") << "cut short";
 }
 
 TEST(Printable, cuts_what_is_long) {

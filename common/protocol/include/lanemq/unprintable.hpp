@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace lanemq {
+
+/// The bytes of the character at `at`, where JSON may have it as it stands, and it moves a terminal or turns
+/// the direction in which a line is read: DEL, a C1 control (U+0080..U+009F), U+061C, U+200E, U+200F,
+/// U+202A..U+202E and U+2066..U+2069. 0: it is none.
+std::size_t unprintable_bytes(std::string_view text, std::size_t at);
+
+/// The text with those as `\uNNNN`: JSON remains the same value.
+std::string escape_unprintable(std::string_view text);
+
+}  // namespace lanemq
