@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from . import names
 from .settings import Peer, check_endpoint
 
 #: In messages: what one side may queue while the other is busy. The bounds of the sessions count requests and bytes.
@@ -35,6 +36,8 @@ class Session(Protocol):
     def connected(self) -> None: ...
     def disconnected(self, now: float) -> None: ...
     def found_nobody(self, now: float) -> None: ...
+    def found_address(self, now: float) -> None: ...
+    def go_round(self, places: int) -> None: ...
     def refused(self, message: str, now: float) -> None: ...
     def received(self, frames: list[bytes], now: float) -> None: ...
     def advance(self, now: float) -> None: ...
@@ -45,12 +48,21 @@ class Session(Protocol):
 
 
 class Link:
-    """A DEALER socket that is connected to one of the peer's endpoints, and the monitor that tells of it. Of one thread."""
+    """A DEALER socket that is connected to one of the peer's endpoints, and the monitor that tells of it. Of one thread.
 
-    def __init__(self, context: zmq.Context[Any], peer: Peer, body_bytes_max: int) -> None:
+    An endpoint with a name is as many places as the name has addresses: they are looked up when its turn comes, and have theirs
+    before the next endpoint. `ring` is called when a look-up has ended, on another thread."""
+
+    def __init__(self, context: zmq.Context[Any], peer: Peer, body_bytes_max: int, ring: Callable[[], None]) -> None:
         self._context, self._peer, self._frame_bytes_max = context, peer, body_bytes_max + FRAME_SLACK_BYTES
+        self._ring = ring
         self.endpoints = peer.endpoints
         self.endpoint = self.endpoints[0]  # where it is connected to, or about to be
+        self._lookup: names.Lookup | None = None  # that it waits for, until `look_until`
+        self.look_until = float("inf")
+        self._further: deque[str] = deque()  # places of this endpoint whose turn comes before the next endpoint's
+        self._places_of: dict[str, int] = {}  # how many each name had at its last look-up
+        self.reached = False  # a handshake has succeeded, and the connection is not lost since
         for endpoint in self.endpoints[1:]:  # a slip in one would show only when it is needed
             self._probe(endpoint)
         self.open()
@@ -60,6 +72,18 @@ class Link:
         endpoints = tuple(endpoints)
         if endpoints != self.endpoints:
             self.endpoints = tuple(each for each in endpoints if self._is_endpoint(each)) or self.endpoints
+        if self.endpoint not in self.endpoints:
+            self._further.clear()
+
+    @property
+    def places(self) -> int:
+        """How many there are, as far as names were looked up."""
+        return sum(self._places_of.get(endpoint, 1) for endpoint in self.endpoints)
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether there is another place to go to where nobody is at this one: a name may have another address by now."""
+        return self.places > 1 or names.named(self.endpoint) is not None
 
     def _is_endpoint(self, text: str) -> bool:
         try:
@@ -70,6 +94,8 @@ class Link:
         return True
 
     def _probe(self, endpoint: str) -> None:
+        if names.named(endpoint) is not None:  # its form is right
+            return
         with self._context.socket(zmq.DEALER) as probe:
             probe.linger = 0
             self._connect(probe, endpoint)
@@ -87,7 +113,12 @@ class Link:
                 self.socket.curve_serverkey = self._peer.broker_key
                 self.socket.curve_publickey, self.socket.curve_secretkey = self._peer.public_key, self._peer.secret_key
             self.monitor = self.socket.get_monitor_socket(EVENTS)
-            self._connect(self.socket, self.endpoint)
+            if self._further:
+                self._connect(self.socket, self._further.popleft())
+            elif (name := names.named(self.endpoint)) is not None:
+                self._lookup, self.look_until = names.look_up(name.host, self._ring), time.monotonic() + names.LOOKUP_WITHIN
+            else:
+                self._connect(self.socket, self.endpoint)
         except zmq.ZMQError as error:
             self.close()
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
@@ -106,14 +137,36 @@ class Link:
                 raise
             raise ValueError(f"{endpoint!r} is no endpoint to connect to ({error}); give one such as tcp://127.0.0.1:5570") from None
 
+    @property
+    def looked_up(self) -> bool:
+        """Whether settle() has something to do."""
+        return self._lookup is not None and self._lookup.addresses is not None
+
+    def settle(self, now: float) -> bool | None:
+        """Connects when the name was looked up: True. False: it has no address, or does not answer. None: nothing to do."""
+        if self._lookup is None or (self._lookup.addresses is None and now < self.look_until):
+            return None
+        name, addresses = names.named(self.endpoint), self._lookup.addresses or ()
+        assert name is not None
+        self._lookup, self.look_until = None, float("inf")
+        self._further = deque(name.at(address) for address in addresses)
+        self._places_of = {each: count for each, count in self._places_of.items() if each in self.endpoints}
+        self._places_of[self.endpoint] = max(len(addresses), 1)
+        if not self._further:
+            return False
+        self._connect(self.socket, self._further.popleft())
+        return True
+
     def turn(self) -> None:
-        """Opens it anew, at the next endpoint. Raises as open()."""
+        """Opens it anew, at the next place. Raises as open()."""
         self.close()
-        after = self.endpoints.index(self.endpoint) + 1 if self.endpoint in self.endpoints else 0
-        self.endpoint = self.endpoints[after % len(self.endpoints)]
+        if not self._further:
+            after = self.endpoints.index(self.endpoint) + 1 if self.endpoint in self.endpoints else 0
+            self.endpoint = self.endpoints[after % len(self.endpoints)]
         self.open()
 
     def close(self, linger_ms: int = 0) -> None:
+        self._lookup, self.look_until, self.reached = None, float("inf"), False
         if self.socket.closed:
             return
         if self.monitor is not None:
@@ -125,20 +178,45 @@ class Link:
 class Line:
     """A session and the link that it speaks by. Of one thread."""
 
-    def __init__(self, context: zmq.Context[Any], peer: Peer, session: Session, body_bytes_max: int, log: logging.Logger) -> None:
-        """Raises as Link.open()."""
+    def __init__(self, context: zmq.Context[Any], peer: Peer, session: Session, body_bytes_max: int, log: logging.Logger,
+                 ring: Callable[[], None]) -> None:
+        """Raises as Link.open(). `ring`: as Link's."""
         self._peer, self.session, self._log = peer, session, log
-        self.link = Link(context, peer, body_bytes_max)
+        self.link = Link(context, peer, body_bytes_max, ring)
         self._unsent: list[bytes] | None = None
         self._reopened = 0  # since the last word
 
     def turn(self, now: float) -> bool:
         """Whether there may be more to do at once."""
         received = self._receive()  # first: what an old connection has said still counts, and what is said next knows of it
+        self._settle(now)
         self.session.advance(now)
         if self.session.take_reopen(now):
             self._reopen(now)
         return self._send(now) or received
+
+    def _settle(self, now: float) -> None:
+        connects = self.link.settle(now)
+        if connects is None:
+            return
+        self.session.go_round(self.link.places)
+        if connects:
+            self.session.found_address(now)
+        else:
+            self.session.found_nobody(now)
+
+    def next_wakeup(self) -> float:
+        due = self.session.next_wakeup()
+        return self.link.look_until if due is None else min(due, self.link.look_until)
+
+    def go_round(self, endpoints: Iterable[str]) -> None:
+        """Later connections are to these. See Link."""
+        self.link.go_round(endpoints)
+        self.session.go_round(self.link.places)
+
+    def close(self, linger_ms: int) -> None:
+        """Messages have `linger_ms` to leave, where there is a connection."""
+        self.link.close(linger_ms if self.link.reached else 0)
 
     def _send(self, now: float) -> bool:
         sent = False
@@ -167,14 +245,14 @@ class Line:
         else:
             count = RECEIVED_PER_TURN
         if count and self._reopened:
-            if self._reopened >= len(self.link.endpoints):
+            if self._reopened >= self.link.places:
                 self._log.info("the broker at %s answers again", self.link.endpoint)
             self._reopened = 0
         return count > 0
 
     def _reopen(self, now: float) -> None:
         self._reopened += 1
-        if self._reopened == len(self.link.endpoints):  # each of them was tried
+        if self._reopened == self.link.places:  # each of them was tried
             self._log.warning("no word from the broker at %s: connecting again", ", ".join(self.link.endpoints))
         self._unsent = None
         try:
@@ -192,10 +270,12 @@ class Line:
                 return
             now = time.monotonic()
             if event["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.link.reached = True
                 self.session.connected()
             elif event["event"] == zmq.EVENT_DISCONNECTED:
+                self.link.reached = False
                 self.session.disconnected(now)
-            elif event["event"] == zmq.EVENT_CONNECT_RETRIED:
+            elif event["event"] == zmq.EVENT_CONNECT_RETRIED and self.link.leads_on:
                 self.session.found_nobody(now)
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                 self.session.refused(f"the broker at {self.link.endpoint} does not take this key; its operator puts the public key "
@@ -225,6 +305,7 @@ class Driver:
         self._inbox, self._take_inbox, self._after_turn = inbox, take_inbox, after_turn
         self._context: zmq.Context[Any] = zmq.Context()
         self._lines: list[Line] = []
+        self._asleep = False
         try:
             self.add(peer, session)
         except BaseException:
@@ -233,7 +314,6 @@ class Driver:
         self._bell, self._clapper = socket.socketpair()
         self._bell.setblocking(False)
         self._clapper.setblocking(False)
-        self._asleep = False
         self._ending = False
         self._linger_ms = 0
         self.fault: BaseException | None = None  # what ended the thread, where it was no end()
@@ -274,11 +354,11 @@ class Driver:
 
     def add(self, peer: Peer, session: Session) -> None:
         """Runs one more session. Raises as Link.open()."""
-        self._lines.append(Line(self._context, peer, session, self._body_bytes_max, self._log))
+        self._lines.append(Line(self._context, peer, session, self._body_bytes_max, self._log, self.wake))
 
     def go_round(self, endpoints: Iterable[str]) -> None:
         """The first session's later connections are to these. See Link."""
-        self._lines[0].link.go_round(endpoints)
+        self._lines[0].go_round(endpoints)
 
     def _run(self) -> None:
         try:
@@ -290,7 +370,7 @@ class Driver:
             self._log.exception("the input and output of LaneMQ failed")
         finally:
             for line in self._lines:
-                line.link.close(self._linger_ms)
+                line.close(self._linger_ms)
             self._bell.close()
             self._clapper.close()
             self._after_turn()
@@ -306,15 +386,15 @@ class Driver:
 
     def _sleep(self) -> None:
         self._asleep = True  # from here on who wants something rings; what was wanted before is looked for once more
-        if self._inbox:
+        if self._inbox or any(line.link.looked_up for line in self._lines):
             self._asleep = False
             return
         poller = zmq.Poller()
         poller.register(self._bell, zmq.POLLIN)
         for line in self._lines:
             line.register(poller)
-        due = min((due for line in self._lines if (due := line.session.next_wakeup()) is not None), default=None)
-        left = LONGEST_SLEEP if due is None else min(max(0.0, due - time.monotonic()), LONGEST_SLEEP)
+        due = min(line.next_wakeup() for line in self._lines)
+        left = min(max(0.0, due - time.monotonic()), LONGEST_SLEEP)
         if self._ending:
             left = 0.0
         ready = dict(poller.poll(int(left * 1000) + (1 if left > 0 else 0)))

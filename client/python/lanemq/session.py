@@ -70,10 +70,11 @@ ABOUT_JOBS = ("status", "cancel", "fetch", "follow")  # kinds of requests that g
 
 
 class Rounds:
-    """Paces who goes from endpoint to endpoint and finds nobody: at once to the next one, with a pause behind each round."""
+    """Paces who goes from place to place and finds nobody: at once to the next one, with a pause behind each round. A place is an
+    endpoint, or one of the addresses of its name."""
 
-    def __init__(self, endpoints: int) -> None:
-        self.endpoints = endpoints
+    def __init__(self, places: int) -> None:
+        self.places = places
         self._in_a_row, self._last_at = 0, 0.0
 
     def found_nobody(self, now: float) -> float:
@@ -82,7 +83,7 @@ class Rounds:
             self._in_a_row = 0
         self._last_at = now
         self._in_a_row += 1
-        rounds, rest = divmod(self._in_a_row, self.endpoints)
+        rounds, rest = divmod(self._in_a_row, self.places)
         return now if rest else now + min(ROUND_PAUSE * float(2 ** min(rounds - 1, 8)), ROUND_PAUSE_MAX)
 
 
@@ -334,9 +335,9 @@ class Session:
         """Whether a broker of its shard has spoken on this connection."""
         return self._heard_here and not self._astray
 
-    def go_round(self, endpoints: int) -> None:
-        """So many endpoints there are from now on."""
-        self._rounds.endpoints = endpoints
+    def go_round(self, places: int) -> None:
+        """So many there are to connect to from now on."""
+        self._rounds.places = places
 
     # ---- the connection ---------------------------------------------------------------------------------------
 
@@ -359,9 +360,13 @@ class Session:
         self._reopen_at = now + min(pause, REOPEN_PAUSE_MAX)
 
     def found_nobody(self, now: float) -> None:
-        """Nobody listens at the endpoint: the next one's turn, where there are several."""
-        if self._rounds.endpoints > 1 and not self._connected and self._reopen_at is None:
+        """Nobody listens at the place, or its name has no address: the next one's turn. Only told where there may be another."""
+        if not self._connected and self._reopen_at is None:
             self._reopen_at = self._rounds.found_nobody(now)
+
+    def found_address(self, now: float) -> None:
+        """The name was looked up: from now on silence is the broker's."""
+        self._quiet_since = self._pinged = now
 
     def refused(self, message: str, now: float) -> None:
         """The broker does not take this client's key."""
@@ -436,7 +441,7 @@ class Session:
 
     def _silence(self) -> tuple[float, float]:
         """When the broker is asked for a word, and when it is given up."""
-        first = self._rounds.endpoints > 1 and not self._heard_here
+        first = self._rounds.places > 1 and not self._heard_here
         ping_after, reopen_after = (FIRST_PING_AFTER, FIRST_WORD_WITHIN) if first else (PING_AFTER, REOPEN_AFTER)
         return max(self._quiet_since, self._pinged) + ping_after, self._quiet_since + reopen_after
 
@@ -630,7 +635,7 @@ class Session:
         ref = fields.get("ref")
         if self._astray:
             return None
-        if op == "error" and fields.get("code") == "not_owner" and not unpacking.text(fields, "shard") and self._rounds.endpoints > 1:
+        if op == "error" and fields.get("code") == "not_owner" and not unpacking.text(fields, "shard") and self._rounds.places > 1:
             if self._reopen_at is None:  # else said of an earlier request
                 self._reopen_at = self._rounds.found_nobody(now)
             return None  # the next one is told all that is open

@@ -43,7 +43,7 @@ class Later:
 
 
 class Place(Protocol):
-    """Where a session is connected to, and may be."""
+    """Where the home session is connected to, and may be. go_round() tells the session how many places these are."""
 
     @property
     def endpoint(self) -> str: ...
@@ -163,7 +163,6 @@ class Shards:
         """The home session goes on at brokers of its own shard alone: the others do not have what is open at it."""
         self._home_name = shard = self._home.shard
         self._place.go_round(endpoints_of_shard(shard, rules, self._given, self._place.endpoint))
-        self._home.go_round(len(self._place.endpoints))
 
     def _session_of(self, shard: str) -> Session:
         return self._others.get(shard, self._home)

@@ -178,8 +178,17 @@ class WorkerSession:
         self._connected = True  # the greeting waits in the socket
 
     def found_nobody(self, now: float) -> None:
-        if self._rounds.endpoints > 1 and not self._connected and self._reopen_at is None:
+        """As a client's session."""
+        if not self._connected and self._reopen_at is None:
             self._reopen_at = self._rounds.found_nobody(now)
+
+    def found_address(self, now: float) -> None:
+        """As a client's session."""
+        self._heard_at = now
+
+    def go_round(self, places: int) -> None:
+        """As a client's session."""
+        self._rounds.places = places
 
     def disconnected(self, now: float) -> None:
         if self._reopen_at is None:
@@ -251,7 +260,7 @@ class WorkerSession:
         return min(due, self._drain_deadline) if self._leaving else due
 
     def _silent_at(self) -> float:
-        first = self._rounds.endpoints > 1 and not self._heard_here
+        first = self._rounds.places > 1 and not self._heard_here
         return self._heard_at + (FIRST_WORD_WITHIN if first else SILENT_INTERVALS * self._heartbeat)
 
     def _heartbeat_due(self) -> float:

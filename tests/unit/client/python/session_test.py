@@ -57,6 +57,21 @@ class SeveralEndpoints(Case):
         self.assertFalse(self.turns(4.49))
         self.assertTrue(self.turns(4.5))
 
+    def test_silence_counts_from_the_end_of_a_look_up(self):
+        self.begin(job("a"))
+        self.session.found_address(0.9)
+        self.assertFalse(self.turns(1.89))
+        self.assertTrue(self.turns(1.9))
+
+    def test_the_pause_comes_behind_all_addresses(self):
+        self.begin(job("a"))
+        self.session.go_round(3)
+        for now in (0.1, 0.2):
+            self.session.found_nobody(now)
+            self.assertTrue(self.turns(now))
+        self.session.found_nobody(0.3)
+        self.assertFalse(self.turns(0.39))
+
     def test_a_broker_that_may_not_own_its_store_is_left(self):
         self.begin(job("a"), Request("status", "b", sink=Inbox(), timeout=10.0))
         tell(self.session, "error", {"ref": 1, "id": "a", "code": "not_owner"}, now=0.1)

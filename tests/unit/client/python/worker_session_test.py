@@ -59,6 +59,16 @@ class SeveralEndpoints(Case):
         self.assertFalse(self.turns(5.49))
         self.assertTrue(self.turns(5.5))
 
+    def test_silence_counts_from_the_end_of_a_look_up(self):
+        self.session.go_round(1)
+        self.session.found_nobody(0.0)
+        self.assertFalse(self.turns(0.09))  # behind a round, of one place
+        self.assertTrue(self.turns(0.1))
+        self.session.found_address(1.0)
+        self.session.go_round(2)
+        self.assertFalse(self.turns(2.99))
+        self.assertTrue(self.turns(3.0))
+
 
 class Greeting(Case):
     def test_it_says_what_it_offers(self):
