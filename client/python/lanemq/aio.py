@@ -183,6 +183,7 @@ class AsyncClient(ClientBase):
         return asyncio.get_running_loop().create_future()
 
     async def _begin(self, requests: list[Request], raises: bool = False) -> None:
+        self._engine.check_process()
         ready: list[Request] = []
         try:
             for request in requests:
@@ -244,6 +245,7 @@ class _AsyncReader:
         """Raises StopAsyncIteration where it is over, or is closed meanwhile."""
         if self._over:
             raise StopAsyncIteration
+        self._client._engine.check_process()
         try:
             if not self._begun:
                 self._begun = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from . import settings, wire
 from .engine import PENDING_BYTES_MAX, PENDING_MAX, Engine, make_id
@@ -28,7 +28,7 @@ class ClientBase:
         `pending_max`, `pending_bytes_max`: bounds of requests without an answer, and of their bodies.
 
         Raises ValueError or TypeError for an endpoint, a key or a bound that is none, OSError where no descriptors are left. A
-        client must not be used by both sides of a fork.
+        client is of the process that made it: in the child of a fork its calls raise RuntimeError.
         """
         environment = os.environ
         for what, bound in (("pending_max", pending_max), ("pending_bytes_max", pending_bytes_max)):
@@ -42,6 +42,9 @@ class ClientBase:
     def __del__(self) -> None:
         if (engine := getattr(self, "_engine", None)) is not None:  # streams and `map`s hold the client: nothing is under way
             engine.end(patience=0)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client is of the process that made it: make one in each, also behind multiprocessing's spawn")
 
     @property
     def counters(self) -> dict[str, int]:

@@ -131,7 +131,8 @@ class Client(ClientBase):
         return self._map(run, sink, Progress(run, progress), options.get("when_full") == "raise")
 
     def close(self) -> None:
-        """Cancels what is under way, and ends the connection. Waits up to 3 s for the broker to hear of it."""
+        """Cancels what is under way, and ends the connection. Waits up to 3 s for the broker to hear of it, and a moment where
+        there is none that answers."""
         self._engine.stop_waiting()
         self._engine.wait_until_idle(CLOSE_TIMEOUT)
         self._engine.end()
@@ -146,6 +147,7 @@ class Client(ClientBase):
 
     def _begin(self, requests: list[Request], raises: bool = False) -> None:
         """Takes places for requests, waits for them where there are none, and begins them."""
+        self._engine.check_process()
         ready: list[Request] = []
         try:
             for request in requests:
@@ -176,7 +178,7 @@ class Client(ClientBase):
 
     def _give_up(self, requests: list[Request]) -> None:
         """Cancels what nobody waits for any more, and sees that the broker has heard of it: the process may end now."""
-        self._engine.abandon(requests).wait(INTERRUPTED_TIMEOUT)
+        self._engine.wait_for_broker(self._engine.abandon(requests), INTERRUPTED_TIMEOUT)
 
     def _map(self, run: MapRun, sink: ThreadSink, progress: Progress, raises: bool) -> Iterator[Any]:
         try:
@@ -212,6 +214,7 @@ class _Reader:
         """Raises StopIteration where it is over, or is closed meanwhile."""
         if self._over:
             raise StopIteration
+        self._client._engine.check_process()
         try:
             while not self._events:
                 self._events.extend(self._sink.take())

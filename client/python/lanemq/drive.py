@@ -365,6 +365,8 @@ class Driver:
             while not self._ending:
                 if not self._turn() and not self._ending:
                     self._sleep()
+            if self._inbox:  # what was said before the end
+                self._turn()
         except BaseException as fault:  # a mistake of this package: nobody may wait for ever
             self.fault = fault
             self._log.exception("the input and output of LaneMQ failed")

@@ -27,8 +27,10 @@ LOG = logging.getLogger("lanemq")
 PENDING_MAX = 10_000
 #: The bytes of their bodies. A larger body is taken when nothing else is pending.
 PENDING_BYTES_MAX = 256 * 1024 * 1024
-#: How long close() waits until the broker has heard of what is cancelled.
+#: How long close() waits until the broker has heard of what is cancelled, and how long where there is none that answers.
 CLOSE_TIMEOUT = 3.0
+AWAY_TIMEOUT = 0.3
+LOOK_EVERY = 0.05  # whether it still answers
 LINGER_MS = 500  # for the last messages to leave
 
 
@@ -93,6 +95,7 @@ class Engine:
 
     def __init__(self, peer: settings.Peer, pending_max: int, pending_bytes_max: int) -> None:
         self.pending_max, self.pending_bytes_max = pending_max, pending_bytes_max
+        self._process = os.getpid()
         #: Requests to begin, or pairs of a method and its argument. Bounded as requests are, and pieces of streams.
         self._inbox: deque[Request | tuple[Callable[[Any, float], None], Any]] = deque()
         self._peer, self._refs = peer, itertools.count(1)
@@ -113,6 +116,16 @@ class Engine:
     def counters(self) -> dict[str, int]:
         counters = [session.counters for session in list(self._shards.sessions())]
         return {name: sum(getattr(each, name) for each in counters) for name in Counters.__slots__}
+
+    def check_process(self) -> None:
+        """Raises RuntimeError in the child of a fork: there is no thread here that would send anything."""
+        if not self._is_own():
+            raise RuntimeError(
+                f"this client was made in the process {self._process}, and a fork takes neither its thread nor its connection along: "
+                f"make a client in each process, behind the fork (this is the process {os.getpid()})")
+
+    def _is_own(self) -> bool:
+        return os.getpid() == self._process
 
     def has_place(self, request: Request) -> bool:
         """Counts a request, as take_place() does, if there is room and nothing speaks against it."""
@@ -178,10 +191,26 @@ class Engine:
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Until the broker has answered all there is: what was cancelled, mostly."""
-        return self._idle.wait(timeout)
+        return self.wait_for_broker(self._idle, timeout)
+
+    def wait_for_broker(self, heard: threading.Event | Abandoned, timeout: float) -> bool:
+        """Until the broker has heard of something, up to `timeout` seconds, or AWAY_TIMEOUT while it does not answer."""
+        begun = time.monotonic()
+        while not heard.wait(LOOK_EVERY):
+            now = time.monotonic()
+            if not self._driver.alive():  # in the child of a fork, or closed
+                return False
+            # While the engine's own thread has not come to what it is told, nobody knows.
+            answers = bool(self._inbox) or any(session.answers(now) for session in self._shards.sessions())
+            if now - begun >= (timeout if answers else min(timeout, AWAY_TIMEOUT)):
+                return False
+        return True
 
     def stop_waiting(self) -> None:
-        """Nothing new is taken any more; what is pending ends with `cancelled`, and its jobs are cancelled."""
+        """Nothing new is taken any more; what is pending ends with `cancelled`, and its jobs are cancelled. All that is of the
+        process that made the client: in the child of a fork this does nothing, and neither do the two around it."""
+        if not self._is_own():
+            return
         with self._lock:
             self._closed = True
             wanted, self._room_wanted = list(self._room_wanted), deque()
@@ -193,7 +222,8 @@ class Engine:
     def end(self, patience: float = CLOSE_TIMEOUT) -> None:
         """Ends the thread, and waits for that up to `patience` seconds."""
         _OPEN.discard(self)
-        self._driver.end(LINGER_MS, patience)
+        if self._is_own():
+            self._driver.end(LINGER_MS, patience)
 
     # ---- on the driver's thread -----------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from .types import Accepted, Answer, Event, Pong, Status, Submit, event_of, stat
 
 PING_AFTER = 1.0  # of silence
 REOPEN_AFTER = 3.0  # of silence: a new connection
+AWAY_AFTER = PING_AFTER + 0.5  # of silence: nobody who leaves waits for such a broker
 #: The same before the first word of a connection, where there are several endpoints.
 FIRST_PING_AFTER, FIRST_WORD_WITHIN = 0.3, 1.0
 #: Behind a round of endpoints at which nobody serves; twice as long behind each after it.
@@ -268,14 +269,15 @@ class Session:
         request = self._pending.get(ref)
         if request is None:
             return False
-        self._forget(request)
         if request.following is not None and request.sent_at is not None:
             self._own.append(wire.encode("watch", {"stop": True, "ref": ref}))
-        if request.op != "submit" or request.sent_at is None:
-            return False
-        self.begin(Request("cancel", request.id, timeout=CONTROL_TIMEOUT, sink=sink), now)
-        self.freed -= 1  # it has the place of the one that it cancels
-        return True
+        cancels = request.op == "submit" and request.sent_at is not None
+        if cancels:
+            # Before the other one is forgotten: silence goes on to count.
+            self.begin(Request("cancel", request.id, timeout=CONTROL_TIMEOUT, sink=sink), now)
+            self.freed -= 1  # it has the place of the one that it cancels
+        self._forget(request)
+        return cancels
 
     def abandon_all(self, now: float) -> None:
         """The client is closed: everybody hears so, and jobs that the broker may have are cancelled."""
@@ -334,6 +336,10 @@ class Session:
     def heard_here(self) -> bool:
         """Whether a broker of its shard has spoken on this connection."""
         return self._heard_here and not self._astray
+
+    def answers(self, now: float) -> bool:
+        """Whether a broker is connected to that will probably answer what is pending, and something is."""
+        return bool(self._pending) and self._connected and self._reopen_at is None and now - self._quiet_since < AWAY_AFTER
 
     def go_round(self, places: int) -> None:
         """So many there are to connect to from now on."""

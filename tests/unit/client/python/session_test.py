@@ -163,6 +163,18 @@ class Submits(Case):
         self.assertIsInstance(error, TimeoutError)
         self.assertTrue(error.local)
 
+    def test_nobody_waits_for_a_broker_that_is_away_or_silent(self):
+        self.begin(job("a"))
+        self.assertFalse(self.session.answers(0.0))  # not connected
+        self.session.connected()
+        self.assertTrue(self.session.answers(1.4))
+        self.session.abandon(1, 1.4)
+        self.assertFalse(self.session.answers(1.5))  # silence counts on, for the cancel
+        tell(self.session, "pong", {"ref": 0}, now=2.0)
+        self.assertTrue(self.session.answers(2.0))
+        self.session.disconnected(2.0)
+        self.assertFalse(self.session.answers(2.0))
+
     def test_who_is_abandoned_is_cancelled_if_it_was_sent(self):
         self.begin(job("sent"))
         self.session.begin(job("unsent"), 0.0)
