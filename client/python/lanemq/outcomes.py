@@ -8,6 +8,7 @@ would answer the same again.
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import operator
@@ -57,6 +58,9 @@ class UnsayableError(Exception):
 def of_answer(answer: Any) -> Outcome:
     """What a handler returned."""
     try:
+        if inspect.iscoroutine(answer):
+            answer.close()
+            raise UnsayableError("the handler returned a coroutine, which nobody runs: return asyncio.run(...) of it")
         if not isinstance(answer, Result):
             return Outcome("result", {}, _body(answer))
         return Outcome("result", _settled(answer), _body(answer.body))

@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import numbers
 import os
 import signal
 import socket
+import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 from . import outcomes, settings, unpacking, wire
 from .drive import Driver
@@ -28,6 +31,7 @@ from .worker_session import Lease, WorkerSession
 LOG = logging.getLogger("lanemq.worker")
 DRAIN_TIMEOUT = 10.0
 FAREWELL_MS = 1000  # for the goodbye to leave
+NO_THREAD = Outcome("error", {"class": "released", "code": "no_thread", "message": "the worker's system gives it no thread for the job"})
 
 
 class WorkerRefusedError(LaneMQError):
@@ -181,6 +185,8 @@ class Service:
     """A handler and the service it does, as `@worker` makes it. Called, it is the handler."""
 
     def __init__(self, name: str, handler: Handler, options: Mapping[str, Any]) -> None:
+        """Raises TypeError for what is no handler."""
+        _check_handler(name, handler)
         self.name, self.handler, self.options = name, handler, options
         self.__doc__ = handler.__doc__
 
@@ -196,9 +202,22 @@ def worker(name: str, **options: Any) -> Callable[[Handler], Service]:
     """Makes a function the handler of a service. `options` are Worker's.
 
     The function gets a JobCall, and returns the answer: bytes, text, a dict or list (as JSON), None (empty), or a Result. Where
-    it has none it raises one of lanemq.failures; any other exception is a `Retry`. It runs on one of `capacity` threads.
+    it has none it raises one of lanemq.failures; any other exception is a `Retry`. It runs on one of `capacity` threads; so
+    `async def` is refused with a TypeError: a handler calls `asyncio.run(...)` where it needs a loop.
     """
     return lambda handler: Service(name, handler, options)
+
+
+def _check_handler(name: str, handler: Any) -> None:
+    if not callable(handler):
+        raise TypeError(f"the handler of {name!r} is {handler!r}; it is a function of a job")
+    for function in (handler, getattr(handler, "__call__", None)):
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"the handler of {name!r} is an async function, and handlers run on threads: make it a plain one that says "
+                            "`return asyncio.run(...)`")
+        if inspect.isgeneratorfunction(function):
+            raise TypeError(f"the handler of {name!r} is a generator: pieces of an answer are said by job.chunk(), and the answer is "
+                            "returned")
 
 
 class Worker:
@@ -206,7 +225,7 @@ class Worker:
 
     A thread of its own talks to the broker and sends heartbeats, so that a handler that computes keeps its session; a handler
     that holds Python's global lock for seconds without a break, in C, would not. Handlers run on up to `capacity` threads, all
-    services together. The worker comes back by itself after a lost connection or a restart of the broker, and hands in again
+    services together; a job that gets none is handed back, and none waits behind another one's handler. The worker comes back by itself after a lost connection or a restart of the broker, and hands in again
     what the broker has not answered.
     """
 
@@ -219,7 +238,8 @@ class Worker:
         `broker_key`, `secret_key`: as Client's; without them LANEMQ_WORKER_BROKER_KEY and LANEMQ_WORKER_SECRET_KEY.
         `drain_timeout`: seconds that running jobs get when it is told to stop.
 
-        Raises ValueError or TypeError for what no worker can be, OSError where no descriptors are left."""
+        Raises ValueError or TypeError for what no worker can be, OSError where no descriptors are left. A worker is of the process
+        that made it: in the child of a fork it raises RuntimeError."""
         if isinstance(services, Mapping):
             services = [Service(service, handler, {}) for service, handler in services.items()]
         self._services = {wire.check_name("service", service.name): service for service in services}
@@ -241,7 +261,9 @@ class Worker:
             endpoints=len(self._peer.endpoints))
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()  # bounded by capacity and windows
         self._calls: dict[Lease, JobCall] = {}  # of the driver's thread
-        self._work: SimpleQueue[JobCall | None] = SimpleQueue()  # bounded by capacity
+        self._waiting: deque[JobCall] = deque()  # for a thread to take them; bounded by capacity
+        self._work: SimpleQueue[None] = SimpleQueue()  # one for each of these, or more
+        self._process = os.getpid()
         self._threads = self._busy = 0  # of the driver's thread, and of handlers that have ended
         self._welcomed, self._over = threading.Event(), threading.Event()
         self._refusal: str | None = None
@@ -255,19 +277,23 @@ class Worker:
         A second one ends it at once; the broker gives what runs to others. Prints a line that begins with `ready` once the
         broker has taken it. True: everything was finished. Raises WorkerRefusedError. Requires: the main thread."""
         def stop(number: int, frame: Any) -> None:
-            if self._stopping:
+            if os.getpid() != self._process:  # that a handler has forked: to it the signal means what it did before
+                signal.signal(number, before[number] or signal.SIG_DFL)
+                signal.raise_signal(number)
+            elif self._stopping:
                 self.leave()
             else:
                 self.drain()
 
+        self._check_process()
         self._stopping = False
-        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        before: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             self.start()
             while not self._over.is_set() and not self._welcomed.wait(1.0):
                 pass
             if self._welcomed.is_set():
-                print(f"ready name={self.name} services={','.join(self._services)} capacity={self.capacity}", flush=True)
+                _print(f"ready name={self.name} services={','.join(self._services)} capacity={self.capacity}")
             return self.wait()
         finally:
             for number, handler in before.items():
@@ -275,6 +301,7 @@ class Worker:
 
     def start(self) -> None:
         """Serves in the background, until drain() or leave()."""
+        self._check_process()
         if self._started:
             raise RuntimeError("a worker runs once; make another one")
         self._started = True
@@ -292,6 +319,7 @@ class Worker:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until it has ended. True: everything was finished. Raises WorkerRefusedError, TimeoutError after `timeout`."""
+        self._check_process()
         if not self._over.wait(timeout):
             raise TimeoutError(f"the worker has not ended within {timeout} s")
         self._driver.end(FAREWELL_MS, patience=2 * FAREWELL_MS / 1000)
@@ -301,6 +329,15 @@ class Worker:
 
     _stopping = False
 
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"this worker was made in the process {self._process}, and a fork does not take its connection along: make the worker "
+                f"in the process that runs it (this is the process {os.getpid()})")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a worker is of the process that made it: make it in the one that runs it, also behind multiprocessing's spawn")
+
     def _tell(self, act: Callable[..., None], *arguments: Any) -> None:
         self._inbox.append((act, arguments))
         self._driver.wake()
@@ -308,15 +345,35 @@ class Worker:
     # ---- on the handlers' threads ---------------------------------------------------------------------------------
 
     def _handle_all(self) -> None:
-        while (call := self._work.get()) is not None:
+        while True:
+            try:
+                self._handle_one()
+            except BaseException as fault:
+                # Of a time limit that raises into threads, and came when the handler was over. The next job waits in `_waiting`.
+                LOG.warning("an exception was raised into a thread whose handler was over: %r", fault)
+
+    def _handle_one(self) -> None:
+        while not self._waiting:
+            self._work.get()
+        try:
+            call = self._waiting.popleft()
+        except IndexError:  # another thread was faster
+            return
+        try:
             outcome = self._outcome_of(call)
-            self._tell(self._finish, call._lease, outcome)
-            del call, outcome
+        except BaseException as fault:
+            outcome = outcomes.of_fault(fault)
+        self._tell(self._finish, call._lease, outcome)
 
     def _outcome_of(self, call: JobCall) -> Outcome:
         try:
-            outcome = outcomes.of_answer(self._services[call.service].handler(call))
+            answer = self._services[call.service].handler(call)
+            if os.getpid() != self._process:
+                _end_child(None)
+            outcome = outcomes.of_answer(answer)
         except BaseException as fault:
+            if os.getpid() != self._process:
+                _end_child(fault)
             outcome = outcomes.of_fault(fault)
             if not isinstance(fault, (Failure, JobCancelled)):
                 with suppress(Exception):  # of a program's own handlers of logs
@@ -380,11 +437,50 @@ class Worker:
             self._session.watch(lease, call._gate)
         self._calls[lease] = call
         self._busy += 1
-        if self._busy > self._threads:  # bounded: the session refuses what is over its capacity
-            self._threads += 1
-            # They end with the process: a handler that does not hear that it is cancelled must not keep it.
-            threading.Thread(target=self._handle_all, name=f"lanemq-handler-{self._threads}", daemon=True).start()
-        self._work.put(call)
+        # Each job has a thread from the start. Bounded: the session refuses what is over its capacity.
+        if self._busy > self._threads and not self._add_thread():
+            self._tell(self._session.shrink, self._threads)
+            return self._tell(self._finish, lease, NO_THREAD)
+        self._waiting.append(call)
+        self._work.put(None)
+
+    def _add_thread(self) -> bool:
+        # They end with the process: a handler that does not hear that it is cancelled must not keep it.
+        thread = threading.Thread(target=self._handle_all, name=f"lanemq-handler-{self._threads + 1}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            LOG.warning("a job is handed back, as the system gives no thread beside %d: %s", self._threads, error)
+            return False
+        self._threads += 1
+        return True
+
+
+def _print(line: str) -> None:
+    """To stdout, where somebody reads it: a worker needs none."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # else the end of the program, which writes what is left, would be a failure
+    except (OSError, ValueError):  # a full disk; it is closed
+        pass
+
+
+def _end_child(fault: BaseException | None) -> NoReturn:
+    """Ends a process that a handler has forked, and that has left the handler: it has no broker, and nobody waits for its answer."""
+    status = 0
+    try:
+        if isinstance(fault, SystemExit):
+            status = fault.code if isinstance(fault.code, int) else 0 if fault.code is None else 1
+            if fault.code is not None and not isinstance(fault.code, int):
+                print(fault.code, file=sys.stderr)
+        elif fault is not None:
+            status = 1
+            traceback.print_exception(fault)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    finally:
+        os._exit(status & 0xFF)
 
 
 def _version() -> str:

@@ -28,6 +28,7 @@ FIRST_WORD_WITHIN = 2.0  # the same before the first word of a connection, where
 HEARTBEAT_MIN, HEARTBEAT_MAX = 0.01, 3600.0
 PARTING_MAX = 2.0  # the broker answers outcomes at a goodbye, or with its next heartbeat
 REFUSED_PAUSE = 5.0  # `ready` again later
+SHRUNK_FOR = 5.0  # places that were not real are offered again later
 PROGRESS_EVERY = 0.25  # a job's progress is sent at most so often; of words in between the last one
 
 Lease = tuple[int, int]  # job, attempt
@@ -68,6 +69,7 @@ class WorkerSession:
         self._rounds = Rounds(endpoints)
         self._connected = self._heard_here = False
         self._services, self._capacity, self._body_bytes_max = services, capacity, body_bytes_max
+        self._places, self._shrunk_until = capacity, float("inf")  # what it offers
         self._ready: wire.Fields = {"services": services, "resumes": True}
         for field_name, value in (("lanes", lanes), ("name", name), ("version", version), ("process", process)):
             if value:
@@ -133,11 +135,17 @@ class WorkerSession:
                 "the limit of the broker")})
         # Before the outcome, so that the broker does not fill the freed place again.
         if self._leaving and self.running > 0 and self._state == "serving":
-            self._say_ready(self.running)
+            self._say_ready()
         self._keep(held, outcome)
         self._say_outcome(held)  # behind a greeting that is under way, too: its inventory lists the job
         if self._leaving and self.running == 0 and self._state == "serving":
             self._part(now)
+
+    def shrink(self, places: int, now: float) -> None:
+        """Only so many places are real: it offers no more, for a time."""
+        self._places, self._shrunk_until = min(places, self._capacity), now + SHRUNK_FOR
+        if self._state == "serving" and not self._leaving:
+            self._say_ready()
 
     def drain(self, deadline: float, now: float) -> None:
         """Takes no more jobs; leaves when the last one is over, at `deadline` in any case."""
@@ -147,7 +155,7 @@ class WorkerSession:
         if self.running == 0:
             self._part(now)
         elif self._state == "serving":
-            self._say_ready(self.running)
+            self._say_ready()
 
     def leave(self, now: float) -> None:
         """Leaves now; the broker gives what runs to other workers."""
@@ -218,7 +226,7 @@ class WorkerSession:
         self._heard_at = self._said_heartbeat_at = now
         self._outbox.clear()
         self._batch_max = 0  # until the broker says that it takes them
-        self._say_ready(max(self.running, 1) if self._leaving else self._capacity)
+        self._say_ready()
         if not self._met_before:
             return
         self._say_inventory(now)
@@ -245,6 +253,10 @@ class WorkerSession:
             self._reopen_at = now
         if now >= self._words_due:
             self._say_words_due(now)
+        if now >= self._shrunk_until:
+            self._places, self._shrunk_until = self._capacity, float("inf")
+            if self._state == "serving" and not self._leaving:
+                self._say_ready()
         if self._state == "serving" and now >= self._heartbeat_due():
             self._say_inventory(now)
 
@@ -256,7 +268,7 @@ class WorkerSession:
         due = self._reopen_at if self._reopen_at is not None else self._silent_at()
         if self._state == "serving":
             due = min(due, self._heartbeat_due())
-        due = min(due, self._words_due)
+        due = min(due, self._words_due, self._shrunk_until)
         return min(due, self._drain_deadline) if self._leaving else due
 
     def _silent_at(self) -> float:
@@ -293,8 +305,8 @@ class WorkerSession:
             bodies.append(next_body)
         return wire.encode(op, fields, body) if len(maps) == 1 else wire.encode_batch(op, maps, bodies)
 
-    def _say_ready(self, capacity: int) -> None:
-        ready: wire.Fields = {**self._ready, "capacity": capacity}
+    def _say_ready(self) -> None:
+        ready: wire.Fields = {**self._ready, "capacity": max(self.running, 1) if self._leaving else self._places}
         if self._session is not None:
             ready["session"] = self._session
         self._outbox.append(("ready", ready, b""))

@@ -34,6 +34,14 @@ class Sly(dict):
 
 
 class Answers(unittest.TestCase):
+    def test_a_coroutine_is_none(self):
+        async def answer():
+            return b"x"
+
+        outcome = outcomes.of_answer(answer())
+        self.assertEqual((outcome.fields["class"], outcome.fields["code"]), ("permanent", "bad_outcome"))
+        self.assertIn("asyncio.run", outcome.fields["message"])
+
     def test_what_a_handler_may_return(self):
         for answer, body in ((None, b""), (b"x", b"x"), ("ä", "ä".encode()), ({"a": 1}, b'{"a": 1}'), ([1], b"[1]"), (bytearray(b"y"), b"y"),
                              (Result("z"), b"z"), (Result(None), b"")):

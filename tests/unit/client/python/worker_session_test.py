@@ -188,6 +188,24 @@ class Jobs(Case):
         self.job(1)
         self.assertEqual((self.ops(), self.effects()), (["result"], []))
 
+    def test_places_that_are_not_real_are_not_offered_for_a_time(self):
+        offered = lambda now: [fields["capacity"] for op, fields, _ in said(self.session, now) if op == "ready"]
+        self.session.shrink(1, 0.0)
+        self.assertEqual(offered(0.0), [1])
+        self.session.disconnected(0.5)
+        self.assertTrue(self.session.take_reopen(0.5))
+        self.assertEqual(offered(0.5), [1])
+        self.welcome(0.5)
+        for now in (1.0, 2.0, 3.0, 4.0, 4.99):
+            tell(self.session, "heartbeat", {}, now=now)
+            self.session.advance(now)
+            self.assertEqual(offered(now), [])
+        self.assertLessEqual(self.session.next_wakeup(), 5.0)
+        self.session.advance(5.0)
+        self.assertEqual(offered(5.0), [2])
+        self.session.shrink(0, 6.0)
+        self.assertEqual(offered(6.0), [0])
+
     def test_more_than_its_capacity_and_strange_services_are_handed_back(self):
         for number in range(3):
             self.job(number)
