@@ -269,7 +269,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
         return cuts && job->account->rates.empty() ? budget.cut(now_) : void();
       if (job->account == nullptr) {
         if (budget.rates.empty()) return;
-        again = again || budget.refused_job == job->serial;
+        again = again || budget.refused_jobs.contains(job->serial);
         if (budget.refuses_alone(*job, now_)) return;
       }
       const ModelBudget::Apart how = budget.limited(job->model, cuts, until, now_);
@@ -307,11 +307,15 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     job->answer = answer;
     return must_end(*job, {"limited"});
   }
-  // Refused again and no other meanwhile, it goes after the others.
-  constexpr Duration kAfterOthers = std::chrono::milliseconds(200);
-  TimePoint due = paused ? now_ : until;
-  if (paused && again) due = std::max(shut_until(*job), now_) + kAfterOthers;
-  requeue(*job, paused && alone ? Requeue::costs_turn : Requeue::free, due, due);
+  // Refused again, it goes after the others, and where any wait for that of the next such job, too.
+  constexpr Duration kAfterOthers = std::chrono::milliseconds(200), kNextPauseMax = std::chrono::seconds(30);
+  TimePoint due = paused ? now_ : until, due_max = due;
+  if (paused && again) {
+    const TimePoint open = std::max(shut_until(*job), now_);
+    due = open + kAfterOthers;
+    due_max = due + std::min<Duration>(open - now_, kNextPauseMax);
+  }
+  requeue(*job, paused && alone ? Requeue::costs_turn : Requeue::free, due, due_max);
 }
 
 void Auditor::on(ModelWorker& worker, const wire::Progress& progress) {

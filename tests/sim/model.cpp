@@ -227,20 +227,25 @@ void ModelBudget::cut(TimePoint now) {
 
 bool ModelBudget::refuses_alone(const ModelJob& job, TimePoint now) {
   constexpr int kOthers = 3;
-  const bool again = refused_job == job.serial;
-  if (!again) {
-    refused_alone = false;
-    answered_since = 0;
-  }
-  const bool alone = answered_since >= kOthers;
-  for (ModelRate& rate : rates) {
-    if (!again) rate.mark(now);
-    if (alone && !refused_alone) rate.take_back(now);
-  }
-  refused_alone = alone;
-  refused_job = job.serial;
+  constexpr std::size_t kFew = 3;
   refused_job_at = now;
-  return alone;
+  const auto before = refused_jobs.find(job.serial);
+  if (before == refused_jobs.end()) {
+    if (refused_jobs.size() == kFew) {
+      refused_jobs.clear();
+      refused_alone.clear();
+    }
+    refused_jobs[job.serial] = answered_since;
+    for (ModelRate& rate : rates)
+      rate.mark(now);
+    return false;
+  }
+  if (!refused_alone.contains(job.serial) && answered_since - before->second >= kOthers) {
+    refused_alone.insert(job.serial);
+    for (ModelRate& rate : rates)
+      rate.take_back(now);
+  }
+  return refused_alone.contains(job.serial);
 }
 
 ModelBudget::Apart ModelBudget::limited(const std::string& model, bool cuts, TimePoint until, TimePoint now) {

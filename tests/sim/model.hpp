@@ -78,10 +78,12 @@ struct ModelBudget {
   std::map<std::string, ModelPause> models;  ///< that it refused
   std::map<std::string, TimePoint> answered_at, refused_at;  ///< models, when last
   /// The job that it refused last, and what it has answered since it first refused that one and no other.
-  std::uint64_t refused_job = 0;  ///< its serial
+  /// The few jobs that the last refusals were of, by their serials, and how many had been answered by the
+  /// first of each; and those that are refused whatever else is answered.
+  std::map<std::uint64_t, int> refused_jobs;
+  std::set<std::uint64_t> refused_alone;
   TimePoint refused_job_at{};
   int answered_since = 0;
-  bool refused_alone = false;
 
   struct Key {
     std::string name;

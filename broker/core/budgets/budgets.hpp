@@ -158,10 +158,13 @@ class Budgets {
   bool is_learnt(BudgetSet set) const {
     return !sets_[set].budgets.empty() && sets_[set].budgets.front() >= configured_;
   }
-  /// Whether the last two refusals, or more, of what a budget of the set counts were of one job.
-  bool refuses_one_job(BudgetSet set) const {
-    return std::any_of(sets_[set].budgets.begin(), sets_[set].budgets.end(),
-                       [&](std::size_t i) { return budgets_[i].quota.refuses_one_job(); });
+  /// Where the last refusals of what a budget of the set counts were of the same few jobs again: of how many
+  /// (RefusedJobs); else 0.
+  std::size_t refuses_again(BudgetSet set) const {
+    std::size_t jobs = 0;
+    for (const std::size_t i : sets_[set].budgets)
+      jobs = std::max(jobs, budgets_[i].quota.refuses_again());
+    return jobs;
   }
   /// The set with a budget that is learnt for these calls; `set` where no more can be made. `limits`: what
   /// the upstream states; may be null. `sent`: calls of the last minute that no budget counted. `in_use`:

@@ -8,9 +8,8 @@ namespace {
 
 /// Limits with longer periods are not what a short pause comes from: a refusal does not lower them.
 constexpr Duration kRefusedPeriodMax = std::chrono::minutes(1);
-/// So many others must have been answered before a job that is refused again is held to be the reason; and so
-/// many calls in all before one that is refused without a word is held to be by chance.
-constexpr std::int64_t kOthersAnswered = 3, kByChanceOf = 30;
+/// So many calls must have been answered before one that is refused without a word is held to be by chance.
+constexpr std::int64_t kByChanceOf = 30;
 /// Of the limits that an upstream states, where it says no other.
 constexpr std::int64_t kUnsaidPeriodMs = 60'000;
 
@@ -115,19 +114,13 @@ bool Quota::pause(TimePoint until, bool stated, TimePoint now) {
 bool Quota::is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoint now) {
   heard_ = true;
   if (taken_at > paused_at_) --bare_row_.taken;
-  RefusedJob& last = refused_job_;
-  const bool again = job == last.job, by_chance = bare && last.others >= kByChanceOf;
-  const bool alone = again && (last.alone || last.others >= kOthersAnswered);
+  const bool by_chance = bare && refused_jobs_.answered() >= kByChanceOf;
+  const RefusedJobs::Verdict verdict = refused_jobs_.refused(job, now);
   for (RateLimit& rate : rates_) {
-    if (!again) rate.mark_shown();
-    if (alone && !last.alone) rate.take_back_shown(now);
+    if (!verdict.again) rate.mark_shown();
+    if (verdict.found_out) rate.take_back_shown(now);
   }
-  last = {.job = job,
-          .at = now,
-          .times = again ? last.times + 1 : 1,
-          .others = again ? last.others : 0,
-          .alone = alone};
-  return alone || by_chance;
+  return verdict.alone || by_chance;
 }
 
 Duration Quota::bare_pause(TimePoint now) {

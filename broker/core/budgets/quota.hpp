@@ -16,6 +16,7 @@
 #include "broker/core/budgets/concurrency_limit.hpp"
 #include "broker/core/budgets/last_two.hpp"
 #include "broker/core/budgets/rate_limit.hpp"
+#include "broker/core/budgets/refused_jobs.hpp"
 
 namespace lanemq::core {
 
@@ -175,7 +176,7 @@ class Quota {
   void succeeded(TimePoint taken_at, TimePoint now, std::int64_t calls = 1) {
     concurrency_.succeeded(taken_at, now, calls);
     if (!heard_) return;
-    if (taken_at > refused_job_.at) ++refused_job_.others;
+    refused_jobs_.answered(taken_at);
     for (RateLimit& rate : rates_)
       rate.answered(taken_at, now);
   }
@@ -184,12 +185,11 @@ class Quota {
     return concurrency_.refused(taken_at, now, places);
   }
   /// A call that was handed over at that time was refused for its rate; before anything else is told of it.
-  /// Whether that is about the job itself: the last refusals before were of the same job, and others
-  /// that went since the first of them were answered; or it is `bare`, and so many were answered since the
+  /// Whether that is about the job itself (RefusedJobs); or it is `bare`, and so many were answered since the
   /// last one that it is by chance. Notes it, and gives back what earlier refusals of such a job lowered.
   bool is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoint now);
-  /// Whether the last two refusals, or more, were of one job.
-  bool refuses_one_job() const { return refused_job_.times > 1; }
+  /// Where the last refusals were of the same few jobs again: of how many; else 0.
+  std::size_t refuses_again() const { return refused_jobs_.again_of(); }
   /// Whether the call that was handed over at that time asked whether more is taken than refusals have left.
   bool has_asked(TimePoint taken_at) const {
     return std::any_of(rates_.begin(), rates_.end(),
@@ -245,14 +245,7 @@ class Quota {
     std::int64_t taken = 0;  ///< calls since the last pause began, but for refused ones
   } bare_row_;
   bool heard_ = false;  // the upstream has stated or refused something
-  /// The job that was refused last.
-  struct RefusedJob {
-    std::uint64_t job = kNoMark;
-    TimePoint at{};
-    std::int64_t times = 0;   ///< in a row
-    std::int64_t others = 0;  ///< calls that were answered since the first time
-    bool alone = false;       ///< it is about this job
-  } refused_job_;
+  RefusedJobs refused_jobs_;
 
   /// Amounts that went out before they were saved: after save `mark`, and between the one before and it.
   struct Ahead {

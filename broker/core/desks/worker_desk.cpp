@@ -937,9 +937,16 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
           refused.holds == Budgets::HeldBack::model ? JobLife::Requeue::costs_turn : JobLife::Requeue::free;
       TimePoint due = paused ? now : refused.until;
       // Behind its pause another job finds out first, where this one may be the reason.
-      const bool may_be_why = state_.budgets.refuses_one_job(budgets) ||
-                              (state_.budgets.is_learnt(budgets) && pause.until - now > kLongRefusal);
-      if (paused && may_be_why) due = std::max(pause.until, now) + 2 * Budgets::kOthersFirst;
+      const std::size_t again = state_.budgets.refuses_again(budgets);
+      const bool may_be_why =
+          again > 0 || (state_.budgets.is_learnt(budgets) && pause.until - now > kLongRefusal);
+      if (paused && may_be_why) {
+        const TimePoint open = std::max(pause.until, now);
+        // Of several the next one may begin another pause: where others wait this one stays away for that,
+        // too.
+        const bool others = again > 1 && job.flow().depth() > 0;
+        due = open + (others ? std::min(open - now, kLongRefusal) : Duration{}) + 2 * Budgets::kOthersFirst;
+      }
       return life_.requeue(job, how, name_of(error_class), due, now);
     }
     case ErrorClass::retry:

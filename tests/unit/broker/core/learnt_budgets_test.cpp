@@ -267,15 +267,15 @@ TEST(LearntBudgets, hold_back_a_job_alone_that_is_refused_while_others_are_answe
                          [](std::size_t) { return false; });
   };
   EXPECT_EQ(refuse(7, kBegin), Budgets::HeldBack::all);
-  EXPECT_FALSE(budgets.refuses_one_job(set));
+  EXPECT_EQ(budgets.refuses_again(set), 0U);
   EXPECT_EQ(refuse(7, kBegin + seconds(2)), Budgets::HeldBack::all) << "nobody else was answered";
-  EXPECT_TRUE(budgets.refuses_one_job(set));
+  EXPECT_EQ(budgets.refuses_again(set), 1U);
   for (int i = 0; i < 3; ++i)
     budgets.succeeded({.set = set, .taken_at = kBegin + seconds(4)}, kNoMark, kBegin + seconds(4));
   EXPECT_EQ(refuse(7, kBegin + seconds(5)), Budgets::HeldBack::nobody);
   EXPECT_EQ(refuse(7, kBegin + seconds(6)), Budgets::HeldBack::nobody);
   EXPECT_EQ(refuse(8, kBegin + seconds(7)), Budgets::HeldBack::all) << "another one is refused, too";
-  EXPECT_FALSE(budgets.refuses_one_job(set));
+  EXPECT_EQ(budgets.refuses_again(set), 0U);
 }
 
 TEST(Budgets, hold_back_a_job_alone_that_is_refused_each_time_when_another_was_answered) {
