@@ -82,11 +82,11 @@ spdlog::level::level_enum library_level(Level level) {
 /// Called by the writer's thread, which cannot wait for itself.
 void tell_left_out(std::uint64_t lines) {
   const bool warns = logger().should_log(spdlog::level::warn);
-  event(warns ? Level::warning : Level::error, "log.left_out",
-        {{"lines", lines},
-         {"reason",
-          std::to_string(lines) + " lines were left out: whoever reads the log, or its disk, stood still"}},
-        Settle::no);
+  log::event(warns ? Level::warning : Level::error, "log.left_out",
+             {{"lines", lines},
+              {"reason", std::to_string(lines) +
+                             " lines were left out: whoever reads the log, or its disk, stood still"}},
+             Settle::no);
 }
 
 }  // namespace

@@ -68,7 +68,9 @@ bool Isolation::arrange(Service& service, const MayGo& may_go) {
   std::vector<Worker*>& isolated = service.isolated;
   const std::size_t most = std::max<std::size_t>(service.workers / kWorkersPerIsolated, 1);
   std::vector<const Job*> jobs;  // none that waits for something else: no worker is idle for it
-  for (auto job = service.suspects.begin(); job != service.suspects.end() && jobs.size() < most; ++job)
+  std::size_t left = kLookedAtMax;
+  for (auto job = service.suspects.begin(); job != service.suspects.end() && jobs.size() < most && left-- > 0;
+       ++job)
     if (may_go(**job)) jobs.push_back(*job);
   // Those that run one stay as they are until its call is over, or it is free of suspicion.
   for (std::size_t i = isolated.size(); i-- > 0;) {

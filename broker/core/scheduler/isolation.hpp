@@ -25,6 +25,8 @@ class Isolation {
   static constexpr std::size_t kWorkersPerIsolated = 4;
   /// Companies that are remembered; the jobs of one before go as any.
   static constexpr std::size_t kCompaniesMax = 256;
+  /// Jobs of a service that are looked at in a turn: those behind them wait behind them.
+  static constexpr std::size_t kLookedAtMax = 256;
 
   explicit Isolation(Workers& workers) : workers_(workers) {}
   Isolation(const Isolation&) = delete;
@@ -59,9 +61,11 @@ class Isolation {
   bool any_match(Tell tell) const {
     for (const Service* service : services_)
       for (Worker* worker : service->isolated)
-        if (worker->fit() && worker->occupied() == 0)
-          for (Job* job : service->suspects)
-            if (worker->takes(*job) && tell(*worker, *job)) return true;
+        if (worker->fit() && worker->occupied() == 0) {
+          std::size_t left = kLookedAtMax;
+          for (auto job = service->suspects.begin(); job != service->suspects.end() && left-- > 0; ++job)
+            if (worker->takes(**job) && tell(*worker, **job)) return true;
+        }
     return false;
   }
 
