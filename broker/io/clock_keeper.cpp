@@ -7,13 +7,6 @@
 #include "common/log/log.hpp"
 
 namespace lanemq::io {
-namespace {
-
-std::int64_t to_ms(std::int64_t us) {
-  return us / 1000;
-}
-
-}  // namespace
 
 ClockKeeper::ClockKeeper(const StartClocks& start, Read read)
     : read_(read ? std::move(read) : [boot = start.machine.boot] { return read_times(boot); }),
@@ -23,7 +16,7 @@ ClockKeeper::ClockKeeper(const StartClocks& start, Read read)
   if (behind_)
     log::event(
         log::Level::warning, "clock.behind",
-        {{"by_ms", to_ms(start.behind_us)},
+        {{"by_ms", core::to_ms(core::Duration(start.behind_us))},
          {"do",
           "this machine's clock stands before that of the broker's last life: set it right. Until then "
           "no time is taken for passed while the machine is off"}});
@@ -38,7 +31,7 @@ void ClockKeeper::look(core::TimePoint now, core::Writes& writes) {
   const bool was_set = std::chrono::abs(set) > kSetBy;
   if (was_set) {
     behind_ = false;  // whoever sets a clock knows the time
-    log::event(log::Level::info, "clock.set", {{"by_ms", to_ms(set.count())}});
+    log::event(log::Level::info, "clock.set", {{"by_ms", core::to_ms(set)}});
   }
   const core::Duration age = now - noted_at_;
   if (!was_set && age < (writes.empty() ? kNoteEvery : kNoteBeside)) return;

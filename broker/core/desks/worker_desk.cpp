@@ -21,6 +21,8 @@ namespace {
 constexpr std::size_t kAcksMax = 64;
 /// A worker that is silent for so many heartbeats is lost.
 constexpr int kSilentHeartbeatsMax = 3;
+/// One that is silent for so many halves of a heartbeat has missed it, and is given nothing more.
+constexpr int kMissedHalvesMax = 3;
 /// A job missing from so many inventories in a row never arrived.
 constexpr int kMissingMax = 2;
 /// Sessions of lost workers that are kept at a time, and jobs of each: those beyond are lost for good.
@@ -111,13 +113,17 @@ std::optional<std::string> why_invalid(const State& state, const WorkerReady& ev
   return std::nullopt;
 }
 
+/// The key that the worker has shown; empty: none was asked for.
+std::string_view key_of(const WorkerReady& event) {
+  return event.identity != nullptr ? std::string_view(event.identity->name) : std::string_view();
+}
+
 /// The worker that `ready` brings back on another connection; null: none. The session of another key's worker
 /// is unknown to it.
 Worker* returning(const State& state, const WorkerReady& event) {
   if (event.fields->session.empty()) return nullptr;
   Worker* const known = state.workers.of_session(event.fields->session);
-  const std::string_view key = event.identity != nullptr ? event.identity->name : std::string_view();
-  return known != nullptr && known->key == key ? known : nullptr;
+  return known != nullptr && known->key == key_of(event) ? known : nullptr;
 }
 
 /// Whether an offer to it may still wait for the disk. What its `ready` is answered with comes behind that: a
@@ -269,11 +275,12 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   worker->grouping.agree(fields.batch);
   const auto capacity = std::min<std::int64_t>(fields.capacity, limits::capacity_max);
   state_.workers.offer(*worker, services, lanes, static_cast<std::uint32_t>(capacity));
-  note(returned != nullptr || regained > 0 ? Notice::Kind::worker_returned : Notice::Kind::worker_ready,
-       *worker,
-       returned != nullptr ? worker->running
-       : regained > 0      ? regained
-                           : worker->capacity);
+  if (returned != nullptr)
+    note(Notice::Kind::worker_returned, *worker, worker->running);
+  else if (regained > 0)
+    note(Notice::Kind::worker_returned, *worker, regained);
+  else
+    note(Notice::Kind::worker_ready, *worker, worker->capacity);
   {
     const Outbox::Waiting behind_offers(state_.outbox, has_waiting_offer(*worker));
     say_welcome(*worker);
@@ -488,9 +495,8 @@ void WorkerDesk::keep_session(const Worker& worker, std::vector<Lost> jobs, Time
 /// The jobs of a worker that was taken for lost and is back: nobody died under them. Empty: it is another.
 std::vector<Lost> WorkerDesk::take_lost(const WorkerReady& event, TimePoint now) {
   if (event.fields->session.empty()) return {};
-  const std::string_view key = event.identity != nullptr ? event.identity->name : std::string_view();
   const auto place = std::find_if(lost_.begin(), lost_.end(), [&](const LostSession& session) {
-    return session.name == event.fields->session && session.key == key && session.until > now;
+    return session.name == event.fields->session && session.key == key_of(event) && session.until > now;
   });
   if (place == lost_.end()) return {};
   std::vector<Lost> jobs = std::move(place->jobs);
@@ -529,7 +535,8 @@ void WorkerDesk::tick(Worker& worker, TimePoint now) {
   if (left <= Duration::zero()) return lose(worker, false, now);
   if (worker.cut) return state_.timers.set(worker.timer, now + std::min(left, state_.options.heartbeat));
   // What it is given now would wait, and go out at once with all the rest when it is back.
-  worker.silent = now - state_.silent_from(worker.heard_at, now) >= state_.options.heartbeat * 3 / 2;
+  worker.silent =
+      now - state_.silent_from(worker.heard_at, now) >= kMissedHalvesMax * state_.options.heartbeat / 2;
   state_.workers.update(worker);
   flush_acks(worker);
   streams_.say_windows(worker, now);

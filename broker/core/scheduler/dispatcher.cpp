@@ -192,8 +192,8 @@ Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
   }
   // A boosted job never reaches the top lane.
   if (!terms_.boosts() || level == 0 || (next != nullptr && next_turn < lane.turn_of_boosted())) return next;
-  const bool any_goes = next == nullptr || lane.turn_of_boosted() < next_turn;
-  Flow* boosted = any_goes ? nullptr : next;
+  // Of equal turns the older one goes.
+  Flow* boosted = next != nullptr && next_turn == lane.turn_of_boosted() ? next : nullptr;
   for (std::size_t below = level + 1u; below < state_.lanes.size(); ++below) {
     if (state_.options.lanes[below].boost_after.count() <= 0) continue;
     for (FlowGroup* group : state_.lanes[below]->ready()) {
