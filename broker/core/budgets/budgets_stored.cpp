@@ -218,7 +218,7 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
     ceiling_ = std::clamp<std::int64_t>(numbers.next(), 1, limit_);
     const std::int64_t share = std::clamp(numbers.next(), -ShownPart::kWhole, ShownPart::kWhole);
     const TimePoint since = std::min(time(), now), changed_at = std::min(time(), now);
-    shown_.restore(share < 0 ? -share : share * kShareUnit, since, changed_at);
+    shown_.restore(share < 0 ? -share : share * kShareUnit, open_ && ceiling_ == limit_, since, changed_at);
     const std::int64_t ramp = std::clamp<std::int64_t>(numbers.next(), 0, kShowsBucket + PaceRamp::kFull);
     bucket_signs_.restore(ramp >= kShowsBucket && kind_ == WindowKind::automatic);
     // During a pause the ramp rises at its end, else within a second.

@@ -29,14 +29,18 @@ class ShownPart {
   /// A refusal: lowers it by a fifth, but at most once in two seconds, and not below `least`. While nothing
   /// is answered that went since, refusals are about what went before, and lower it no further.
   void cut(std::int64_t least, TimePoint now);
-  /// The first refusal, of a limit that nobody knew.
+  /// The first refusal, of a limit that nobody knew: no number bounds how far it rises, so from now on it
+  /// rises only while calls go.
   void guess(std::int64_t millionths, TimePoint now);
   /// The upstream's own number replaces what refusals have shown.
   void replace(TimePoint now) {
-    part_ = kWhole;
+    lift();
     cut_at_ = now;
   }
-  void lift() { part_ = kWhole; }
+  void lift() {
+    part_ = kWhole;
+    guessed_ = false;
+  }
   /// A row of refusals begins that may turn out to be about something else: what they lowered is given back
   /// by take_back(), which says whether it is another now.
   void mark() { marked_ = part_; }
@@ -48,8 +52,11 @@ class ShownPart {
   /// From ten seconds after the last cut on it rises by a hundredth a second, and faster the longer nothing
   /// is refused: the cut may have been about what others took. True if it is another now.
   bool recover(TimePoint now);
-  /// When it begins to rise. Requires: it is not whole.
-  TimePoint rises_at() const { return changed_at_ + kRecoverAfter; }
+  /// When it rises next; kNever: not before a call goes. Requires: it is not whole.
+  TimePoint rises_at() const {
+    const TimePoint at = next_rise();
+    return guessed_ && at > in_use_until() ? kNever : at;
+  }
 
   /// A call was sent, where one each `usual` is sent on average; or with `asks` although nothing was left.
   void sent(Duration usual, bool asks, TimePoint now);
@@ -67,8 +74,9 @@ class ShownPart {
   /// For RateLimit::save() and restore().
   TimePoint changed_at() const { return changed_at_; }
   bool has_answer() const { return answered_; }
-  void restore(std::int64_t millionths, TimePoint cut_at, TimePoint changed_at) {
+  void restore(std::int64_t millionths, bool guessed, TimePoint cut_at, TimePoint changed_at) {
     part_ = std::clamp<std::int64_t>(millionths, 1, kWhole);
+    guessed_ = guessed && !is_whole();
     cut_at_ = cut_at;
     changed_at_ = changed_at;
   }
@@ -79,6 +87,9 @@ class ShownPart {
   /// After the last call the first asks after so long, each further one after twice as long.
   static constexpr Duration kAskFirst = std::chrono::seconds(1), kAskMost = std::chrono::seconds(8);
 
+  TimePoint next_rise() const { return changed_at_ + kRecoverAfter; }
+  /// The last call stands for the time until the next could have asked.
+  TimePoint in_use_until() const { return std::max(ask_at_, changed_at_); }
   std::int64_t rises(TimePoint at) const;
   bool rise_by_answer();
   void ask_from(TimePoint now) {
@@ -89,9 +100,11 @@ class ShownPart {
   std::int64_t part_ = kWhole;
   std::int64_t marked_ = kWhole;
   TimePoint cut_at_{};
-  TimePoint changed_at_{};  // when it last changed
+  TimePoint changed_at_{};  // when it last changed; later by the time without calls that does not count
+  Duration unused_{};       // such time since it was cut
   bool answered_ = true;    // a call that went since it was cut
-  TimePoint ask_at_{};      // when the next may ask
+  bool guessed_ = false;
+  TimePoint ask_at_{};  // when the next may ask
   Duration ask_after_ = kAskFirst;
   TimePoint asked_at_ = kNever;  // when the last was sent that asks
 };

@@ -490,6 +490,28 @@ std::vector<int> asks(RateLimit& rate, TimePoint now, TimePoint end, bool taken)
   return seconds_of;
 }
 
+TEST(RateLimit, what_refusals_have_shown_of_an_unknown_limit_rises_only_while_calls_go) {
+  RateOptions options = per(minutes(1), 1'000'000);
+  options.open = true;
+  RateLimit idle(options, WindowKind::sliding), used(options, WindowKind::sliding);
+  for (RateLimit* rate : {&idle, &used}) {
+    for (int i = 0; i < 900; ++i)
+      rate->take(1, TimePoint(milliseconds(3 * i)));
+    rate->cut(TimePoint(seconds(3)));
+    EXPECT_EQ(rate->effective_limit(TimePoint(seconds(3))), 900);
+  }
+  EXPECT_EQ(idle.effective_limit(TimePoint(minutes(61))), 900);
+  EXPECT_TRUE(idle.affordable(1, 0, TimePoint(minutes(61))));
+  idle.take(1, TimePoint(minutes(61)));
+  EXPECT_EQ(idle.effective_limit(TimePoint(minutes(62))), 900) << "one call an hour proves nothing";
+  TimePoint now = TimePoint(seconds(3));
+  for (; now < TimePoint(minutes(2)); now += milliseconds(10))
+    if (used.affordable(1, 0, now)) used.take(1, now);
+  EXPECT_GT(used.effective_limit(now), 900 * 5 / 4);
+  const std::int64_t risen = used.effective_limit(now);
+  EXPECT_LE(used.effective_limit(now + hours(1)), risen * 6 / 5) << "and no further when they end";
+}
+
 TEST(RateLimit, one_asks_now_and_then_whether_more_is_taken_than_refusals_have_shown) {
   RateOptions options = per(minutes(1), 1'000'000);
   options.open = true;
