@@ -84,9 +84,9 @@ class ClientQueue {
 ///
 /// There, virtual time is where the last job started, and newcomers start at it: while they alone are served
 /// it stands still, and each further one goes before who waits. So a newcomer's job moves it on by its part
-/// among all who wait, as in WF2Q+ (Bennett & Zhang, 1997), up to the next turn of those who were served
-/// before. A newcomer thus waits for one job of each of them at most; and who waits gets its share of what
-/// is handed over, whoever comes.
+/// among those who were served before and itself, as in WF2Q+ (Bennett & Zhang, 1997), up to the next turn
+/// of these. A newcomer thus waits for one job of each of them at most; and who waits is served after those
+/// who came before that, whoever comes.
 ///
 /// Owns nothing.
 class Turns {
@@ -126,11 +126,12 @@ class Turns {
   using Heap = PlacedHeap<ClientQueue, Turn, &ClientQueue::turn_at_>;
   static Turn turn_of(const ClientQueue& queue) { return {queue.tag_, queue.arrival_}; }
   Heap& heap_of(const ClientQueue& queue) { return queue.newcomer ? newcomers_ : known_; }
+  void weigh(ClientQueue& queue, std::uint32_t weight);
 
   Heap known_, newcomers_;
   std::int64_t now_ = 0;       // virtual time: where newcomers start
   std::int64_t now_rest_ = 0;  // the rest, less than a unit of it
-  std::int64_t weight_ = 0;
+  std::int64_t weight_ = 0, known_weight_ = 0;
 };
 
 inline Flow& Job::flow() const {

@@ -120,12 +120,10 @@ void Turns::update(ClientQueue& queue, const Job* head) {
   const bool took_turns = queue.turn_at_ != ClientQueue::kNoTurn;
   if (head == nullptr) {
     if (took_turns) heap_of(queue).remove(queue);
-    weight_ -= queue.weight_;
-    queue.weight_ = 0;
+    weigh(queue, 0);
     return;
   }
   const std::uint64_t arrival = head->arrival;
-  const std::uint32_t weight = queue.client().options.weight;
   if (!took_turns) {
     queue.arrival_ = arrival;
     queue.newcomer = queue.tag_ <= now_;
@@ -135,7 +133,13 @@ void Turns::update(ClientQueue& queue, const Job* head) {
     queue.arrival_ = arrival;
     heap_of(queue).update(queue, turn_of(queue));
   }
-  weight_ += std::int64_t{weight} - queue.weight_;
+  weigh(queue, queue.client().options.weight);
+}
+
+void Turns::weigh(ClientQueue& queue, std::uint32_t weight) {
+  const std::int64_t more = std::int64_t{weight} - queue.weight_;
+  weight_ += more;
+  if (!queue.newcomer) known_weight_ += more;
   queue.weight_ = weight;
 }
 
@@ -146,8 +150,9 @@ void Turns::charge(ClientQueue& queue, std::int64_t cost) {
   if (!queue.newcomer) return move_back(queue, cost);
   newcomers_.remove(queue);
   queue.newcomer = false;
+  known_weight_ += queue.weight_;
   if (!known_.empty()) {
-    const std::int64_t on = now_ + virtual_time(cost, weight(), now_rest_);
+    const std::int64_t on = now_ + virtual_time(cost, known_weight_, now_rest_);
     now_ = std::max(now_, std::min(on, known_.front_key().first));
   }
   move_back(queue, cost);
