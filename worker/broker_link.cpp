@@ -69,6 +69,8 @@ void BrokerLink::open_socket() {
   // A header with a body inside, or a body frame.
   socket_.set(zmq::sockopt::maxmsgsize,
               static_cast<std::int64_t>(options_.body_bytes_max + limits::header_bytes_max + 64));
+  state_.awaits_address = socket::named_endpoint(where_.endpoints.current()).has_value();
+  if (state_.awaits_address) return;
   try {
     socket_.connect(where_.endpoints.current());
   } catch (const zmq::error_t& error) {
@@ -90,20 +92,36 @@ void BrokerLink::reconnect(TimePoint now) {
   }
   take_addresses();
   where_.endpoints.turn();
-  where_.addresses.begin(where_.endpoints.named());  // for the next time
+  where_.addresses.begin(where_.endpoints.named());  // also for the next time
   open_socket();
   introduce_again(now);
 }
 
 void BrokerLink::take_addresses() {
-  if (const auto found = where_.addresses.take()) where_.endpoints.set_addresses(*found);
+  where_.endpoints.set_addresses(where_.addresses.known());
 }
 
-/// Nobody listens there: the next endpoint's turn comes at once. Where there is one alone ZeroMQ tries again.
+/// The present endpoint's name has been looked up, or is not known in time. True: the socket is connected.
+bool BrokerLink::take_address() {
+  take_addresses();
+  const std::string& endpoint = where_.endpoints.current();
+  const bool is_name = socket::named_endpoint(endpoint).has_value();
+  if (is_name && where_.addresses.awaits(endpoint)) return false;
+  state_.awaits_address = false;
+  if (is_name)
+    find_next();
+  else
+    socket_.connect(endpoint);
+  return !is_name;
+}
+
+/// Nobody listens there: the next endpoint's turn comes at once. Where there is one address alone ZeroMQ
+/// tries again.
 void BrokerLink::find_next() {
   take_addresses();
   // ZeroMQ itself goes on trying until then, and tells each time.
-  if (!where_.endpoints.several() || std::exchange(state_.next_is_due, true)) return;
+  const bool may_move = where_.endpoints.several() || where_.addresses.fd() >= 0;
+  if (!may_move || std::exchange(state_.next_is_due, true)) return;
   const TimePoint now = std::chrono::steady_clock::now();
   session_.found_nobody(where_.rounds.found_nobody(where_.endpoints.all().size(), now));
 }
@@ -193,16 +211,15 @@ bool BrokerLink::take_shards(const ShardsTold& told) {
 
 /// Forgets endpoints of other shards: a list that names all brokers would lead there when this one is away.
 void BrokerLink::keep_to(const Shard& own) {
-  std::string kept = where_.endpoints.current();
-  for (const std::string& endpoint : where_.endpoints.named()) {
+  const std::vector<std::string> named = where_.endpoints.named();
+  for (const std::string& endpoint : named) {
     const bool foreign =
         std::any_of(known_.shards.all().begin(), known_.shards.all().end(), [&](const Shard& shard) {
           return shard.name != own.name &&
                  std::find(shard.endpoints.begin(), shard.endpoints.end(), endpoint) != shard.endpoints.end();
         });
-    if (!foreign && endpoint != where_.endpoints.current()) kept += ',' + endpoint;
+    if (foreign) where_.endpoints.forget(endpoint);
   }
-  where_.endpoints = Endpoints(kept);
   socket::learn(context_, where_.endpoints, own.endpoints);
 }
 
@@ -217,6 +234,11 @@ bool BrokerLink::ask_for_input() {
 }
 
 bool BrokerLink::follow_connection() {
+  if (std::exchange(state_.looked, false)) where_.addresses.heed();
+  if (state_.awaits_address && !session_.has_left() && take_address()) {
+    introduce_again(std::chrono::steady_clock::now());
+    return true;
+  }
   if (!std::exchange(state_.stirred, false)) return false;
   const bool again = monitor_.reconnected();
   if (session_.has_left()) return false;
@@ -231,12 +253,14 @@ bool BrokerLink::follow_connection() {
 void BrokerLink::watch(pollfd* polled) {
   polled[0].fd = socket_.get(zmq::sockopt::fd);
   polled[1].fd = monitor_.descriptor();
+  polled[2].fd = where_.addresses.fd();
 }
 
 void BrokerLink::take_polled(const pollfd* polled) {
   // Asking a ZeroMQ socket for its state costs a system call each time.
   state_.has_input = state_.has_input || polled[0].revents != 0;
   state_.stirred = state_.stirred || polled[1].revents != 0;
+  state_.looked = state_.looked || polled[2].revents != 0;
 }
 
 void BrokerLink::read(TimePoint now, Owner& owner) {

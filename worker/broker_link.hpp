@@ -32,8 +32,8 @@ class LogLine;
 /// loop's.
 class BrokerLink {
  public:
-  /// The descriptors that poll() is to watch for a link: the socket's and the monitor's.
-  static constexpr std::size_t kDescriptors = 2;
+  /// The descriptors that poll() is to watch for a link: the socket's, the monitor's and of its names' look.
+  static constexpr std::size_t kDescriptors = 3;
 
   /// Who has the link: the worker's loop.
   class Owner {
@@ -102,6 +102,7 @@ class BrokerLink {
   void log_unreadable(std::string_view why);
   bool send(zmq::message_t& frame, zmq::send_flags flags);
   void take_addresses();
+  bool take_address();
   void find_next();
   bool meet_stranger();
   void say_stranger(ConnectionMonitor::Why why);
@@ -138,11 +139,13 @@ class BrokerLink {
     socket::AddressLook addresses{};
   };
   struct SocketState {
-    bool has_input = false;    ///< it may have a message, or room again
-    bool slow = false;         ///< strangers were met since a broker's welcome
-    bool stirred = false;      ///< the monitor may have an event
-    bool next_is_due = false;  ///< nobody listens here, and the next endpoint's turn has a time
-    bool stuck = false;        ///< it accepts no more; the outbox has the rest
+    bool has_input = false;       ///< it may have a message, or room again
+    bool slow = false;            ///< strangers were met since a broker's welcome
+    bool stirred = false;         ///< the monitor may have an event
+    bool looked = false;          ///< a name may have been looked up
+    bool awaits_address = false;  ///< the socket is connected once the present endpoint's name is looked up
+    bool next_is_due = false;     ///< nobody listens here, and the next endpoint's turn has a time
+    bool stuck = false;           ///< it accepts no more; the outbox has the rest
   };
 
   zmq::context_t& context_;

@@ -61,7 +61,7 @@ void Engine::process() {
     look |= sent != Sent::nothing;
     const std::size_t received = look ? receive() : 0;
     // The descriptor stays readable until events are read, so they can wait for a call without other work.
-    if (new_link_ || (turn == 0 && received == 0 && sent == Sent::nothing)) watch_link();
+    if (new_link_ || (turn == 0 && received == 0 && sent != Sent::something)) watch_link();
     tell();
     look = received == kReceivedPerTurn || (sent == Sent::no_room && link_.may_go_on());
     if (!look && !asked_ && received == 0) return;
@@ -83,7 +83,7 @@ std::optional<BrokerSilence> Engine::silence() const {
   const std::optional<TimePoint> since = session_.silent_since(Clock::now());
   if (!since) return std::nullopt;
   BrokerSilence silence{.since = *since, .shard = shard_};
-  for (const std::string& one : link_.endpoints().all())
+  for (const std::string& one : link_.endpoints().named())
     silence.endpoints += (silence.endpoints.empty() ? "" : ",") + one;
   return silence;
 }
@@ -158,7 +158,7 @@ void Engine::watch_link() {
         break;
       case LinkEvent::nobody:
         session_.set_endpoints(link_.take_addresses());
-        session_.found_nobody(Clock::now());
+        session_.found_nobody(Clock::now(), link_.has_names());
         asked_ = true;  // the next endpoint's turn may have come
         break;
       case LinkEvent::refused:
@@ -202,9 +202,10 @@ void Engine::tell_reopen() {
     return log(named() + " may not own its store now: looking for the owner" + wait);
   if (reason == Reason::silence) return log("no word from " + named() + ": connecting again" + wait);
   std::string all;
-  for (const std::string& one : link_.endpoints().all())
+  for (const std::string& one : link_.endpoints().named())
     all += (all.empty() ? "" : ", ") + printable(one);
-  log("no broker" + whose() + " listens at any of " + all + ": connecting again" + wait);
+  log("no broker" + whose() + " listens at " + (link_.endpoints().several() ? "any of " : "") + all +
+      ": connecting again" + wait);
 }
 
 void Engine::reopen(TimePoint now) {

@@ -75,7 +75,7 @@ Link::Link(const std::string& endpoints, CurveKeys keys, std::size_t body_bytes_
   if (endpoints_.several())
     if (const auto bad = socket::bad_endpoint(*context_, endpoints_.all())) throw no_endpoint(*bad);
   watch(ends_);
-  addresses_.begin(endpoints_.named());
+  look_up();
 }
 
 Link::~Link() {}
@@ -98,7 +98,8 @@ Link::Ends Link::make_ends() try {
       socket::Monitor(*context_, ends.socket,
                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
                           ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
-  socket.connect(endpoints_.current());
+  awaits_address_ = socket::named_endpoint(endpoints_.current()).has_value();
+  if (!awaits_address_) socket.connect(endpoints_.current());
   return ends;
 } catch (const zmq::error_t& error) {
   if (error.num() == EMFILE || error.num() == ENFILE || error.num() == ENOMEM)
@@ -107,15 +108,36 @@ Link::Ends Link::make_ends() try {
   throw no_endpoint({endpoints_.current(), error.what()});
 }
 
+void Link::look_up() {
+  addresses_.begin(endpoints_.named());
+  if (!looks_ && addresses_.fd() >= 0) {
+    watched_.add(addresses_.fd());
+    looks_ = true;
+  }
+}
+
 std::size_t Link::take_addresses() {
-  if (const auto found = addresses_.take()) endpoints_.set_addresses(*found);
+  endpoints_.set_addresses(addresses_.known());
   return endpoints_.all().size();
+}
+
+/// The present endpoint's name has been looked up, or is not known in time.
+std::optional<LinkEvent> Link::take_address() {
+  take_addresses();
+  if (socket::named_endpoint(endpoints_.current())) {
+    if (addresses_.awaits(endpoints_.current())) return std::nullopt;
+    awaits_address_ = false;
+    return LinkEvent::nobody;
+  }
+  awaits_address_ = false;
+  ends_.socket.connect(endpoints_.current());
+  return std::nullopt;
 }
 
 void Link::reopen() {
   take_addresses();
   endpoints_.turn();
-  addresses_.begin(endpoints_.named());  // for the next time
+  look_up();  // also for the next time
   Ends fresh = make_ends();
   watch(fresh);
   unwatch(ends_);
@@ -177,6 +199,9 @@ bool Link::receive(Received& received) {
 }
 
 std::optional<LinkEvent> Link::next_event() {
+  if (looks_) addresses_.heed();
+  if (awaits_address_)
+    if (const std::optional<LinkEvent> nobody = take_address()) return nobody;
   while (const auto event = ends_.monitor.next())
     switch (event->number) {
       case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:

@@ -71,9 +71,11 @@ class Link {
   /// then keeps the old one.
   void reopen();
 
-  /// Puts the addresses of names in their place, once these have been looked up. Returns how many endpoints
-  /// there are then.
+  /// Puts the addresses of names in their place, as far as these have been looked up. Returns how many
+  /// endpoints there are then.
   std::size_t take_addresses();
+  /// Whether an endpoint has a name, whose address may be another when it is looked up again.
+  bool has_names() const { return looks_; }
 
   /// Goes to `told`, too, where they can be connected to. Returns how many endpoints there are then.
   std::size_t learn(const std::vector<std::string>& told);
@@ -109,12 +111,16 @@ class Link {
     socket::Monitor monitor;
   };
   Ends make_ends();
+  void look_up();
+  std::optional<LinkEvent> take_address();
   void watch(const Ends& ends);
   void unwatch(const Ends& ends);
 
   std::shared_ptr<zmq::context_t> context_;
   Endpoints endpoints_;
   socket::AddressLook addresses_;
+  bool looks_ = false;           // its descriptor is watched
+  bool awaits_address_ = false;  // the socket is connected once the present endpoint's name is looked up
   CurveKeys keys_;
   std::int64_t frame_bytes_max_;
   Descriptors watched_;

@@ -510,8 +510,8 @@ void Session::disconnected(TimePoint now) {
             Reason::silence);
 }
 
-void Session::found_nobody(TimePoint now) {
-  if (endpoints_ < 2 || connected_ || reopen_at_) return;
+void Session::found_nobody(TimePoint now, bool named) {
+  if ((endpoints_ < 2 && !named) || connected_ || reopen_at_) return;
   const TimePoint next = rounds_.found_nobody(endpoints_, now);
   reopen_at(next, next > now ? Reason::round : Reason::nobody);
 }

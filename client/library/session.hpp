@@ -175,8 +175,9 @@ class Session {
   /// The connection is gone. A new one is due at once, or after a pause if the last ones were fruitless.
   void disconnected(TimePoint now);
   /// Nobody listens where the connection is to be made. Where there are several endpoints a new one is due at
-  /// once, or after a pause behind a round of all.
-  void found_nobody(TimePoint now);
+  /// once, or after a pause behind a round of all; so it is with one that is `named`: its address may be
+  /// another by then. Else the connection's own retries go on.
+  void found_nobody(TimePoint now, bool named = false);
 
   /// Ends what is overdue; decides on pings and new connections.
   void advance(TimePoint now);

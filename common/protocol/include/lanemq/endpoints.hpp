@@ -19,7 +19,7 @@ struct NamedAddresses {
 
 /// Where a broker may be: several endpoints where another broker goes on in its place. A peer is connected to
 /// one at a time: a socket with several connections would deal its messages round to all, the dead one too.
-/// A name that has several addresses stands for these. Pure; not thread-safe.
+/// A name stands for its addresses, once these are known. Pure; not thread-safe.
 class Endpoints {
  public:
   static constexpr std::size_t kEndpointsMax = 16;
@@ -64,11 +64,10 @@ class Endpoints {
     for (const std::string& endpoint : named_) {
       const auto found = std::find_if(looked_up.begin(), looked_up.end(),
                                       [&](const NamedAddresses& one) { return one.endpoint == endpoint; });
-      // libzmq asks the resolver itself each time it connects, which an address would forgo.
-      const bool is_several = found != looked_up.end() && found->addresses.size() > 1;
+      const bool is_known = found != looked_up.end() && !found->addresses.empty();
       if (endpoint == current()) at = all.size();
-      if (!is_several) all.push_back(endpoint);
-      if (is_several) all.insert(all.end(), found->addresses.begin(), found->addresses.end());
+      if (!is_known) all.push_back(endpoint);
+      if (is_known) all.insert(all.end(), found->addresses.begin(), found->addresses.end());
     }
     if (all.size() > kEndpointsMax) all.resize(kEndpointsMax);
     const auto still = std::find(all.begin(), all.end(), current());

@@ -682,6 +682,17 @@ TEST_F(SessionTest, where_nobody_listens_the_next_endpoint_is_asked_at_once_and_
   EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1"));
 }
 
+TEST_F(SessionTest, a_single_endpoint_with_a_name_is_made_anew_where_nobody_listens) {
+  session_.set_endpoints(1);
+  submit(1);
+  session_.found_nobody(now_);
+  EXPECT_THAT(pass(milliseconds(500)), ElementsAre("submit 1")) << "libzmq itself tries the address again";
+
+  session_.found_nobody(now_, true);
+  EXPECT_THAT(pass(milliseconds(90)), IsEmpty());
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1"));
+}
+
 TEST_F(SessionTest, who_finds_nobody_for_long_asks_no_endpoint_more_than_once_a_second) {
   session_.set_endpoints(2);
   submit(1);
