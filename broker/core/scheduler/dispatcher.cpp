@@ -67,7 +67,7 @@ void Dispatcher::begin(TimePoint now, bool behind) {
   parking_.make_way();
   alone_at_ = kNever;
   if (state_.isolation.any())
-    state_.isolation.arrange([&](const Job& job) { return !is_at_home(job) || may_go_alone(job, now); });
+    state_.isolation.arrange([&](const Job& job) { return !is_at_home(job) || claim_alone(job, now); });
   level_ = 0;
   trial_made_ = false;
 }
@@ -133,31 +133,31 @@ TimePoint Dispatcher::next_wakeup() const {
 Pick Dispatcher::pick_alone(TimePoint now) {
   Pick pick;
   Job* moves = nullptr;
-  state_.isolation.any_match([&](Worker& worker, Job& job) {
+  const auto looks = [&](Worker& worker, Job& job) {
     if (!is_at_home(job)) {
       moves = &job;
       return true;
     }
-    if (!may_go_alone(job, now)) return false;
-    pick = {Pick::What::start, &job, terms_.claim_of(job, now), &worker};
-    pick.claim.number = ++claims_;
+    const std::optional<Claim> claim = claim_alone(job, now);
+    if (!claim) return false;
+    pick = {Pick::What::start, &job, *claim, &worker};
     return true;
-  });
-  if (moves == nullptr || moves_left_ == 0) return pick;
-  go_home(*moves, now);
-  return pick_alone(now);
+  };
+  while (state_.isolation.any_match(looks) && moves != nullptr && moves_left_ > 0)
+    go_home(*std::exchange(moves, nullptr), now);
+  return pick;
 }
 
-/// Whether nothing but a worker keeps the job back. Flows that are ahead of it in line have what they wait
-/// for.
-bool Dispatcher::may_go_alone(const Job& job, TimePoint now) {
+/// Its claim, where nothing but a worker keeps the job back. Flows that are ahead of it in line have what
+/// they wait for.
+std::optional<Claim> Dispatcher::claim_alone(const Job& job, TimePoint now) {
   const Flow& flow = job.flow();
   const Lane& lane = flow.lane();
   for (const ClientQueue* queue = job.queue; queue != nullptr; queue = queue->tenant)
-    if (queue->barred || queue->client().at_limit()) return false;
+    if (queue->barred || queue->client().at_limit()) return std::nullopt;
   if (flow.paused() || now >= job.deadline || (lane.disk_stalled && job.durable) ||
       (lane.bodies_held && job.body_stored) || !flow.service().breaker.admits(terms_.is_top(job.lane), now))
-    return false;
+    return std::nullopt;
   TimePoint until = terms_.model_open_from(flow, now);
   Claim claim = terms_.claim_of(job, now);
   claim.number = ++claims_;
@@ -165,13 +165,13 @@ bool Dispatcher::may_go_alone(const Job& job, TimePoint now) {
   for (const std::size_t budget : state_.budgets.of(flow.budgets())) {
     const auto* const ahead = parking_.ahead(
         budget, rank, [&](const Stall& stall) { state_.budgets.earmark(budget, stall.account, claim); });
-    if (ahead != nullptr) return false;
+    if (ahead != nullptr) return std::nullopt;
     if (const Obstacle obstacle = state_.budgets.obstacle_of(flow.budgets(), budget, claim, now))
       until = std::max(until, std::max(obstacle.until, now + TimerWheel::kTick));
   }
-  if (until <= now) return true;
+  if (until <= now) return claim;
   alone_at_ = std::min(alone_at_, until);
-  return false;
+  return std::nullopt;
 }
 
 /// The flow whose head is next at this level, of those that may start and are in no line: the one whose turn

@@ -81,7 +81,7 @@ class Dispatcher {
   enum class As : std::uint8_t { usual, owed };
 
   Pick pick_alone(TimePoint now);
-  bool may_go_alone(const Job& job, TimePoint now);
+  std::optional<Claim> claim_alone(const Job& job, TimePoint now);
   Pick pick_from(LaneIndex level, TimePoint now);
   void settle_level(const Job& handed_over, TimePoint now);
   void settle_turns();
