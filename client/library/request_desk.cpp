@@ -6,15 +6,12 @@
 
 #include <lanemq/codec.hpp>
 
+#include "common/ids/ulid.hpp"
+
 namespace lanemq::client {
 namespace {
 
 using std::chrono::milliseconds;
-
-std::uint64_t unix_ms() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(since_epoch).count());
-}
 
 /// A wire text: an empty one is absent, with a null data().
 std::string_view wire_text(const std::string& text) {
@@ -93,7 +90,7 @@ void set_reader(Request& request, StreamReader& reader) {
 
 }  // namespace
 
-RequestDesk::RequestDesk(const ClientOptions& options) : options_(options), ids_(system_entropy()) {}
+RequestDesk::RequestDesk(const ClientOptions& options) : options_(options) {}
 
 std::optional<ClientError> RequestDesk::take_place(std::size_t body_bytes) {
   const auto refusal = [](ErrorCode code, std::string message) {
@@ -131,7 +128,7 @@ void RequestDesk::give_back_bytes(std::size_t body_bytes) {
 
 RequestDesk::Made RequestDesk::submit(RequestKind kind, JobRequest job, const Blob& body) {
   const std::uint64_t ref = next_ref();
-  std::string id = job.id.empty() ? ids_.make_id(ref, unix_ms()) : std::move(job.id);
+  std::string id = job.id.empty() ? new_ulid() : std::move(job.id);
   std::optional<ClientError> refused = unsendable(job);
   if (!refused) refused = take_place(body.size());
   if (refused) {

@@ -11,7 +11,6 @@
 #include <lanemq/client.hpp>
 
 #include "client/library/session.hpp"
-#include "common/ids/ulid.hpp"
 
 namespace lanemq::client {
 
@@ -63,7 +62,6 @@ class RequestDesk {
   Made ask(RequestKind kind, std::string id, Message query, std::chrono::milliseconds timeout);
 
   const ClientOptions& options_;
-  const Ulids ids_;
   std::atomic<std::uint64_t> last_ref_{0};
   std::atomic<std::size_t> pending_{0}, pending_bytes_{0};
 };

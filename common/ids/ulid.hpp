@@ -11,21 +11,12 @@ namespace lanemq {
 /// Digits of a ULID: 48 bits of time and 80 random bits in Crockford's base 32 (github.com/ulid/spec).
 inline constexpr std::size_t kUlidDigits = 26;
 
-/// Makes unique ids: ULIDs whose 80 random bits are drawn once and then counted up, so that an id costs no
-/// system call. Thread-safe after construction.
-class Ulids {
- public:
-  /// `random`: 80 bits from the system's entropy.
-  explicit Ulids(std::array<unsigned char, 10> random) : random_(random) {}
+/// The ULID of those random bits, made `unix_ms` milliseconds after 1970.
+std::string ulid_of(std::uint64_t unix_ms, const std::array<unsigned char, 10>& random);
 
-  /// The `number`-th id, made `unix_ms` milliseconds after 1970. Distinct numbers give distinct ids.
-  std::string make_id(std::uint64_t number, std::uint64_t unix_ms) const;
-
- private:
-  std::array<unsigned char, 10> random_;
-};
-
-/// A new unique id. Thread-safe. Throws as system_entropy().
+/// A new unique id, which sorts behind all that this program made before, also within a millisecond. Random
+/// bits are drawn for each: two ids of one's own tell nothing of how many others were made between them.
+/// Thread-safe. Throws as system_entropy().
 std::string new_ulid();
 
 /// 80 bits from the system's entropy. Throws std::runtime_error when there is none.
