@@ -505,6 +505,7 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
   request_.authority = std::move(head.authority);
   for (auto& [name, value] : head.fields)
     request_.headers.add(std::move(name), std::move(value));
+  request_.headers.join();
   request_.peer = core_.options.proxies.empty() ? whose_ : core_.proxies.sender(address_, request_.headers);
   if (core_.doorkeeper)
     if (std::optional<HttpAnswer> refusal = core_.doorkeeper(request_))

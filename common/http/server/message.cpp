@@ -2,7 +2,9 @@
 #include "common/http/server/message.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <numeric>
 
 namespace lanemq::http {
 namespace {
@@ -55,6 +57,40 @@ constexpr StatusPhrase kPhrases[] = {
 void Headers::set(std::string_view name, std::string value) {
   std::erase_if(fields_, [&](const auto& field) { return field.first == name; });
   fields_.emplace_back(std::string(name), std::move(value));
+}
+
+void Headers::join() {
+  // Nearly no request has two of a name, and few have many fields.
+  constexpr std::size_t kFew = 32;
+  const auto is_again = [this](std::size_t i) {
+    return std::any_of(fields_.begin(), fields_.begin() + static_cast<std::ptrdiff_t>(i),
+                       [&](const auto& field) { return field.first == fields_[i].first; });
+  };
+  if (fields_.size() <= kFew) {
+    std::size_t i = 1;
+    while (i < fields_.size() && !is_again(i))
+      ++i;
+    if (i >= fields_.size()) return;
+  }
+  std::vector<std::size_t> order(fields_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [this](std::size_t a, std::size_t b) { return fields_[a].first < fields_[b].first; });
+  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  std::size_t first = kNone;
+  std::vector<bool> joined(fields_.size());
+  for (const std::size_t i : order) {
+    if (first == kNone || fields_[i].first != fields_[first].first) {
+      first = i;
+      continue;
+    }
+    fields_[first].second += (fields_[i].first == "cookie" ? "; " : ", ") + fields_[i].second;
+    joined[i] = true;
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < fields_.size(); ++i)
+    if (!joined[i] && kept++ != i) fields_[kept - 1] = std::move(fields_[i]);
+  fields_.resize(kept);
 }
 
 const std::string* Headers::find(std::string_view name) const {

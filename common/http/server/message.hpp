@@ -25,6 +25,9 @@ class Headers {
   }
   /// Replaces all fields of that name.
   void set(std::string_view name, std::string value);
+  /// Fields of one name become one, their values in order with commas between them, which is what they mean
+  /// (RFC 9110, 5.3): so nobody reads the first of several alone.
+  void join();
   /// The first field of that name (in lower case); null: there is none.
   const std::string* find(std::string_view name) const;
   /// The first field of that name; empty: there is none.
