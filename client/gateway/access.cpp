@@ -8,6 +8,7 @@
 #include <lanemq/words.hpp>
 
 #include "client/gateway/http_words.hpp"
+#include "client/gateway/named_models.hpp"
 #include "common/http/server/secret.hpp"
 
 namespace lanemq::gateway {
@@ -41,6 +42,10 @@ bool Caller::may_use_model(std::string_view model) const {
   return !key || key->models.empty() || matches(key->models, model);
 }
 
+bool Caller::has_models() const {
+  return key && !key->models.empty();
+}
+
 bool Caller::may_use_service(std::string_view service) const {
   return !key || matches(key->services, service);
 }
@@ -59,6 +64,29 @@ std::vector<std::string_view> op_names() {
   for (const Op& op : kOps)
     if (std::find(names.begin(), names.end(), op.name) == names.end()) names.push_back(op.name);
   return names;
+}
+
+ApiError forbidden_model(std::string_view model, std::string param) {
+  return {.name = "forbidden",
+          .message = "model \"" + printable(model, 64) + "\" is not allowed with this key",
+          .param = std::move(param)};
+}
+
+std::optional<ApiError> why_not_named_models(const Caller& caller, std::string_view body,
+                                             std::string_view before) {
+  if (!caller.has_models()) return std::nullopt;
+  for (const NamedModel& named : named_models_of(body)) {
+    const std::string param = std::string(before) + named.param;
+    if (named.model.empty())
+      return ApiError{
+          .name = "forbidden",
+          .message =
+              "`" + param +
+              "` is stored upstream and may name a model: with this key `model` has to stand beside it",
+          .param = param};
+    if (!caller.may_use_model(named.model)) return forbidden_model(named.model, param);
+  }
+  return std::nullopt;
 }
 
 ApiError forbidden_service(std::string_view service) {

@@ -61,6 +61,8 @@ struct Caller {
   /// The rules of the caller's lanes; without keys the same for all.
   const LaneRules& lanes() const;
   bool may_use_model(std::string_view model) const;
+  /// Whether it is bound to some models.
+  bool has_models() const;
   /// Whether the caller may name that service, or use the API with that service. The services of a [[model]]
   /// need no permission.
   bool may_use_service(std::string_view service) const;
@@ -70,6 +72,12 @@ struct Caller {
   }
 };
 
+/// The error of a key that may not use a model, which stands in `param`.
+ApiError forbidden_model(std::string_view model, std::string param);
+/// Why a key that is bound to some models may not send a body: a model that it names beside `model`.
+/// `before`: in front of the body's members, in the error's param.
+std::optional<ApiError> why_not_named_models(const Caller& caller, std::string_view body,
+                                             std::string_view before);
 /// The error of a key that may not use a service.
 ApiError forbidden_service(std::string_view service);
 

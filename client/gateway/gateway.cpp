@@ -82,11 +82,17 @@ std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_vi
 }
 
 std::optional<ApiError> why_not_forwarded(const Headers& headers) {
-  for (const std::string_view name : kForwardedHeaders)
-    if (headers.get(name).size() > kForwardedHeaderBytesMax)
+  for (const std::string_view name : kForwardedHeaders) {
+    const std::string_view value = headers.get(name);
+    if (value.size() > kForwardedHeaderBytesMax)
       return bad_request(std::string(name) + " has over " + std::to_string(kForwardedHeaderBytesMax) +
                              " bytes, which is all that goes on to an upstream",
                          std::string(name));
+    if (!std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; }))
+      return bad_request(
+          std::string(name) + " has characters other than visible ASCII, which do not go on to an upstream",
+          std::string(name));
+  }
   return std::nullopt;
 }
 

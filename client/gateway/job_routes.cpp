@@ -133,10 +133,7 @@ std::optional<ApiError> why_not_references(const Gateway& gateway, const Caller&
 /// Why a caller may not use a model, or not with this API.
 std::optional<ApiError> why_not_model(const Caller& caller, const std::string& model,
                                       const ModelSettings* route) {
-  if (!model.empty() && !caller.may_use_model(model))
-    return ApiError{.name = "forbidden",
-                    .message = "model \"" + printable(model) + "\" is not allowed with this key",
-                    .param = "model"};
+  if (!model.empty() && !caller.may_use_model(model)) return forbidden_model(model, "model");
   if (route && route->api != caller.api)
     return bad_request("model \"" + printable(model) + "\" is one of " +
                            (route->api == Api::openai ? "OpenAI's" : "Anthropic's") +
@@ -181,7 +178,7 @@ std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier)
   const bool has_method = request.method != "POST", forwards_tier = tier == ServiceTier::goes_on;
   std::size_t headers = 0;
   for (const std::string_view name : kForwardedHeaders)
-    if (request.headers.find(name) != nullptr) ++headers;
+    if (!request.headers.get(name).empty()) ++headers;
   Buffer bytes;
   DocumentWriter http(bytes);
   http.map(1).text("http").map(std::size_t{1} + has_method + forwards_tier + (headers > 0));
@@ -190,7 +187,7 @@ std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier)
   if (forwards_tier) http.text("service_tier").text("forward");
   if (headers > 0) http.text("headers").map(headers);
   for (const std::string_view name : kForwardedHeaders)
-    if (const std::string* value = request.headers.find(name)) http.text(name).text(*value);
+    if (const std::string_view value = request.headers.get(name); !value.empty()) http.text(name).text(value);
   return std::string(bytes.view());
 }
 
@@ -381,6 +378,9 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   const ModelSettings* route = find_route(settings.models, model);
   if (std::optional<ApiError> error = why_not_model(caller, model, route))
     return tl::unexpected(*std::move(error));
+  if (takes != Takes::no_body)
+    if (std::optional<ApiError> error = why_not_named_models(caller, request.body.bytes(), ""))
+      return tl::unexpected(*std::move(error));
 
   std::string_view header = request.headers.get("x-lanemq-lane");
   if (header.empty()) header = request.headers.get("x-priority");

@@ -140,10 +140,9 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
       .service = endpoint->api == Api::openai ? settings.openai_service : settings.anthropic_service,
       .model = std::string(named.model)};
   if (!caller.may_use_model(step.model))
-    return tl::unexpected(
-        ApiError{.name = "forbidden",
-                 .message = "model \"" + printable(step.model, 64) + "\" is not allowed with this key",
-                 .param = "request.body.model"});
+    return tl::unexpected(forbidden_model(step.model, "request.body.model"));
+  if (std::optional<ApiError> error = why_not_named_models(caller, bytes, "request.body."))
+    return tl::unexpected(*std::move(error));
   const ModelSettings* const route = find_route(settings.models, step.model);
   const bool has_route = route != nullptr && route->api == endpoint->api;
   if (has_route) step.model = route->steps.front().model;
@@ -525,12 +524,12 @@ void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& re
   for (const StoredReference& stored : job->stored)
     if (const std::optional<ApiError> error = why_not_stored(gateway_, caller, stored))
       return responder->answer(refusal(gateway_, request, *error));
-  if (watch_.full())
+  if (watch_.full(caller))
     return responder->answer(
         refusal(gateway_, request,
                 {.name = "gateway_full",
                  .message = "the gateway follows " + std::to_string(LeftWatch::kFollowedMax) +
-                            " jobs of keys with limits already; try again later",
+                            " jobs of keys with limits at most, and this key has its share; try again later",
                  .retry_after = kFullRetryAfter}));
   const tl::expected<bool, ApiError> taken = limits_.try_take(caller, gateway_.loop.now(), false);
   if (!taken) {
@@ -549,8 +548,7 @@ void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& re
 /// Leaves a job whose request was counted in.
 void LeftJobRoutes::leave_counted(const HttpRequest& request, const ResponderPtr& responder,
                                   const Caller& caller, LeftJob job) {
-  const KeySettings* const key = caller.key;
-  const bool counts = key != nullptr && (key->concurrency > 0 || key->tokens_per_minute > 0);
+  const bool counts = is_followed(caller);
   if (!counts) limits_.give_back(caller);
   const std::int64_t tokens =
       counts ? limits_.spend_estimate(caller, job.tokens_bytes, gateway_.loop.now()) : 0;

@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "client/gateway/fair_bound.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
@@ -26,6 +28,10 @@ std::int64_t cost_of(const FetchAnswer& answer, std::int64_t taken) {
 
 }  // namespace
 
+bool is_followed(const Caller& caller) {
+  return caller.key && (caller.key->concurrency > 0 || caller.key->tokens_per_minute > 0);
+}
+
 struct LeftWatch::Job : std::enable_shared_from_this<Job> {
   Job(Caller who, std::string at_broker, std::int64_t tokens, std::unique_ptr<Loop::Timer> its_timer)
       : caller(std::move(who)), id(std::move(at_broker)), taken(tokens), timer(std::move(its_timer)) {}
@@ -37,7 +43,14 @@ struct LeftWatch::Job : std::enable_shared_from_this<Job> {
   Loop::TimePoint asked_at{};
 };
 
+bool LeftWatch::full(const Caller& caller) const {
+  if (!is_followed(caller)) return false;
+  const auto at = of_caller_.find(caller.name);
+  return !may_take_one_of(kFollowedMax, jobs_.size(), at == of_caller_.end() ? 0 : at->second, kTimesFree);
+}
+
 void LeftWatch::follow(const Caller& caller, std::string id, std::int64_t taken) {
+  ++of_caller_[caller.name];
   const auto job = std::make_shared<Job>(caller, std::move(id), taken, gateway_.loop.timer());
   jobs_.insert(job);
   ask(*job);
@@ -58,6 +71,7 @@ void LeftWatch::told(const std::shared_ptr<Job>& job, const FetchAnswer& answer)
     return job->timer->after(kAskAgainAfter, [this, at = job.get()] { ask(*at); });
   }
   jobs_.erase(job);
+  if (const auto at = of_caller_.find(job->caller.name); --at->second == 0) of_caller_.erase(at);
   limits_.give_back(job->caller);
   limits_.spend_tokens(job->caller, cost_of(answer, job->taken) - job->taken, now);
 }

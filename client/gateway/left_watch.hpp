@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,17 +14,21 @@
 
 namespace lanemq::gateway {
 
+/// Whether the caller's key has a limit that lasts as long as a job that it leaves.
+bool is_followed(const Caller& caller);
+
 /// Follows jobs that keys with limits have left here until they are over. Until then each takes a place of
 /// its key's concurrency; at its end its estimated tokens are corrected. Belongs to the loop's thread. Does
 /// not know jobs of an earlier life of the gateway.
 class LeftWatch {
  public:
-  /// Jobs of all keys together.
-  static constexpr std::size_t kFollowedMax = 10'000;
+  /// Jobs of all keys together; one key has four fifths of it at most (may_take_one_of).
+  static constexpr std::size_t kFollowedMax = 10'000, kTimesFree = 4;
 
   LeftWatch(Gateway& gateway, CallerLimits& limits) : gateway_(gateway), limits_(limits) {}
 
-  bool full() const { return jobs_.size() >= kFollowedMax; }
+  /// Whether a job of that caller cannot be followed. Who has no limits is not followed.
+  bool full(const Caller& caller) const;
   /// `id`: at the broker. `taken`: of the key's tokens. Requires: limits.take() let the caller in; this gives
   /// it back.
   void follow(const Caller& caller, std::string id, std::int64_t taken);
@@ -36,6 +42,7 @@ class LeftWatch {
   Gateway& gateway_;
   CallerLimits& limits_;
   std::set<std::shared_ptr<Job>> jobs_;
+  std::map<std::string, std::size_t, std::less<>> of_caller_;  // jobs of jobs_, by caller
 };
 
 }  // namespace lanemq::gateway

@@ -438,6 +438,10 @@ class ForwardedHeaders(GatewayCase):
                 answer = self.ask("POST", path, body, {**VERSION, "anthropic-beta": "b" * size})
                 told = answer.status == 400 and b"anthropic-beta has over 1024 bytes" in answer.body
                 self.assertEqual(told, status == 400, (path, size, answer.body))
+            for value in ("a\tb", "\u00e9"):
+                answer = self.ask("POST", path, body, {**VERSION, "anthropic-beta": value})
+                self.assertEqual(answer.status, 400, answer.body)
+                self.assertIn(b"anthropic-beta has characters other than visible ASCII", answer.body)
 
 
 class BrokerStops(GatewayCase):
@@ -837,6 +841,20 @@ class KeysHold(GatewayCase):
                            (CHAT, {"model": "cheap", "Model": "expensive", "messages": []})):
             refused = self.ask("POST", path, json.dumps(body), bearer("cheap"))
             self.assertEqual((refused.status, refused.json()["error"]["param"]), (400, "model"), refused.body)
+        named = ({"fallbacks": ["expensive"]}, {"fallbacks": [{"model": "expensive"}]}, {"models": ["cheap-1", "expensive"]},
+                 {"tools": [{"type": "advisor", "name": "a", "model": "expensive"}]})
+        for more in named:
+            for path, body in ((CHAT, {"model": "cheap", "messages": [], **more}),
+                               ("/v1/messages", {"model": "cheap", "max_tokens": 5, "messages": [], **more}),
+                               ("/v1/responses", {"model": "cheap", "input": "x", **more})):
+                with self.subTest(path=path, more=more):
+                    self.assertEqual(self.ask("POST", path, json.dumps(body), bearer("cheap")).status, 403)
+            refused = self.jobs("cheap", "cheap", **more)
+            self.assertEqual(refused.status, 403)
+            self.assertIn("request.body.", refused.json()["error"]["param"])
+        allowed = json.dumps({**json.loads(chat("cheap")), "fallbacks": ["cheap-2"]})
+        # It goes on: the double knows no such member.
+        self.assertIn(b"argument supplied: fallbacks", self.ask("POST", CHAT, allowed, bearer("cheap")).body)
         # Nothing is configured here, and the double has models of its own.
         everything = [model["id"] for model in self.ask("GET", "/v1/models", headers=bearer("other")).json()["data"]]
         self.assertTrue(everything)

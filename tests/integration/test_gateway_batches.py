@@ -24,7 +24,7 @@ def line(name, model="gpt-x", url=CHAT):
 class BatchCase(GatewayCase):
     @property
     def flags(self):
-        return ("--state", os.path.join(self.folder, "state"), "--batch-in-flight-max", "32")
+        return ("--state", os.path.join(self.folder, "state"), "--batch-in-flight-max", "40")
 
     def restart(self, *more):
         """Kills the gateway and starts another one on what it left."""

@@ -13,6 +13,7 @@
 #include "client/gateway/batches/batch_documents.hpp"
 #include "client/gateway/batches/batch_lines.hpp"
 #include "client/gateway/batches/multipart.hpp"
+#include "client/gateway/named_models.hpp"
 #include "common/json/members.hpp"
 
 namespace lanemq::gateway {
@@ -290,6 +291,8 @@ tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, s
     auto request = read_batch_line(Api::anthropic, kMessages, element);
     if (!request) return wrong(place + ": " + request.error().message, place);
     upload.models.emplace(request->model, upload.lines - 1);
+    for (const NamedModel& named : named_models_of(request->body))
+      upload.models.emplace(named.model, upload.lines - 1);
     if (upload.model.empty()) upload.model = request->model;
     if (!ids.insert(std::move(request->custom_id)).second)
       return wrong(place + ".custom_id: every custom_id must be used once", place + ".custom_id");

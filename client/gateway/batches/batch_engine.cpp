@@ -12,6 +12,7 @@
 
 #include "client/gateway/batches/batch_documents.hpp"
 #include "client/gateway/batches/batch_lines.hpp"
+#include "client/gateway/named_models.hpp"
 #include "common/json/line_reader.hpp"
 
 namespace lanemq::gateway {
@@ -106,6 +107,12 @@ class BatchEngine::InputReader {
     if (!engine_.model_allowed(batch_.models, request->model))
       add({"model_not_allowed",
            "model \"" + printable(request->model, 64) + "\" is not allowed with this key", "body.model"});
+    if (!batch_.models.empty())
+      for (const NamedModel& named : named_models_of(request->body))
+        if (!engine_.model_allowed(batch_.models, named.model))
+          add({"model_not_allowed",
+               "model \"" + printable(named.model, 64) + "\" is not allowed with this key",
+               "body." + named.param});
     if (model.empty()) model = request->model;
   }
   void add(LineFault fault) {
@@ -414,6 +421,8 @@ void BatchEngine::submit(BatchLine line, WallTime now) {
     if (read) {
       Active::AtBroker& at_broker = active.at_broker[line.line];
       at_broker.custom_id = read->custom_id;
+      if (std::optional<ClientError> why = broker_.why_not(batch, read->model, read->body))
+        return answered(line, *std::move(why));
       LineJob job = broker_.job_of(batch, read->model, read->body, at_broker.step);
       job.request.id = line_job_id(batch.id, line.line, at_broker.step);
       job.request.lane = batch.lane;
@@ -488,6 +497,7 @@ void BatchEngine::step_input(Active& active, WallTime now) {
   active.read = true;
   if (batch.state == BatchState::finalizing) return;
   runner_.add({.number = batch.number,
+               .caller = batch.owner.empty() ? batch.client : batch.owner,
                .done = std::move(answered.lines),
                .started_to = static_cast<std::uint32_t>(batch.started_to),
                .deadline = time_of(batch.deadline),

@@ -40,6 +40,9 @@ class LineBroker {
   /// gateway.
   virtual LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body,
                          std::size_t step) = 0;
+  /// Why the batch's key may not send that request now; none: it may. A refusal (is_refusal) has it wait.
+  virtual std::optional<ClientError> why_not(const StoredBatch& batch, std::string_view model,
+                                             std::string_view body) = 0;
   /// The model without @LANE, as a key's `models` mean it.
   virtual std::string_view without_lane(std::string_view model) const = 0;
   /// Whether the model's route goes on behind that step after that error.

@@ -145,8 +145,8 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
   }
   for (const std::string_view name : kForwardedHeaders) {
     const bool belongs = name.starts_with(api == Api::openai ? "openai" : "anthropic");
-    const std::string* const value = belongs ? request.headers.find(name) : nullptr;
-    if (value != nullptr) result.headers += std::string(name) + " " + *value + "\n";
+    const std::string_view value = belongs ? request.headers.get(name) : "";
+    if (!value.empty()) result.headers.append(name).append(" ").append(value).append("\n");
   }
   return result;
 }

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/gateway/fair_bound.hpp"
+
 namespace lanemq::gateway {
 
 using std::chrono::milliseconds;
 
 void BatchRunner::add(Batch batch) {
   const std::int64_t number = batch.number;
+  callers_[batch.caller].batches.insert(number);
   batches_.emplace(number, Running{.state = std::move(batch)});
 }
 
@@ -31,7 +34,7 @@ void BatchRunner::settled(BatchLine line) {
   Running* const batch = find(line);
   if (batch == nullptr) return;
   batch->in_flight.erase(line.line);
-  --in_flight_;
+  free_place(*batch);
   batch->state.done[line.line] = true;
   batch->refusals = 0;
 }
@@ -40,7 +43,7 @@ void BatchRunner::refused(BatchLine line, std::optional<milliseconds> retry_afte
   Running* const batch = find(line);
   if (batch == nullptr) return;
   batch->in_flight.erase(line.line);
-  --in_flight_;
+  free_place(*batch);
   batch->again.insert(line.line);
   // Lines that were sent together are refused together, which counts as one refusal.
   if (now < batch->not_before) return;
@@ -88,32 +91,57 @@ BatchRunner::Actions BatchRunner::advance(WallTime now) {
       continue;
     }
     actions.finished.push_back(at->first);
-    in_flight_ -= batch.in_flight.size();
+    free_place(batch, batch.in_flight.size());
+    const auto caller = callers_.find(batch.state.caller);
+    caller->second.batches.erase(at->first);
+    if (caller->second.batches.empty()) callers_.erase(caller);
     at = batches_.erase(at);
   }
 
-  // One line of each batch in turn, beginning behind the batch that was served last.
+  // One line of each caller in turn, beginning behind the one that was served last.
   std::size_t passed_over = 0;
-  auto at = batches_.upper_bound(last_served_);
-  while (in_flight_ < limits_.in_flight_max && passed_over < batches_.size()) {
-    if (at == batches_.end()) at = batches_.begin();
-    Running& batch = at->second;
-    const std::optional<std::uint32_t> line = now < batch.not_before ? std::nullopt : next_line(batch);
-    if (line) {
-      batch.again.erase(*line);
-      batch.next = std::max(batch.next, *line + 1);
-      batch.state.started_to = std::max(batch.state.started_to, batch.next);
-      batch.in_flight.insert(*line);
-      ++in_flight_;
-      last_served_ = at->first;
-      actions.submit.push_back({at->first, *line});
+  auto caller = callers_.upper_bound(last_served_);
+  while (in_flight_ < limits_.in_flight_max && passed_over < callers_.size()) {
+    if (caller == callers_.end()) caller = callers_.begin();
+    if (const std::optional<BatchLine> line = take_line(caller->second, now)) {
+      last_served_ = caller->first;
+      actions.submit.push_back(*line);
       passed_over = 0;
     } else {
       ++passed_over;
     }
-    ++at;
+    ++caller;
   }
   return actions;
+}
+
+/// The next line of the caller's batches, which take turns likewise; none: none may go.
+std::optional<BatchLine> BatchRunner::take_line(Caller& caller, WallTime now) {
+  if (!may_take_one_of(limits_.in_flight_max, in_flight_, caller.in_flight, kOfCaller)) return std::nullopt;
+  auto number = caller.batches.upper_bound(caller.last_served);
+  for (std::size_t left = caller.batches.size(); left > 0; --left, ++number) {
+    if (number == caller.batches.end()) number = caller.batches.begin();
+    Running& batch = batches_.at(*number);
+    if (now < batch.not_before ||
+        !may_take_one_of(limits_.in_flight_max, in_flight_, batch.in_flight.size(), kOfBatch))
+      continue;
+    const std::optional<std::uint32_t> line = next_line(batch);
+    if (!line) continue;
+    batch.again.erase(*line);
+    batch.next = std::max(batch.next, *line + 1);
+    batch.state.started_to = std::max(batch.state.started_to, batch.next);
+    batch.in_flight.insert(*line);
+    ++in_flight_;
+    ++caller.in_flight;
+    caller.last_served = *number;
+    return BatchLine{*number, *line};
+  }
+  return std::nullopt;
+}
+
+void BatchRunner::free_place(const Running& batch, std::size_t lines) {
+  in_flight_ -= lines;
+  callers_.at(batch.state.caller).in_flight -= lines;
 }
 
 std::optional<WallTime> BatchRunner::next_wakeup() const {

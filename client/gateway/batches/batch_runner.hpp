@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace lanemq::gateway {
@@ -29,7 +30,7 @@ struct BatchLine {
 
 /// Bounds of running lines.
 struct RunnerLimits {
-  std::size_t in_flight_max = 256;  ///< lines of all batches that are at the broker
+  std::size_t in_flight_max = 256;  ///< lines of all batches that are at the broker; at least 1
   /// The wait after refusals that state none: doubles from the first to the longest.
   std::chrono::milliseconds refusal_wait_first{100};
   std::chrono::milliseconds refusal_wait_max{5'000};
@@ -41,8 +42,12 @@ struct RunnerLimits {
 
 /// Decides which line of which batch runs next, and when a batch is over.
 ///
-/// Pure: it is told events and the time, and returns what is to be done. Batches take turns, line by line. A
-/// line that the broker refuses runs again after a wait, in which its batch pauses; other batches go on.
+/// Pure: it is told events and the time, and returns what is to be done. Callers take turns, line by line,
+/// and so do the batches of each. A line that the broker refuses runs again after a wait, in which its batch
+/// pauses; other batches go on.
+///
+/// Lines at the broker may wait there for hours. So a batch takes no more places than four times what it
+/// leaves free, and a caller sixteen times (may_take_one_of).
 class BatchRunner {
  public:
   explicit BatchRunner(RunnerLimits limits = {}) : limits_(limits) {}
@@ -50,6 +55,7 @@ class BatchRunner {
   /// A batch from the store.
   struct Batch {
     std::int64_t number = 0;
+    std::string caller{};          ///< in whose turns and share it is
     std::vector<bool> done{};      ///< by line: it has an answer
     std::uint32_t started_to = 0;  ///< lines from this one on were never at the broker
     WallTime deadline{};
@@ -97,6 +103,17 @@ class BatchRunner {
     WallTime patience{};  ///< while stopping: until when it waits for answers
   };
 
+  /// Those of a caller.
+  struct Caller {
+    std::set<std::int64_t> batches{};
+    std::int64_t last_served = 0;
+    std::size_t in_flight = 0;
+  };
+  /// How many times what stays free a batch or a caller may hold.
+  static constexpr std::size_t kOfBatch = 4, kOfCaller = 16;
+
+  std::optional<BatchLine> take_line(Caller& caller, WallTime now);
+  void free_place(const Running& batch, std::size_t lines = 1);
   std::optional<std::uint32_t> next_line(Running& batch) const;
   void stop(std::int64_t number, Running& batch, WallTime now, Actions& actions);
   bool over(Running& batch, WallTime now) const;
@@ -104,7 +121,8 @@ class BatchRunner {
 
   RunnerLimits limits_;
   std::map<std::int64_t, Running> batches_;
-  std::int64_t last_served_ = 0;
+  std::map<std::string, Caller> callers_;  // with a batch
+  std::string last_served_;
   std::size_t in_flight_ = 0;
 };
 

@@ -171,6 +171,10 @@ class BatchService::Core : private LineBroker {
                  std::size_t step) override {
     return job_of_line(settings_, batch, model, body, step);
   }
+  std::optional<ClientError> why_not(const StoredBatch& batch, std::string_view model,
+                                     std::string_view body) override {
+    return why_not_line(settings_, batch, model, body);
+  }
   std::string_view without_lane(std::string_view model) const override {
     return split_model(model, settings_.lanes).model;
   }

@@ -2,10 +2,12 @@
 #include "client/gateway/batches/line_calls.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "client/gateway/access.hpp"
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
@@ -14,6 +16,8 @@
 #include "common/json/members.hpp"
 
 namespace lanemq::gateway {
+
+using std::chrono::milliseconds;
 
 namespace {
 
@@ -29,6 +33,35 @@ bool line_falls_back(const Settings& settings, const StoredBatch& batch, std::st
                      std::size_t step, const ClientError& error) {
   const ModelSettings* const route = route_of(settings, batch, model);
   return route != nullptr && step + 1 < route->steps.size() && falls_back(*route, error);
+}
+
+std::optional<ClientError> why_not_line(const Settings& settings, const StoredBatch& batch,
+                                        std::string_view model, std::string_view body) {
+  constexpr milliseconds kLookAgain{10'000};
+  if (settings.keys.empty()) return std::nullopt;
+  const auto key = std::find_if(settings.keys.begin(), settings.keys.end(),
+                                [&](const KeySettings& one) { return one.name == batch.owner; });
+  if (key == settings.keys.end())
+    return ClientError{.code = std::string(name_of(ErrorCode::client_full)),
+                       .message = "the batch's key is no more",
+                       .retry_after = kLookAgain,
+                       .local = true};
+  const auto forbidden = [](const ApiError& why) {
+    return ClientError{
+        .code = std::string(name_of(ErrorCode::forbidden)), .message = why.message, .local = true};
+  };
+  const Caller caller{.name = batch.owner, .key = &*key};
+  const std::string_view plain = split_model(model, settings.lanes).model;
+  if (!caller.may_use_model(plain)) return forbidden(forbidden_model(plain, "body.model"));
+  if (const std::optional<ApiError> why = why_not_named_models(caller, body, "body.")) return forbidden(*why);
+  const std::string& service =
+      batch.api == Api::openai ? settings.openai_service : settings.anthropic_service;
+  if (!caller.may_use_service(service)) return forbidden(forbidden_service(service));
+  const std::vector<std::string>& lanes = key->lanes.allowed;
+  if (!lanes.empty() && std::find(lanes.begin(), lanes.end(), batch.lane) == lanes.end())
+    return forbidden(
+        {.name = "forbidden", .message = "lane \"" + batch.lane + "\" is not allowed with this key"});
+  return std::nullopt;
 }
 
 LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::string_view model,

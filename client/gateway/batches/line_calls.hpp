@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "client/gateway/batches/batch_engine.hpp"
@@ -14,6 +15,11 @@ namespace lanemq::gateway {
 /// settings are the same. A step beyond the route's end is its last.
 LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::string_view model,
                     std::string_view body, std::size_t step = 0);
+
+/// Why the key of now that has the batch may not send its request: it was taken away (then the line waits, in
+/// case it comes back), or bound to other models, services or lanes since. None: it may.
+std::optional<ClientError> why_not_line(const Settings& settings, const StoredBatch& batch,
+                                        std::string_view model, std::string_view body);
 
 /// Whether the request's route has a step behind that one, and takes it after that error. `max_wait` of steps
 /// does not count: no caller waits for a batch.

@@ -28,6 +28,9 @@ using testing::HasSubstr;
 /// A broker that remembers jobs by their ids, as the real one does, and outlives the gateway's process.
 class PlayedBroker : public LineBroker {
  public:
+  std::optional<ClientError> why_not(const StoredBatch&, std::string_view, std::string_view) override {
+    return std::nullopt;
+  }
   LineJob job_of(const StoredBatch&, std::string_view model, std::string_view body,
                  std::size_t step) override {
     models.push_back(std::string(model) + (step > 0 ? "/" + std::to_string(step) : ""));
@@ -159,8 +162,8 @@ class Batches : public testing::Test {
   }
 
   test::TemporaryDirectory folder_;
-  std::unique_ptr<test::FaultyDisk> disk_;  ///< under the rows, where a test wants that
-  BatchSettings settings_{.in_flight_max = 4};
+  std::unique_ptr<test::FaultyDisk> disk_;      ///< under the rows, where a test wants that
+  BatchSettings settings_{.in_flight_max = 5};  // of which one batch has four
   BatchCaller acme_{.owner = "acme", .client = "acme", .base_url = "http://here"};
   WallTime now_{milliseconds(1'700'000'000'000)};
   PlayedBroker broker_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/batches/batch_runner.hpp"
 
+#include <map>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,10 +25,11 @@ std::vector<std::pair<std::int64_t, int>> pairs(const std::vector<BatchLine>& li
 
 class Runner : public testing::Test {
  protected:
-  void add(std::int64_t number, std::size_t lines) {
-    runner_.add({.number = number, .done = std::vector<bool>(lines), .deadline = kStart + kWindow});
+  void add(std::int64_t number, std::size_t lines, const char* caller = "a") {
+    runner_.add(
+        {.number = number, .caller = caller, .done = std::vector<bool>(lines), .deadline = kStart + kWindow});
   }
-  BatchRunner runner_{RunnerLimits{.in_flight_max = 4}};
+  BatchRunner runner_{RunnerLimits{.in_flight_max = 5}};  // of which one batch takes four
 };
 
 using P = std::pair<std::int64_t, int>;
@@ -44,6 +47,57 @@ TEST_F(Runner, gives_batches_turns_and_bounds_what_is_in_flight) {
   EXPECT_THAT(pairs(actions.submit), ElementsAre(P{1, 3}, P{1, 4}));
   EXPECT_THAT(actions.finished, ElementsAre(2));
   EXPECT_EQ(runner_.started_to(1), 5u);
+}
+
+TEST_F(Runner, callers_take_turns_and_their_batches_inside) {
+  runner_ = BatchRunner(RunnerLimits{.in_flight_max = 7});
+  add(1, 9, "a");
+  add(2, 9, "a");
+  add(3, 9, "a");
+  add(4, 9, "b");
+  EXPECT_THAT(pairs(runner_.advance(kStart).submit),
+              ElementsAre(P{1, 0}, P{4, 0}, P{2, 0}, P{4, 1}, P{3, 0}, P{4, 2}));
+  std::map<std::int64_t, int> served;
+  BatchLine over{1, 0};
+  for (int i = 0; i < 16; ++i) {
+    runner_.settled(over);
+    const std::vector<BatchLine> next = runner_.advance(kStart).submit;
+    ASSERT_EQ(next.size(), 1u);
+    over = next[0];
+    ++served[over.batch];
+  }
+  EXPECT_EQ(served[4], 6) << "which then has no more";
+}
+
+/// Lines that wait at the broker, for hours perhaps.
+TEST_F(Runner, whose_lines_are_not_answered_leaves_places_to_other_batches_and_callers) {
+  runner_ = BatchRunner(RunnerLimits{.in_flight_max = 256});
+  add(1, 1000, "a");
+  EXPECT_EQ(runner_.advance(kStart).submit.size(), 204u) << "four fifths";
+  add(2, 1000, "a");
+  EXPECT_THAT(runner_.advance(kStart).submit,
+              testing::SizeIs(testing::AllOf(testing::Ge(30u), testing::Le(45u))));
+  for (std::int64_t number = 3; number < 40; ++number)
+    add(number, 1000, "a");
+  runner_.advance(kStart);
+  EXPECT_THAT(runner_.in_flight(), testing::AllOf(testing::Ge(236u), testing::Le(244u)))
+      << "sixteen parts of seventeen";
+  add(50, 1000, "b");
+  const auto actions = runner_.advance(kStart);
+  EXPECT_THAT(actions.submit, testing::SizeIs(testing::Ge(8u)));
+  EXPECT_EQ(actions.submit[0].batch, 50);
+  runner_.settled(actions.submit[0]);
+  EXPECT_THAT(pairs(runner_.advance(kStart).submit),
+              ElementsAre(P{50, static_cast<int>(actions.submit.size())}));
+}
+
+TEST_F(Runner, one_place_alone_is_used) {
+  runner_ = BatchRunner(RunnerLimits{.in_flight_max = 1});
+  add(1, 2, "a");
+  add(2, 2, "b");
+  EXPECT_THAT(pairs(runner_.advance(kStart).submit), ElementsAre(P{1, 0}));
+  runner_.settled({1, 0});
+  EXPECT_THAT(pairs(runner_.advance(kStart).submit), ElementsAre(P{2, 0}));
 }
 
 TEST_F(Runner, ends_a_batch_when_every_line_has_its_answer) {

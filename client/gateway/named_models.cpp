@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/named_models.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "common/json/cursor.hpp"
+#include "common/json/members.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+constexpr std::array<std::string_view, 3> kLists = {"fallbacks", "models", "fallback_models"};
+
+bool has_key(std::string_view escaped, std::string_view name) {
+  const std::optional<std::string> key = unquoted_json("\"" + std::string(escaped) + "\"");
+  return key && reads_as(*key, name);
+}
+
+class Found {
+ public:
+  void add(std::string place, std::string_view value) {
+    if (std::optional<std::string> model = unquoted_json(value); model && !model->empty())
+      all.push_back({.param = std::move(place), .model = *std::move(model)});
+  }
+
+  /// Calls `tell` with the place and the bytes of each element; of what is no list, with itself.
+  template <class Tell>
+  static void each(std::string_view name, std::string_view list, Tell tell) {
+    JsonCursor cursor(list);
+    if (!cursor.enter_array()) return tell(std::string(name), list);
+    for (std::size_t number = 0; cursor.element(); ++number)
+      tell(std::string(name) + "[" + std::to_string(number) + "]", cursor.value());
+  }
+
+  /// The `model` of an object; false: it has none.
+  bool add_model_of(const std::string& place, std::string_view object) {
+    JsonCursor cursor(object);
+    if (!cursor.enter_object()) return false;
+    bool any = false;
+    for (std::string_view key; cursor.member(key);) {
+      const std::string_view value = cursor.value();
+      if (!has_key(key, "model")) continue;
+      any = true;
+      add(place + ".model", value);
+    }
+    return any;
+  }
+
+  /// A name, an object with a `model`, or LiteLLM's lists by the model that failed.
+  void add_fallback(const std::string& place, std::string_view value) {
+    if (!value.starts_with('{')) return add(place, value);
+    if (add_model_of(place, value)) return;
+    JsonCursor cursor(value);
+    cursor.enter_object();
+    for (std::string_view key; cursor.member(key);)
+      each(place + "." + std::string(key), cursor.value(),
+           [&](std::string inside, std::string_view name) { add(std::move(inside), name); });
+  }
+
+  std::vector<NamedModel> all{};
+};
+
+}  // namespace
+
+std::vector<NamedModel> named_models_of(std::string_view body) {
+  Found found;
+  bool has_model = false, has_prompt = false;
+  JsonCursor cursor(body);
+  if (!cursor.enter_object()) return {};
+  for (std::string_view key; cursor.member(key);) {
+    const std::string_view value = cursor.value();
+    has_model = has_model || (has_key(key, "model") && value.starts_with('"'));
+    has_prompt = has_prompt || (has_key(key, "prompt") && value.starts_with('{'));
+    for (const std::string_view list : kLists)
+      if (has_key(key, list))
+        Found::each(list, value,
+                    [&](const std::string& place, std::string_view one) { found.add_fallback(place, one); });
+    if (has_key(key, "tools"))
+      Found::each("tools", value,
+                  [&](const std::string& place, std::string_view tool) { found.add_model_of(place, tool); });
+  }
+  if (has_prompt && !has_model) found.all.push_back({.param = "prompt"});
+  return std::move(found.all);
+}
+
+}  // namespace lanemq::gateway
