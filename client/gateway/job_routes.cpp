@@ -130,16 +130,16 @@ std::optional<ApiError> why_not_references(const Gateway& gateway, const Caller&
   return std::nullopt;
 }
 
-/// Why a caller may not use a model, or not with this API.
+/// Why a caller may not use a model, or not with this API, or another one that the body names beside it.
 std::optional<ApiError> why_not_model(const Caller& caller, const std::string& model,
-                                      const ModelSettings* route) {
+                                      const ModelSettings* route, std::string_view body) {
   if (!model.empty() && !caller.may_use_model(model)) return forbidden_model(model, "model");
   if (route && route->api != caller.api)
     return bad_request("model \"" + printable(model) + "\" is one of " +
                            (route->api == Api::openai ? "OpenAI's" : "Anthropic's") +
                            " API; requests are not translated from one API to the other",
                        "model");
-  return std::nullopt;
+  return why_not_named_models(caller, body, "");
 }
 
 /// Sets the marks by which a retry of the request finds this plan; or returns why it cannot.
@@ -376,11 +376,9 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   if (std::optional<ApiError> error = why_not_references(gateway_, caller, request, fields))
     return tl::unexpected(*std::move(error));
   const ModelSettings* route = find_route(settings.models, model);
-  if (std::optional<ApiError> error = why_not_model(caller, model, route))
+  const std::string_view body = takes != Takes::no_body ? request.body.bytes() : "";
+  if (std::optional<ApiError> error = why_not_model(caller, model, route, body))
     return tl::unexpected(*std::move(error));
-  if (takes != Takes::no_body)
-    if (std::optional<ApiError> error = why_not_named_models(caller, request.body.bytes(), ""))
-      return tl::unexpected(*std::move(error));
 
   std::string_view header = request.headers.get("x-lanemq-lane");
   if (header.empty()) header = request.headers.get("x-priority");
