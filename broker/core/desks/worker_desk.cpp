@@ -410,7 +410,8 @@ void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
 
 /// Loses a worker: its jobs go back to their old places, unless crash_max or attempts_max is reached. `dead`:
 /// it cannot come back. A death is held against a job that was alone there; of several any may be why, and
-/// each goes out alone until that is known. Where a worker is silent whose process lives it is no death.
+/// each goes out alone until that is known. Where a worker is silent whose process lives it is no death, and
+/// costs no attempt: the job's own time bounds how often that may be.
 void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
   ++state_.stats.workers_lost;
   note(Notice::Kind::worker_lost, worker, worker.running);
@@ -433,6 +434,7 @@ void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
     Lost one{.job = job->number,
              .attempt = job->attempt,
              .counted = false,
+             .spared = lives,
              .company = company,
              .dispatched_at = away->dispatched_at,
              .charged = away->charged,
@@ -446,7 +448,7 @@ void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
       life_.fail_broken_stream(*job, now);
       continue;
     }
-    if (job->crashes() >= state_.options.crash_max || job->attempts >= job->attempts_max) {
+    if (!lives && (job->crashes() >= state_.options.crash_max || job->attempts >= job->attempts_max)) {
       life_.end_with(*job, JobState::failed, ErrorCode::worker_lost,
                      job->crashes() > 0
                          ? "its worker was lost " + std::to_string(job->crashes()) + " times (crash_max " +
@@ -459,7 +461,8 @@ void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
     }
     if (lost.size() < kLostJobsMax) lost.push_back(std::move(one));
     ++state_.stats.jobs_requeued_worker_lost;
-    life_.requeue(*job, JobLife::Requeue::costs_attempt, name_of(ErrorCode::worker_lost), now, now);
+    const auto how = lives ? JobLife::Requeue::costs_turn : JobLife::Requeue::costs_attempt;
+    life_.requeue(*job, how, name_of(ErrorCode::worker_lost), now, now);
   }
   if (!dead) keep_session(worker, std::move(lost), now);
   state_.timers.clear(worker.timer);

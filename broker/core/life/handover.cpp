@@ -126,6 +126,7 @@ bool Handover::go_on(Worker& worker, const Lost& lost, TimePoint now) {
     return false;
   state_.leave_queue(job);
   const bool was_queued = job.state == JobState::queued;
+  if (lost.spared) ++job.attempts;
   job.state = JobState::running;
   Away& away = was_queued ? state_.jobs.go_away(job) : job.at_away();
   away.dispatched_at = lost.dispatched_at;

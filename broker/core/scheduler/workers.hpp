@@ -205,6 +205,7 @@ struct Lost {
   JobNumber job{};
   std::uint32_t attempt = 0;
   bool counted = false;          ///< as a death under the job
+  bool spared = false;           ///< it cost no attempt: the worker's process lives
   Company company = kNoCompany;  ///< else those who are suspected together
   TimePoint dispatched_at{};
   std::int64_t charged = 0;  ///< to its client

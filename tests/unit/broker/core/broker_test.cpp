@@ -615,6 +615,38 @@ TEST(Broker, says_that_workers_are_there_and_none_takes_the_lane) {
   EXPECT_EQ(bench.notices_[0].jobs, 1u);
 }
 
+/// As where a machine's workers are stopped in turn: nobody died, and no call failed.
+TEST(Broker, the_silence_of_workers_whose_process_lives_costs_no_attempt) {
+  Options options = small_options();
+  options.attempts_max = 2;
+  options.lanes[1].timeout = std::chrono::hours(1);
+  Bench bench(options);
+  bench.submit("a");
+  wire::Ready ready;
+  ready.services = {"s"};
+  ready.capacity = 1;
+  for (int round = 0; round < 10; ++round) {
+    WorkerReady event{"w", &ready};
+    event.watched = true;
+    bench.broker_.handle(event, bench.now_);
+    bench.turn();
+    EXPECT_EQ(bench.broker_.jobs().find("a")->job()->state, JobState::running) << round;
+    for (int second = 0; second < 60; ++second) {
+      bench.now_ += seconds(1);
+      bench.turn();
+    }
+    EXPECT_EQ(bench.broker_.jobs().find("a")->job()->state, JobState::queued) << round;
+  }
+  EXPECT_EQ(bench.broker_.jobs().find("a")->job()->attempts, 0);
+
+  bench.worker(1);  // of another machine
+  for (int second = 0; second < 60; ++second) {
+    bench.now_ += seconds(1);
+    bench.turn();
+  }
+  EXPECT_EQ(bench.broker_.jobs().find("a")->job()->attempts, 1);
+}
+
 TEST(Broker, names_sixteen_services_without_a_worker_and_no_more) {
   Options options = small_options();
   options.lanes[1].timeout = std::chrono::hours(1);
