@@ -159,6 +159,7 @@ class Printing {
       }
     }
     if (*end_ && !print((*end_)->body.bytes())) return kExitFailed;
+    if (!shown_.end()) return kExitFailed;
     if (!ends_line_ && output_is_terminal()) put("\n");
     if (*end_) return kExitDone;
     return end_refused(end_->error(), false);
@@ -185,7 +186,7 @@ class Printing {
   bool print(std::string_view bytes) {
     if (bytes.empty()) return true;
     ends_line_ = bytes.ends_with('\n');
-    return put_foreign(bytes);
+    return shown_.put(bytes);
   }
 
   std::mutex mutex_;
@@ -193,6 +194,7 @@ class Printing {
   std::deque<JobChunk> pieces_;  ///< under mutex_; at most a window, and repeated pieces
   std::optional<Answer> end_;    ///< under mutex_ until it is set
   bool ends_line_ = true;
+  ForeignPieces shown_;
 };
 
 /// Submits the job and prints the id by which the answer can be fetched.

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -134,15 +135,19 @@ std::size_t error_columns() {
 std::string harmless(std::string_view data) {
   std::string text;
   text.reserve(data.size());
-  for (const char byte : escape_unprintable(data)) {
-    const auto c = static_cast<unsigned char>(byte);
-    if (c >= 0x20 || c == '\n' || c == '\t') {
-      text += byte;
+  const std::string shown = escape_unprintable(data);
+  for (std::size_t at = 0; at < shown.size();) {
+    const auto c = static_cast<unsigned char>(shown[at]);
+    const std::size_t length = utf8_length(shown, at);
+    if (length > 0 && (c >= 0x20 || c == '\n' || c == '\t')) {
+      text.append(shown, at, length);
+      at += length;
       continue;
     }
     char escaped[8];
     std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned>(c));
     text += escaped;
+    ++at;
   }
   return text;
 }
@@ -175,6 +180,19 @@ bool put(std::string_view data) {
 
 bool put_foreign(std::string_view data) {
   return output_is_terminal() ? put(harmless(data)) : put(data);
+}
+
+bool ForeignPieces::put(std::string_view piece) {
+  if (!output_is_terminal()) return cli::put(piece);
+  held_ += piece;
+  const std::size_t bytes = held_.size() - unfinished_bytes(held_);
+  const std::string whole = held_.substr(0, bytes);
+  held_.erase(0, bytes);
+  return cli::put(harmless(whole));
+}
+
+bool ForeignPieces::end() {
+  return cli::put(harmless(std::exchange(held_, {})));
 }
 
 bool put_json(std::string_view json) {

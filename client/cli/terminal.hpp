@@ -41,13 +41,24 @@ bool put(std::string_view data);
 /// put() of what an upstream, a client or a worker said: at a terminal as harmless() has it, else byte for
 /// byte.
 bool put_foreign(std::string_view data);
+/// put_foreign() of a text that comes in pieces, which may be cut within a character.
+class ForeignPieces {
+ public:
+  bool put(std::string_view piece);
+  /// No more comes.
+  bool end();
+
+ private:
+  std::string held_;  // the beginning of a character
+};
 /// put() of JSON: what would move a terminal stands escaped in its strings, wherever it is read.
 bool put_json(std::string_view json);
 /// Calls ::write(). A write that blocks fails with EINTR when an interrupt comes. From one thread.
 ssize_t write_breaking_off(int fd, std::string_view data);
 
-/// An upstream's text made safe for a terminal: without control characters but line ends and tabs, and
-/// without those that turn the direction of reading.
+/// An upstream's text made safe for a terminal: without control characters but line ends and tabs, without
+/// those that turn the direction of reading, and without bytes that are no UTF-8, of which a terminal of 8
+/// bits takes some for controls.
 std::string harmless(std::string_view data);
 
 /// From now on SIGINT, SIGTERM and SIGHUP (but not under nohup) only set interrupted(); a second one, but for

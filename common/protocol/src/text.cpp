@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -10,31 +11,6 @@
 
 namespace lanemq {
 namespace {
-
-/// The length of the well-formed UTF-8 sequence at `at`; 0: there is none.
-std::size_t sequence_length(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(at);
-  if (lead < 0x80) return 1;
-  std::size_t length = 0;
-  unsigned low = 0x80, high = 0xBF;
-  if (lead >= 0xC2 && lead <= 0xDF)
-    length = 2;
-  else if (lead >= 0xE0 && lead <= 0xEF) {
-    length = 3;
-    if (lead == 0xE0) low = 0xA0;
-    if (lead == 0xED) high = 0x9F;  // surrogates
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4;
-    if (lead == 0xF0) low = 0x90;
-    if (lead == 0xF4) high = 0x8F;  // above U+10FFFF
-  }
-  if (length == 0 || at + length > text.size()) return 0;
-  if (byte(at + 1) < low || byte(at + 1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i)
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  return length;
-}
 
 constexpr std::uint64_t kHighBits = 0x8080808080808080ull;
 
@@ -64,6 +40,41 @@ bool is_ascii(std::string_view text) {
 }
 
 }  // namespace
+
+std::size_t utf8_length(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(at);
+  if (lead < 0x80) return 1;
+  std::size_t length = 0;
+  unsigned low = 0x80, high = 0xBF;
+  if (lead >= 0xC2 && lead <= 0xDF)
+    length = 2;
+  else if (lead >= 0xE0 && lead <= 0xEF) {
+    length = 3;
+    if (lead == 0xE0) low = 0xA0;
+    if (lead == 0xED) high = 0x9F;  // surrogates
+  } else if (lead >= 0xF0 && lead <= 0xF4) {
+    length = 4;
+    if (lead == 0xF0) low = 0x90;
+    if (lead == 0xF4) high = 0x8F;  // above U+10FFFF
+  }
+  if (length == 0 || at + length > text.size()) return 0;
+  if (byte(at + 1) < low || byte(at + 1) > high) return 0;
+  for (std::size_t i = 2; i < length; ++i)
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+  return length;
+}
+
+std::size_t unfinished_bytes(std::string_view text) {
+  const std::size_t most = std::min<std::size_t>(text.size(), 3);
+  for (std::size_t bytes = 1; bytes <= most; ++bytes) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - bytes]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC2 ? 2 : 1;
+    return bytes < length ? bytes : 0;
+  }
+  return 0;
+}
 
 std::size_t unprintable_bytes(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) -> unsigned {
@@ -112,7 +123,7 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
   while (at < text.size()) {
     if (out.size() >= bytes_max) return out + "...";
     const auto byte = static_cast<unsigned char>(text[at]);
-    const std::size_t length = sequence_length(text, at);
+    const std::size_t length = utf8_length(text, at);
     const bool control = byte < 0x20 || unprintable_bytes(text, at) > 0;
     if (length == 0 || control) {
       out += "\\x";
@@ -138,7 +149,7 @@ bool is_utf8(std::string_view text) {
   if (is_ascii(text)) return true;
   std::size_t at = 0;
   while (at < text.size()) {
-    const std::size_t length = sequence_length(text, at);
+    const std::size_t length = utf8_length(text, at);
     if (length == 0) return false;
     at += length;
   }

@@ -12,6 +12,12 @@ namespace lanemq {
 /// U+202A..U+202E and U+2066..U+2069. 0: it is none.
 std::size_t unprintable_bytes(std::string_view text, std::size_t at);
 
+/// The length of the well-formed UTF-8 sequence at `at`; 0: there is none.
+std::size_t utf8_length(std::string_view text, std::size_t at);
+
+/// How many bytes at the end may begin a character whose other bytes are still to come: at most 3.
+std::size_t unfinished_bytes(std::string_view text);
+
 /// The text with those as `\uNNNN`: JSON remains the same value.
 std::string escape_unprintable(std::string_view text);
 
