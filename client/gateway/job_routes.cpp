@@ -16,6 +16,7 @@
 #include "client/gateway/relay.hpp"
 #include "common/json/cursor.hpp"
 #include "common/json/members.hpp"
+#include "common/url/climbing_path.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -38,14 +39,6 @@ constexpr milliseconds kDrainRetryAfter{1'000};
 constexpr milliseconds kModelsWaitMax{10'000};
 
 constexpr std::string_view kResponses = "/v1/responses", kStoredResponses = "/v1/responses/";
-
-/// Whether a path has pieces that climb: it goes to an upstream, and must stay below its route.
-bool climbs(const HttpRequest& request) {
-  return std::any_of(request.params.begin(), request.params.end(), [](const auto& param) {
-    const std::string wrapped = "/" + param.second + "/";
-    return wrapped.find("/../") != std::string::npos || wrapped.find("/./") != std::string::npos;
-  });
-}
 
 /// Answers that are no text come in one piece, even if the body asks for a stream.
 bool can_stream(std::string_view path) {
@@ -110,7 +103,7 @@ json model_list(Api api, const json& entries) {
 /// Why path or headers cannot go on to the upstream.
 std::optional<ApiError> why_not_path(const HttpRequest& request) {
   if (std::optional<ApiError> error = why_not_forwarded(request.headers)) return error;
-  if (climbs(request)) return bad_request("the path must not contain . or .. as a name");
+  if (path_climbs(request.path)) return bad_request("the path must not contain . or .. as a name");
   if (request.path.size() + request.query.size() > kForwardedBytesMax)
     return bad_request("the path has over " + std::to_string(kForwardedBytesMax) + " bytes");
   return std::nullopt;

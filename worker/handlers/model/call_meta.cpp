@@ -9,6 +9,7 @@
 #include <lanemq/text.hpp>
 
 #include "common/json/cursor.hpp"
+#include "common/url/climbing_path.hpp"
 
 namespace lanemq::worker {
 namespace {
@@ -19,21 +20,6 @@ bool is_visible(char c) {
   return c > 0x20 && c < 0x7F;
 }
 
-/// Whether a path segment is `.` or `..`, in any spelling: someone on the way would resolve it.
-bool climbs(std::string_view segment) {
-  std::size_t dots = 0;
-  while (!segment.empty()) {
-    if (segment.front() == '.')
-      segment.remove_prefix(1);
-    else if (segment.starts_with("%2e") || segment.starts_with("%2E"))
-      segment.remove_prefix(3);
-    else
-      return false;
-    ++dots;
-  }
-  return dots == 1 || dots == 2;
-}
-
 std::string path_problem(std::string_view path) {
   if (path.size() > CallMeta::kPathBytesMax)
     return "has over " + std::to_string(CallMeta::kPathBytesMax) + " bytes";
@@ -41,13 +27,7 @@ std::string path_problem(std::string_view path) {
   if (!std::all_of(path.begin(), path.end(), is_visible) ||
       path.find_first_of("#\\") != std::string_view::npos)
     return "must be visible ASCII, without # and \\";
-  std::string_view rest = path.substr(1, std::min(path.find('?'), path.size()) - 1);
-  for (;;) {
-    const std::size_t end = std::min(rest.find('/'), rest.size());
-    if (climbs(rest.substr(0, end))) return "must have no segment . or ..";
-    if (end == rest.size()) return {};
-    rest.remove_prefix(end + 1);
-  }
+  return path_climbs(path) ? "must have no segment . or .., however it is written" : "";
 }
 
 class MetaReader {
