@@ -673,7 +673,7 @@ int serve(Config config, const std::function<Config()>& read_again) {
 int main(int argc, char** argv) {
   lanemq::service::take_standard_descriptors();
   const auto ends = [](const std::string& why, int exit_code) {
-    lanemq::log::complain("lanemq-broker: " + why);
+    lanemq::log::complain("lanemq-broker: " + without_secrets(why));
     return exit_code;
   };
   try {
@@ -703,9 +703,9 @@ int main(int argc, char** argv) {
   } catch (const std::invalid_argument& error) {
     return ends(error.what(), kExitUsage);
   } catch (const lanemq::io::StoreDeposed& error) {
-    return ends(without_secrets(error.what()), lanemq::io::kExitDeposed);
+    return ends(error.what(), lanemq::io::kExitDeposed);
   } catch (const lanemq::io::StoreError& error) {
-    return ends(without_secrets(error.what()), kExitStoreUnusable);
+    return ends(error.what(), kExitStoreUnusable);
   } catch (const lanemq::io::BindError& error) {
     return ends("cannot bind " + std::string(error.what()) +
                     "; choose other endpoints with --clients, --workers, --admin and --http",

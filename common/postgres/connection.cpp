@@ -90,6 +90,38 @@ bool is_set(const PQconninfoOption& option) {
   return option.val != nullptr && *option.val != '\0';
 }
 
+/// Whether the words of one host lead to this machine.
+bool is_here(const Words& words) {
+  const auto said = [&](const char* keyword) {
+    const auto at = words.find(keyword);
+    return at == words.end() ? std::string() : at->second;
+  };
+  const auto is_local = [](const std::string& host) {
+    return host.empty() || host.front() == '/' || host.front() == '@' || host == "localhost" ||
+           host == "::1" || host.starts_with("127.");
+  };
+  return is_local(said("host")) && is_local(said("hostaddr"));
+}
+
+/// Whether the text has a password where a URL has one, as people see it. libpq reads it otherwise: a `/` in
+/// the password ends the authority, and its pieces become port and database.
+bool shows_password(std::string_view conninfo) {
+  const std::size_t scheme = conninfo.find("://");
+  if (scheme == std::string_view::npos) return false;
+  const std::string_view rest = conninfo.substr(scheme + 3, conninfo.find('?', scheme) - scheme - 3);
+  const std::size_t at = rest.rfind('@');
+  return at != std::string_view::npos && rest.substr(0, at).find(':') != std::string_view::npos;
+}
+
+constexpr char kPassword[] =
+    "it holds a password, which logs and lists of processes would show; write passfile=PATH instead (the "
+    "file has the line HOST:PORT:DATABASE:USER:PASSWORD and is its owner's alone)";
+
+/// Ports, one or several with commas.
+bool are_numbers(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == ','; });
+}
+
 }  // namespace
 
 bool Fault::lost() const {
@@ -110,11 +142,13 @@ std::int64_t Answer::changed() const {
 }
 
 std::optional<std::string> problem_of(const std::string& conninfo) {
+  if (shows_password(conninfo)) return kPassword;
   std::string why;
   const Options options = parse(conninfo, why);
   if (options == nullptr) {
     // libpq's text has words of the string, which may be a password's.
-    if (conninfo.find("://") == std::string::npos && conninfo.find("password") == std::string::npos)
+    if (conninfo.find("://") == std::string::npos && conninfo.find("password") == std::string::npos &&
+        conninfo.find('@') == std::string::npos)
       return why;
     return "it is neither words as host=NAME dbname=NAME user=NAME nor postgresql://USER@HOST:PORT/DATABASE";
   }
@@ -122,10 +156,9 @@ std::optional<std::string> problem_of(const std::string& conninfo) {
   for_each_option(options, [&](const PQconninfoOption& option) {
     if (!is_set(option)) return;
     if (std::string_view(option.keyword) == "password" || std::string_view(option.keyword) == "sslpassword")
-      problem =
-          "it holds a password, which logs and lists of processes would show; write passfile=PATH instead "
-          "(the "
-          "file has the line HOST:PORT:DATABASE:USER:PASSWORD and is its owner's alone)";
+      problem = kPassword;
+    if (std::string_view(option.keyword) == "port" && !are_numbers(option.val) && !problem)
+      problem = "its port is no number";
     if (std::string_view(option.keyword) == "replication")
       problem = "replication makes a connection on which no statement runs; leave it out";
   });
@@ -142,13 +175,18 @@ void ignore_environment() {
 std::string shown(const std::string& conninfo) {
   std::string why, text;
   const Options options = parse(conninfo, why);
+  Words words;
   for_each_option(options, [&](const PQconninfoOption& option) {
     const std::string_view keyword = option.keyword;
+    if (is_set(option)) words[option.keyword] = option.val;
     if (!is_set(option) || (keyword != "host" && keyword != "hostaddr" && keyword != "port" &&
-                            keyword != "dbname" && keyword != "user"))
+                            keyword != "dbname" && keyword != "user" && keyword != "sslmode"))
       return;
     text += (text.empty() ? "" : " ") + std::string(keyword) + "=" + option.val;
   });
+  const std::vector<Words> hosts = each_host(words);
+  if (!words.contains("sslmode") && !std::all_of(hosts.begin(), hosts.end(), is_here))
+    text += " sslmode=require";
   return text.empty() ? "libpq's defaults" : text;
 }
 
@@ -200,6 +238,7 @@ Outcome<Connection> Connection::open_host(const Words& words, const Target& targ
   const std::string host_seconds = std::to_string(kHostSeconds);
   set("connect_timeout", host_seconds.c_str());
   set("application_name", target.application.c_str());
+  if (!is_here(words)) set("sslmode", "require");
   for (const auto& [keyword, value] : words)
     set(keyword.c_str(), value.c_str());
   set("client_encoding", "UTF8");

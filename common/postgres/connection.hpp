@@ -76,7 +76,8 @@ enum class Server : std::uint8_t {
   writable,  ///< a primary, of several hosts the first one that is
 };
 
-/// How a connection is made.
+/// How a connection is made. To another machine it is encrypted where the string says nothing of `sslmode`:
+/// libpq's default takes a server that says it has no TLS, and tells it the password.
 struct Target {
   std::string conninfo;                       ///< as libpq reads it; checked by problem_of()
   std::string application = "lanemq-broker";  ///< as the server's lists show it
@@ -90,7 +91,8 @@ std::optional<std::string> problem_of(const std::string& conninfo);
 /// then has libpq's default. Requires: the process has one thread.
 void ignore_environment();
 
-/// For people, without secrets: hosts, ports, database and user, as far as it names them.
+/// For people, without secrets: hosts, ports, database and user, as far as it names them, and whether it is
+/// encrypted.
 std::string shown(const std::string& conninfo);
 
 /// A connection. One thread at a time uses it. It never cancels a statement: a commit whose wait for a

@@ -133,10 +133,16 @@ std::string words_without_passwords(std::string_view text) {
   }
 }
 
+/// `user:password@` in front of a host; a password may have a `/`, which ends the authority for libpq.
+std::size_t userinfo_of(std::string_view text) {
+  const std::size_t at = text.substr(0, text.find('?')).rfind('@');
+  return at == std::string_view::npos ? 0 : at;
+}
+
 /// A password may stand behind the user, and in the query: there any value goes whose name is not plain.
 std::string uri_without_passwords(std::string_view text, std::size_t authority) {
   std::string shown(text.substr(0, authority));
-  const std::string_view userinfo = text.substr(authority, userinfo_at(text.substr(authority)));
+  const std::string_view userinfo = text.substr(authority, userinfo_of(text.substr(authority)));
   shown.append(userinfo.substr(0, userinfo.find(':')));
   if (userinfo.find(':') != std::string_view::npos) shown.append(":").append(kInstead);
   std::string_view rest = text.substr(authority + userinfo.size());
@@ -160,6 +166,8 @@ std::string uri_without_passwords(std::string_view text, std::size_t authority) 
 std::string without_passwords(std::string_view connection) {
   constexpr std::string_view kScheme = "://";
   const std::size_t scheme = connection.find(kScheme);
+  if (scheme == std::string_view::npos && connection.find('=') == std::string_view::npos)
+    return uri_without_passwords(connection, std::min(connection.find(':') + 1, connection.size()));
   return scheme == std::string_view::npos ? words_without_passwords(connection)
                                           : uri_without_passwords(connection, scheme + kScheme.size());
 }

@@ -18,6 +18,9 @@ constexpr std::size_t kSecretBytesMax = std::size_t{64} * 1024;
 constexpr std::string_view kVariable = "env:", kFile = "file:", kCredential = "credential:";
 
 std::string read_file(const std::string& path) {
+  // Whoever opens a pipe waits for somebody who writes, and a device may have no end.
+  if (const std::optional<std::string> why_not = why_no_plain_file(path))
+    throw UsageError("file " + printable(path) + " " + *why_not);
   std::ifstream file(path, std::ios::binary);
   std::string content(kSecretBytesMax + 1, '\0');
   if (!file.read(content.data(), static_cast<std::streamsize>(content.size())) && !file.eof())
@@ -70,6 +73,15 @@ std::string read_secret(const std::string& source, const Environment& environmen
   }
   if (!is_clean(secret)) throw UsageError(printable(source) + " holds control characters");
   return secret;
+}
+
+std::optional<std::string> why_no_plain_file(const std::string& path) {
+  struct stat about {};
+  if (stat(path.c_str(), &about) != 0) return "cannot be read";
+  if (S_ISREG(about.st_mode)) return std::nullopt;
+  return S_ISDIR(about.st_mode) ? "is a folder"
+                                : "is a pipe or a device; name a plain file, since nobody can tell how long "
+                                  "one would wait for its bytes";
 }
 
 std::string exposed_file(const std::string& source) {

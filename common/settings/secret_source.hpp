@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,9 @@ std::string read_secret(const std::string& source, const Environment& environmen
 /// the source is no such file. A file of mode 0640 whose group is this process's is fine: services are given
 /// their secrets so. A credential is systemd's to guard.
 std::string exposed_file(const std::string& source);
+
+/// Why a path is no plain file, as in `is a folder`; none: it is one.
+std::optional<std::string> why_no_plain_file(const std::string& path);
 
 /// Takes the variable of a source out of this process's environment (hide_variable()), where the source is
 /// one: to be called when it was read.

@@ -33,6 +33,11 @@ void check_endpoint(const std::string& endpoint, Port port) {
   const std::string_view text = endpoint;
   if (text.starts_with(kIpc)) {
     const std::size_t bytes = text.size() - kIpc.size();
+    if (text.substr(kIpc.size()).starts_with('@'))
+      refuse_endpoint(
+          endpoint,
+          "is an abstract socket, which has no file whose mode says who may connect: every user of the "
+          "machine could; write ipc://PATH");
     if (bytes == 0 || bytes > kSocketPathMax)
       refuse_endpoint(endpoint, "has a path of " + std::to_string(bytes) + " bytes; it must have 1.." +
                                     std::to_string(kSocketPathMax));

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/http/server/tls.hpp"
 
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+
+#include "common/settings/secret_source.hpp"
 
 namespace lanemq::http {
 namespace {
@@ -127,6 +130,9 @@ std::shared_ptr<const TlsIdentity> TlsIdentity::read(const std::string& certific
   Context context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   if (!context) throw std::runtime_error("OpenSSL makes no TLS: " + last_error());
   set_rules(context.get());
+  for (const std::string& file : {certificate, key})
+    if (const std::optional<std::string> why_not = settings::why_no_plain_file(file))
+      throw std::runtime_error(file + " " + *why_not);
   if (SSL_CTX_use_certificate_chain_file(context.get(), certificate.c_str()) != 1)
     throw std::runtime_error("the certificate " + certificate + " cannot be used: " + last_error() +
                              "; it must be a file in PEM form, the server's own certificate first");

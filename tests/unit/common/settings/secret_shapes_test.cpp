@@ -38,6 +38,8 @@ TEST(SecretShapes, of_a_connection_string_passwords_go) {
            {"postgres:host=password", "postgres:host=password"},
            {"postgres://x:geheim@a:5432/y", "postgres://x:...@a:5432/y"},
            {"postgres://x:ge:h@im@a/y", "postgres://x:...@a/y"},
+           {"postgresql://x:ge/he/im@a:1/y?port=2", "postgresql://x:...@a:1/y?port=2"},
+           {"postgres:x:ge/heim@a/y", "postgres:x:...@a/y"},
            {"postgres://x@a/y?sslmode=disable&password=geheim&port=1",
             "postgres://x@a/y?sslmode=disable&password=...&port=1"},
            {"postgres://a/y?pass%77ord=geheim", "postgres://a/y?pass%77ord=..."},

@@ -40,11 +40,12 @@ TEST(StartCheck, knows_lists_of_endpoints) {
 }
 
 TEST(StartCheck, knows_endpoints) {
-  for (const char* good : {"tcp://127.0.0.1:5570", "tcp://[::1]:1", "tcp://broker.example:65535",
-                           "ipc:///run/a", "ipc://@abstract"})
+  for (const char* good :
+       {"tcp://127.0.0.1:5570", "tcp://[::1]:1", "tcp://broker.example:65535", "ipc:///run/a"})
     EXPECT_EQ(complaint_of(good), "") << good;
-  for (const char* bad : {"", "nonsense", "smoke://a:1", "tcp://", "tcp://a", "tcp://:1", "tcp://a:0",
-                          "tcp://a:*", "tcp://a:65536", "tcp://a:80x", "tcp://a b:1", "ipc://"})
+  for (const char* bad :
+       {"", "nonsense", "smoke://a:1", "tcp://", "tcp://a", "tcp://:1", "tcp://a:0", "tcp://a:*",
+        "tcp://a:65536", "tcp://a:80x", "tcp://a b:1", "ipc://", "ipc://@abstract"})
     EXPECT_NE(complaint_of(bad), "") << bad;
   EXPECT_EQ(complaint_of("tcp://*:*", Port::any), "");
   EXPECT_EQ(complaint_of("tcp://127.0.0.1:0", Port::any), "");
