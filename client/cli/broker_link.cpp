@@ -32,6 +32,10 @@ std::string what_is_there(const Common& common) {
   switch (settings::look_at(common.broker, kLookPatience)) {
     case Peer::no_host:
       return ": the host \"" + printable(settings::host_of(common.broker)) + "\" is not known" + other;
+    case Peer::no_word_of_host:
+      return ": nobody says within " + settings::show(kLookPatience) + " which address the host \"" +
+             printable(settings::host_of(common.broker)) +
+             "\" has; see whether this machine's DNS server answers" + other;
     case Peer::nobody:
       return ": nothing listens there; start lanemq-broker, or name another with " + common.named_by;
     case Peer::http:

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include <netdb.h>
 #include <poll.h>
@@ -15,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/settings/start_check.hpp"
+#include "common/signals/signals_blocked.hpp"
 
 namespace lanemq::settings {
 namespace {
@@ -69,6 +73,27 @@ class Connection {
   int fd_;
 };
 
+/// What getaddrinfo() says.
+struct Found {
+  int code = 0;
+  std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses{nullptr, freeaddrinfo};
+};
+
+/// Asks on a thread of its own: nobody can break off a resolver, so nobody waits for its end.
+std::future<Found> look_up(const std::string& host, const std::string& port) {
+  std::promise<Found> promise;
+  std::future<Found> told = promise.get_future();
+  const SignalsBlocked meanwhile;
+  std::thread([host, port, promise = std::move(promise)]() mutable {
+    addrinfo hints{}, *addresses = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    Found found{.code = getaddrinfo(host.c_str(), port.c_str(), &hints, &addresses)};
+    if (found.code == 0) found.addresses.reset(addresses);
+    promise.set_value(std::move(found));
+  }).detach();
+  return told;
+}
+
 Peer look_at(const sockaddr* address, socklen_t size, Clock::time_point end) {
   const Connection connection(address->sa_family);
   const int error = connection.connect(address, size, end);
@@ -100,16 +125,15 @@ Peer look_at(const std::string& endpoint, std::chrono::milliseconds patience) {
   }
   const std::string host = host_of(endpoint);
   if (host.empty()) return Peer::unknown;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const std::string port = endpoint.substr(endpoint.rfind(':') + 1);
-  if (const int code = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); code != 0)
-    return code == EAI_NONAME || code == EAI_AGAIN || code == EAI_FAIL ? Peer::no_host : Peer::unknown;
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  std::future<Found> asked = look_up(host, endpoint.substr(endpoint.rfind(':') + 1));
+  if (asked.wait_for(patience) != std::future_status::ready) return Peer::no_word_of_host;
+  const Found found = asked.get();
+  if (found.code != 0)
+    return found.code == EAI_NONAME || found.code == EAI_AGAIN || found.code == EAI_FAIL ? Peer::no_host
+                                                                                         : Peer::unknown;
   const auto end = Clock::now() + patience;
   Peer peer = Peer::unknown;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
+  for (const addrinfo* one = found.addresses.get(); one != nullptr; one = one->ai_next)
     if (peer = look_at(one->ai_addr, one->ai_addrlen, end); peer != Peer::nobody) break;
   return peer;
 }

@@ -8,17 +8,18 @@ namespace lanemq::settings {
 
 /// What listens at an endpoint that does not answer as expected.
 enum class Peer : unsigned char {
-  unknown,  ///< not found out, or it accepts connections and sends nothing
-  no_host,  ///< the host's name is unknown
-  nobody,   ///< nothing listens
-  http,     ///< an HTTP server
-  zeromq,   ///< a socket of ZeroMQ
-  other     ///< something else
+  unknown,          ///< not found out, or it accepts connections and sends nothing
+  no_host,          ///< the host's name is unknown
+  no_word_of_host,  ///< whoever is asked for the address of the host's name does not answer in time
+  nobody,           ///< nothing listens
+  http,             ///< an HTTP server
+  zeromq,           ///< a socket of ZeroMQ
+  other             ///< something else
 };
 
 /// Connects to `tcp://HOST:PORT` or `ipc://PATH`, sends what an HTTP server answers and a ZeroMQ socket
-/// ignores, and looks at the first bytes. Blocks for up to `patience`, and for the look-up of the host's
-/// name.
+/// ignores, and looks at the first bytes. Blocks for up to `patience`, and as long for the look-up of the
+/// host's name.
 Peer look_at(const std::string& endpoint, std::chrono::milliseconds patience);
 
 /// The HOST of `tcp://HOST:PORT`.

@@ -59,8 +59,8 @@ std::atomic<int> looks_under_way = 0;
 /// Shared with the threads of its looks, which may end later than who began them.
 struct AddressLook::Shared {
   struct Look {
-    bool under_way = false;
-    Clock::time_point begun{};
+    int under_way = 0;
+    Clock::time_point begun{};             ///< the last
     std::vector<std::string> addresses{};  ///< found last
   };
 
@@ -98,14 +98,16 @@ void AddressLook::begin(const std::vector<std::string>& endpoints) {
           throw std::runtime_error("cannot make a timer; raise the limit of open files");
       }
       Shared::Look& look = shared_->looks[endpoint];
-      if (std::exchange(look.under_way, true)) continue;
-      look.begun = Clock::now();
+      const Clock::time_point now = Clock::now();
+      if (look.under_way > 0 && now < look.begun + kAgainAfter) continue;
+      ++look.under_way;
+      look.begun = now;
       shared_->arm(kWithin);
     }
     const auto end = [shared = shared_, endpoint](std::vector<std::string> addresses) {
       const std::lock_guard held(shared->mutex);
       Shared::Look& look = shared->looks[endpoint];
-      look.under_way = false;
+      --look.under_way;
       if (!addresses.empty()) look.addresses = std::move(addresses);
       shared->arm(std::chrono::nanoseconds(0));
       --looks_under_way;
@@ -135,7 +137,7 @@ void AddressLook::heed() {
   const Clock::time_point now = Clock::now();
   std::optional<Clock::duration> next;
   for (const auto& [endpoint, look] : shared_->looks)
-    if (look.under_way && look.begun + kWithin > now)
+    if (look.under_way > 0 && look.begun + kWithin > now)
       next = std::min(look.begun + kWithin - now, next.value_or(kWithin));
   if (next) shared_->arm(*next);
 }
@@ -143,7 +145,7 @@ void AddressLook::heed() {
 bool AddressLook::awaits(const std::string& endpoint) const {
   const std::lock_guard held(shared_->mutex);
   const auto at = shared_->looks.find(endpoint);
-  return at != shared_->looks.end() && at->second.under_way && Clock::now() < at->second.begun + kWithin;
+  return at != shared_->looks.end() && at->second.under_way > 0 && Clock::now() < at->second.begun + kWithin;
 }
 
 std::vector<NamedAddresses> AddressLook::known() const {

@@ -20,6 +20,9 @@ class AddressLook {
  public:
   /// A name without an answer after that time counts as one where nobody is; its look goes on.
   static constexpr std::chrono::milliseconds kWithin{1'000};
+  /// A look that takes longer has another one beside it: the server that does not answer may answer the next
+  /// question at once.
+  static constexpr std::chrono::milliseconds kAgainAfter{6'000};
   /// Looks under way in this process; beyond that a name counts as one where nobody is.
   static constexpr int kLooksMax = 64;
 
@@ -28,7 +31,8 @@ class AddressLook {
   AddressLook(const AddressLook&) = delete;
   AddressLook& operator=(const AddressLook&) = delete;
 
-  /// Begins to look up each name among these, but for those whose look is under way. Nobody can break off a
+  /// Begins to look up each name among these, but for those whose look is under way, and not for longer than
+  /// kAgainAfter. Nobody can break off a
   /// resolver: a look that is under way at the end is left alone. Throws std::runtime_error where no
   /// descriptors are left.
   void begin(const std::vector<std::string>& endpoints);

@@ -77,6 +77,27 @@ class Names(Case):
         self.is_ready(self.work(f"{at('dead.test', broker.workers)},{at('known.test', broker.workers)}"))
         self.answer(self.submit(f"{at('dead.test', broker.clients)},{broker.clients}"))
 
+    def test_a_server_that_answers_the_next_question_is_asked_again(self):
+        self.name("- slow.test")
+        broker = self.room.broker
+        began = time.monotonic()
+        worker, submit = self.work(at("slow.test", broker.workers)), self.submit(at("slow.test", broker.clients))
+        harness.wait_until(lambda: "worker.waiting_for_broker" in worker.stderr() and "no broker listens" in submit.stderr(),
+                           "both to wait for the name")
+        self.name("127.0.0.1 slow.test")
+        self.is_ready(worker)
+        self.answer(submit)
+        self.assertLess(time.monotonic() - began, NO_ANSWER_S - 5)
+
+    def test_who_asks_once_is_told_that_nobody_answers(self):
+        self.name("- dead.test")
+        began = time.monotonic()
+        asked = subprocess.run([harness.program("lanemq"), "--broker", at("dead.test", self.room.broker.clients), "--connect-timeout", "1s",
+                                "ping"], env=self.env, capture_output=True, text=True)
+        self.assertEqual(asked.returncode, 3, asked.stderr)
+        self.assertIn('which address the host "dead.test" has', asked.stderr)
+        self.assertLess(time.monotonic() - began, NO_ANSWER_S - 5)
+
     def test_its_addresses_are_tried_in_turn(self):
         self.name("127.0.0.2 broker.test", "::1 broker.test", "127.0.0.1 broker.test")  # nobody listens at the first two
         broker = self.room.broker

@@ -110,6 +110,16 @@ class OneName(NamesCase):
             answers.set()
             self.assertEqual(client.submit("shout", "a").text, "A")
 
+    def test_a_server_that_answers_the_next_question_is_asked_again(self):
+        self.serve({"shout": shout})
+        self.hangs("slow.test")
+        with mock.patch.object(names, "LOOKUP_WITHIN", 0.05), mock.patch.object(names, "AGAIN_AFTER", 0.2):
+            client = self.connect(broker=self.by("slow.test", self.room.broker.clients))
+            harness.wait_until(lambda: client.counters["reconnected"] > 2, "turns that find nobody")
+            self.names.known["slow.test"] = ["127.0.0.1"]
+            self.assertEqual(client.submit("shout", "a").text, "A")
+        self.assertEqual([one for one in names._late if one.addresses is not None], [])
+
     def test_what_is_written_like_none_is_said_at_once(self):
         for broker in ("tcp://no name:5570", "tcp://-a:5570", "tcp://a:5570x", f"{self.room.broker.clients},tcp://a b:1"):
             with self.subTest(broker), self.assertRaises(ValueError):

@@ -119,6 +119,10 @@ class Checker {
     switch (settings::look_at(endpoint, common_.connect_timeout)) {
       case Peer::no_host:
         return add_endpoint(whose, endpoint, severity, "does not answer: the host is not known", other);
+      case Peer::no_word_of_host:
+        return add_endpoint(whose, endpoint, severity,
+                            "does not answer: nobody says in time which address the host has",
+                            "see whether this machine's DNS server answers, or " + other);
       case Peer::nobody:
         return add_endpoint(whose, endpoint, severity, "does not answer: nothing listens there",
                             "start lanemq-broker, or " + other);

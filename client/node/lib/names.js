@@ -9,12 +9,14 @@ import { isIP } from "node:net";
 import { basename, dirname } from "node:path";
 
 /** @typedef {{ addresses: string[], why?: string }} Found Without an address: why. */
-/** @typedef {{ found: Promise<Found>, freshUntil: number, child?: import("node:child_process").ChildProcess }} LookUp */
+/** @typedef {{ found: Promise<Found>, begun: number, freshUntil: number, child?: import("node:child_process").ChildProcess }} LookUp */
 
 // An answer is good for this long, and for some times as long as it took: one that comes after an endpoint's turn is there in its next.
 const FRESH_MS = 2000;
 const FRESH_FACTOR = 10;
 const LOOK_UP_MAX = 30_000; // then it is given up
+// One that takes longer has another beside it: the server that does not answer may answer the next question at once.
+const AGAIN_AFTER = 6000;
 // Processes at once. The oldest gives way: the names that have an answer have it long before.
 const PROCESSES_MAX = 4;
 const HOSTS_FILE = "/etc/hosts";
@@ -111,16 +113,25 @@ function found(name) {
   const begun = performance.now();
   for (const [each, { freshUntil }] of lookUps) if (freshUntil <= begun) lookUps.delete(each);
   const known = lookUps.get(name);
-  if (known) return known.found;
+  const isSlow = known && known.freshUntil === Infinity && begun - known.begun > AGAIN_AFTER;
+  if (known && !isSlow) return known.found;
   const addresses = inHostsFile(name);
   /** @type {LookUp} */
-  const lookUp = { freshUntil: Infinity, ...(addresses.length > 0 ? { found: Promise.resolve({ addresses }) } : byProcess(name)) };
+  const lookUp = { begun, freshUntil: Infinity, ...(addresses.length > 0 ? { found: Promise.resolve({ addresses }) } : byProcess(name)) };
+  if (known) lookUp.found = firstOf(known.found, lookUp.found);
   lookUps.set(name, lookUp);
-  lookUp.found.then(() => {
+  lookUp.found.then(({ addresses: those }) => {
     const ended = performance.now();
-    lookUp.freshUntil = ended + FRESH_MS + FRESH_FACTOR * (ended - begun);
+    // That there was no answer is no answer to keep.
+    lookUp.freshUntil = ended + FRESH_MS + (those.length > 0 ? FRESH_FACTOR * (ended - begun) : 0);
   });
   return lookUp.found;
+}
+
+/** The first of two that has an address. @param {Promise<Found>} one @param {Promise<Found>} other @returns {Promise<Found>} */
+function firstOf(one, other) {
+  const orTheOther = (/** @type {Found} */ found, /** @type {Promise<Found>} */ rest) => (found.addresses.length > 0 ? found : rest);
+  return Promise.race([one.then((found) => orTheOther(found, other)), other.then((found) => orTheOther(found, one))]);
 }
 
 /** @param {string} name @returns {string[]} */

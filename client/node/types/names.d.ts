@@ -33,6 +33,7 @@ export type Found = {
 };
 export type LookUp = {
     found: Promise<Found>;
+    begun: number;
     freshUntil: number;
     child?: import("node:child_process").ChildProcess;
 };

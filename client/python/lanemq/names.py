@@ -20,6 +20,8 @@ from typing import NamedTuple
 LOG = logging.getLogger("lanemq")
 #: A name without an answer after this time counts as one where nobody is; its look-up goes on.
 LOOKUP_WITHIN = 1.0
+#: A look-up that takes longer has another one beside it: the server that does not answer may answer the next question at once.
+AGAIN_AFTER = 6.0
 #: Look-ups under way in this process, one for each name; beyond that a name counts as one where nobody is.
 LOOKUPS_MAX = 64
 #: For so long an answer that came too late serves those who ask next: where the first DNS server is dead, each takes 5 s.
@@ -63,6 +65,7 @@ class Lookup:
 
 _lock = threading.Lock()
 _lookups: dict[str, Lookup] = {}  # by host: those under way, and answers that came late
+_late: list[Lookup] = []  # under way, and another one beside each
 
 
 def look_up(host: str, ring: Callable[[], None]) -> Lookup:
@@ -72,9 +75,12 @@ def look_up(host: str, ring: Callable[[], None]) -> Lookup:
             if old.addresses is not None and time.monotonic() - old.ended > LATE_KEPT:
                 del _lookups[name]
         lookup = _lookups.get(host)
+        if lookup is not None and lookup.addresses is None and time.monotonic() - lookup.begun > AGAIN_AFTER:
+            _late.append(lookup)
+            lookup = None
         if lookup is None:
             lookup = Lookup()
-            if len(_lookups) >= LOOKUPS_MAX:
+            if len(_lookups) + len(_late) >= LOOKUPS_MAX:
                 lookup.addresses = ()
                 return lookup
             try:
@@ -99,10 +105,19 @@ def _run(host: str, lookup: Lookup) -> None:
     except Exception as error:
         LOG.debug("the name %s cannot be looked up: %s", host, error)
     with _lock:
-        lookup.addresses, lookup.ended = addresses, time.monotonic()
-        if not addresses or lookup.ended - lookup.begun < LOOKUP_WITHIN:  # who asks next asks anew
-            _lookups.pop(host, None)
-        rings, lookup.rings = lookup.rings, set()
+        answered = [lookup] if lookup.addresses is None else []
+        if lookup in _late:
+            _late.remove(lookup)
+            beside = _lookups.get(host)
+            if addresses and beside is not None and beside.addresses is None:  # it is the answer of that one, too
+                answered.append(beside)
+        rings: set[Callable[[], None]] = set()
+        for one in answered:
+            one.addresses, one.ended = addresses, time.monotonic()
+            rings |= one.rings
+            one.rings = set()
+        if _lookups.get(host) is lookup and (not lookup.addresses or lookup.ended - lookup.begun < LOOKUP_WITHIN):
+            del _lookups[host]  # who asks next asks anew
     for ring in rings:
         ring()
 
@@ -112,6 +127,7 @@ def _forget() -> None:
     global _lock
     _lock = threading.Lock()
     _lookups.clear()
+    _late.clear()
 
 
 if hasattr(os, "register_at_fork"):
