@@ -4,21 +4,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include <netdb.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "common/settings/start_check.hpp"
-#include "common/signals/signals_blocked.hpp"
 
 namespace lanemq::settings {
 namespace {
@@ -73,25 +71,31 @@ class Connection {
   int fd_;
 };
 
-/// What getaddrinfo() says.
-struct Found {
+/// What getaddrinfo() says, on a thread of its own: nobody can break off a resolver, so nobody waits for its
+/// end.
+struct LookUp {
+  ~LookUp() {
+    if (addresses != nullptr) freeaddrinfo(addresses);
+    ::close(over);
+  }
+
+  const int over = ::eventfd(0, EFD_CLOEXEC);
   int code = 0;
-  std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses{nullptr, freeaddrinfo};
+  addrinfo* addresses = nullptr;
 };
 
-/// Asks on a thread of its own: nobody can break off a resolver, so nobody waits for its end.
-std::future<Found> look_up(const std::string& host, const std::string& port) {
-  std::promise<Found> promise;
-  std::future<Found> told = promise.get_future();
-  const SignalsBlocked meanwhile;
-  std::thread([host, port, promise = std::move(promise)]() mutable {
-    addrinfo hints{}, *addresses = nullptr;
+/// Null: it has no answer in that time.
+std::shared_ptr<const LookUp> look_up(const std::string& host, const std::string& port,
+                                      std::chrono::milliseconds patience) {
+  const auto asked = std::make_shared<LookUp>();
+  std::thread([host, port, asked] {
+    addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
-    Found found{.code = getaddrinfo(host.c_str(), port.c_str(), &hints, &addresses)};
-    if (found.code == 0) found.addresses.reset(addresses);
-    promise.set_value(std::move(found));
+    asked->code = getaddrinfo(host.c_str(), port.c_str(), &hints, &asked->addresses);
+    ::eventfd_write(asked->over, 1);
   }).detach();
-  return told;
+  pollfd polled{.fd = asked->over, .events = POLLIN, .revents = 0};
+  return ::poll(&polled, 1, static_cast<int>(patience.count())) > 0 ? asked : nullptr;
 }
 
 Peer look_at(const sockaddr* address, socklen_t size, Clock::time_point end) {
@@ -125,15 +129,13 @@ Peer look_at(const std::string& endpoint, std::chrono::milliseconds patience) {
   }
   const std::string host = host_of(endpoint);
   if (host.empty()) return Peer::unknown;
-  std::future<Found> asked = look_up(host, endpoint.substr(endpoint.rfind(':') + 1));
-  if (asked.wait_for(patience) != std::future_status::ready) return Peer::no_word_of_host;
-  const Found found = asked.get();
-  if (found.code != 0)
-    return found.code == EAI_NONAME || found.code == EAI_AGAIN || found.code == EAI_FAIL ? Peer::no_host
-                                                                                         : Peer::unknown;
+  const auto found = look_up(host, endpoint.substr(endpoint.rfind(':') + 1), patience);
+  if (found == nullptr) return Peer::no_word_of_host;
+  if (const int code = found->code; code != 0)
+    return code == EAI_NONAME || code == EAI_AGAIN || code == EAI_FAIL ? Peer::no_host : Peer::unknown;
   const auto end = Clock::now() + patience;
   Peer peer = Peer::unknown;
-  for (const addrinfo* one = found.addresses.get(); one != nullptr; one = one->ai_next)
+  for (const addrinfo* one = found->addresses; one != nullptr; one = one->ai_next)
     if (peer = look_at(one->ai_addr, one->ai_addrlen, end); peer != Peer::nobody) break;
   return peer;
 }
