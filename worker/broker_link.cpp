@@ -108,10 +108,13 @@ bool BrokerLink::take_address() {
   const bool is_name = socket::named_endpoint(endpoint).has_value();
   if (is_name && where_.addresses.awaits(endpoint)) return false;
   state_.awaits_address = false;
-  if (is_name)
+  try {
+    if (!is_name) socket_.connect(endpoint);
+  } catch (const zmq::error_t&) {  // an address that this libzmq does not take
     find_next();
-  else
-    socket_.connect(endpoint);
+    return false;
+  }
+  if (is_name) find_next();
   return !is_name;
 }
 

@@ -130,7 +130,11 @@ std::optional<LinkEvent> Link::take_address() {
     return LinkEvent::nobody;
   }
   awaits_address_ = false;
-  ends_.socket.connect(endpoints_.current());
+  try {
+    ends_.socket.connect(endpoints_.current());
+  } catch (const zmq::error_t&) {  // an address that this libzmq does not take
+    return LinkEvent::nobody;
+  }
   return std::nullopt;
 }
 

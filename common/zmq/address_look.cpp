@@ -158,6 +158,7 @@ std::vector<NamedAddresses> AddressLook::known() const {
 
 std::optional<NamedEndpoint> named_endpoint(std::string_view endpoint) {
   constexpr std::string_view kTcp = "tcp://";
+  constexpr int kPortMax = 65'535;
   if (!endpoint.starts_with(kTcp)) return std::nullopt;
   const std::size_t source = endpoint.find(';');
   const std::size_t begins = source == std::string_view::npos ? kTcp.size() : source + 1;
@@ -171,7 +172,8 @@ std::optional<NamedEndpoint> named_endpoint(std::string_view endpoint) {
   };
   const auto is_of_name = [&](char c) { return is_plain(c) || c == '.' || c == '-' || c == '_'; };
   if (name.empty() || !is_plain(name.front()) || !std::all_of(name.begin(), name.end(), is_of_name) ||
-      port.empty() || port.size() > 5 || !std::all_of(port.begin(), port.end(), is_digit))
+      port.empty() || port.size() > 5 || !std::all_of(port.begin(), port.end(), is_digit) ||
+      std::stoi(std::string(port)) > kPortMax)
     return std::nullopt;
   NamedEndpoint of{.before = std::string(endpoint.substr(0, begins)),
                    .name = std::string(name),

@@ -32,9 +32,8 @@ class AddressLook {
   AddressLook& operator=(const AddressLook&) = delete;
 
   /// Begins to look up each name among these, but for those whose look is under way, and not for longer than
-  /// kAgainAfter. Nobody can break off a
-  /// resolver: a look that is under way at the end is left alone. Throws std::runtime_error where no
-  /// descriptors are left.
+  /// kAgainAfter. Nobody can break off a resolver: a look that is under way at the end is left alone. Throws
+  /// std::runtime_error where no descriptors are left.
   void begin(const std::vector<std::string>& endpoints);
   /// Readable when a look has ended, or is late; -1: there was no name so far. Once there is one it stays.
   int fd() const;

@@ -9,8 +9,8 @@ namespace {
 
 TEST(AddressLook, knows_what_has_a_name_to_look_up) {
   for (const char* endpoint : {"tcp://127.0.0.1:5570", "tcp://[::1]:5570", "tcp://10.0.0.1:0;127.0.0.1:1",
-                               "ipc:///tmp/x", "inproc://x", "tcp://broker", "tcp://:5570",
-                               "tcp://broker:", "tcp://broker:http", "tcp://bro ker:1", "tcp://*:1", ""})
+                               "ipc:///tmp/x", "inproc://x", "tcp://broker", "tcp://:5570", "tcp://broker:",
+                               "tcp://broker:http", "tcp://broker:65536", "tcp://bro ker:1", "tcp://*:1", ""})
     EXPECT_FALSE(named_endpoint(endpoint)) << endpoint;
 
   const auto found = named_endpoint("tcp://brokers.example.com:5570");
