@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { kNoAnswerSeconds = 30 };
+enum { kNoAnswerSeconds = 90 };
 
 typedef int LookUp(const char*, const char*, const struct addrinfo*, struct addrinfo**);
 
