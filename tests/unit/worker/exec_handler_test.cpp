@@ -370,6 +370,13 @@ TEST(FindProgram, looks_into_path_and_says_what_is_wrong) {
   EXPECT_NE(why_not({.argv = {"sh"}, .environment = {"=x"}}), "");
   EXPECT_EQ(why_not({.argv = {"sh"}, .environment = {"T=env:NOT_SET_HERE"}}).substr(0, 15),
             "environment: T:");
+  const std::string secret = "sk-proj-0123456789abcdefghij";
+  const std::string why = why_not({.argv = {"sh"}, .environment = {"OPENAI_API_KEY=" + secret}});
+  EXPECT_EQ(why.substr(0, 59), "environment: OPENAI_API_KEY: its value looks like a secret,");
+  EXPECT_EQ(why.find(secret), std::string::npos);
+  EXPECT_EQ(
+      why_not({.argv = {"sh"}, .environment = {"MODEL_SHA256=" + secret, "SORT_KEY=name", "api_token="}}), "")
+      << "no secrets, by their names or their values";
 }
 
 TEST(FindProgram, passes_on_what_the_list_names) {

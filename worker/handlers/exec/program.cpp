@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/exec/program.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -10,7 +11,9 @@
 #include <unistd.h>
 
 #include <lanemq/text.hpp>
+#include <lanemq/words.hpp>
 
+#include "common/settings/secret_shapes.hpp"
 #include "common/settings/secret_source.hpp"
 #include "common/settings/usage_error.hpp"
 
@@ -58,10 +61,23 @@ std::string path_of(const std::string& name, std::string_view folders) {
   return path;
 }
 
+/// Whether a variable is for a secret by its name, as OPENAI_API_KEY is.
+bool is_for_secrets(std::string_view name) {
+  constexpr std::string_view kEnds[] = {"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS"};
+  return std::any_of(std::begin(kEnds), std::end(kEnds), [&](std::string_view end) {
+    return name.size() >= end.size() && same_word(name.substr(name.size() - end.size()), end);
+  });
+}
+
 /// The value of a variable: as written, or of the secret that it names.
 std::string value_of(const std::string& name, const std::string& said,
                      const settings::Environment& environment) try {
-  return settings::is_secret_source(said) ? settings::read_secret(said, environment) : said;
+  if (settings::is_secret_source(said)) return settings::read_secret(said, environment);
+  if (is_for_secrets(name) && settings::without_secrets(said) != said)
+    throw UsageError(
+        "its value looks like a secret, which others see in this file, or with ps; write env:VARIABLE, "
+        "file:PATH or credential:NAME, or the variable's name alone");
+  return said;
 } catch (const UsageError& error) {
   throw UsageError("environment: " + printable(name, 64) + ": " + error.what());
 }

@@ -695,7 +695,8 @@ class HttpClient::Engine {
                                                   .detail = call.ended.empty() ? general : call.ended});
     // libcurl's own text names the host and its port.
     const char* const particular = call.error[0] != '\0' ? call.error.data() : failure.message.c_str();
-    failure.detail = call.target->about->url + ": " + particular;
+    const std::string& url = call.target->about->url;
+    failure.detail = url.substr(0, url.find('?')) + ": " + particular;  // some services have their key there
     return failure;
   }
 
