@@ -4,6 +4,8 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/unit/common/settings/surroundings.hpp"
 
@@ -46,6 +48,17 @@ TEST(SecretSource, never_repeats_a_secret_in_the_wrong_place) {
   EXPECT_FALSE(is_secret_source("sk-in-the-wrong-place"));
   EXPECT_EQ(complaint("sk-in-the-wrong-place"),
             "must be env:VARIABLE, file:PATH or credential:NAME, never the secret itself");
+}
+
+/// Whoever opened it would wait for somebody who writes.
+TEST(SecretSource, is_no_pipe_folder_or_device) {
+  const std::string pipe = testing::TempDir() + "secret-pipe-" + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(complaint("file:" + pipe).substr(0, pipe.size() + 28),
+            "file " + pipe + " is a pipe or a device;");
+  ::unlink(pipe.c_str());
+  EXPECT_EQ(complaint("file:/dev/zero").substr(0, 36), "file /dev/zero is a pipe or a device");
+  EXPECT_EQ(complaint("file:/"), "file / is a folder");
 }
 
 }  // namespace
