@@ -55,7 +55,7 @@ tl::expected<std::string, ApiError> choose_lane(const LaneWish& wish, const Lane
     const std::string shown = "lane \"" + printable(named, 64) + "\"";
     if (!has(ranking, named))
       return tl::unexpected(bad_lane("bad_request", shown + " does not exist; there are " + joined(ranking)));
-    if (!rules.allowed.empty() && !has(rules.allowed, named))
+    if (!rules.allows(named))
       return tl::unexpected(bad_lane(
           "forbidden", shown + " is not allowed with this key; it may use " + joined(rules.allowed)));
     return std::string(named);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ struct LaneRules {
   std::string fallback{};              ///< of requests that name none; empty: the broker's default
   std::vector<std::string> allowed{};  ///< empty: all
 
+  bool allows(std::string_view lane) const {
+    return allowed.empty() || std::find(allowed.begin(), allowed.end(), lane) != allowed.end();
+  }
   bool operator==(const LaneRules&) const = default;
 };
 

@@ -4,32 +4,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
+
+#include "common/url/percent.hpp"
 
 namespace lanemq {
 namespace {
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-std::string decoded_once(std::string_view text) {
-  std::string plain;
-  plain.reserve(text.size());
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const int high = text[at] == '%' && at + 2 < text.size() ? hex_digit(text[at + 1]) : -1;
-    const int low = high >= 0 ? hex_digit(text[at + 2]) : -1;
-    if (low < 0) {
-      plain += text[at];
-      continue;
-    }
-    plain += static_cast<char>(high << 4 | low);
-    at += 2;
-  }
-  return plain;
-}
 
 bool climbs_as_it_stands(std::string_view path) {
   while (true) {
@@ -51,7 +31,7 @@ bool path_climbs(std::string_view path) {
   std::string text(path);
   for (int round = 0; round < kRoundsMax; ++round) {
     if (climbs_as_it_stands(text)) return true;
-    std::string next = decoded_once(text);
+    std::string next = percent_decoded(text);
     if (next == text) return false;
     text = std::move(next);
   }

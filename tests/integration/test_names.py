@@ -41,6 +41,14 @@ class Case(harness.Case):
         return self.room.start(harness.Process(harness.program("lanemq"), "--broker", endpoints, "submit", *words, "--service", "echo",
                                                "a", env=self.env))
 
+    def both_find_nobody(self, name):
+        """A worker and a submit that know the broker by a name, and do not get there."""
+        broker = self.room.broker
+        worker, submit = self.work(at(name, broker.workers)), self.submit(at(name, broker.clients))
+        harness.wait_until(lambda: "worker.waiting_for_broker" in worker.stderr() and "no broker listens" in submit.stderr(),
+                           "both to find nobody")
+        return worker, submit
+
     def answer(self, program):
         code = program.wait()
         self.assertEqual((code, program.line()), (0, "a"), program.stderr())
@@ -86,11 +94,8 @@ class Names(Case):
 
     def test_a_server_that_answers_the_next_question_is_asked_again(self):
         self.name("- slow.test")
-        broker = self.room.broker
         began = time.monotonic()
-        worker, submit = self.work(at("slow.test", broker.workers)), self.submit(at("slow.test", broker.clients))
-        harness.wait_until(lambda: "worker.waiting_for_broker" in worker.stderr() and "no broker listens" in submit.stderr(),
-                           "both to wait for the name")
+        worker, submit = self.both_find_nobody("slow.test")
         self.name("127.0.0.1 slow.test")
         self.is_ready(worker)
         self.answer(submit)
@@ -113,10 +118,7 @@ class Names(Case):
 
     def test_one_that_comes_up_later_is_found(self):
         self.name("! broker.test")
-        broker = self.room.broker
-        worker, submit = self.work(at("broker.test", broker.workers)), self.submit(at("broker.test", broker.clients))
-        harness.wait_until(lambda: "worker.waiting_for_broker" in worker.stderr() and "no broker listens" in submit.stderr(),
-                           "both to find nobody")
+        worker, submit = self.both_find_nobody("broker.test")
         self.name("127.0.0.1 broker.test")
         self.is_ready(worker)
         self.answer(submit)

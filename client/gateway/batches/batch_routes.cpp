@@ -130,8 +130,7 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
     const std::string& api_service =
         api == Api::openai ? settings.openai_service : settings.anthropic_service;
     if (!caller->may_use_service(api_service)) return tl::unexpected(forbidden_service(api_service));
-    const std::vector<std::string>& allowed = caller->lanes().allowed;
-    if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), settings.batches.lane) == allowed.end())
+    if (!caller->lanes().allows(settings.batches.lane))
       return tl::unexpected(ApiError{.name = "forbidden",
                                      .message = "batches run in lane \"" + settings.batches.lane +
                                                 "\", which is not allowed with this key"});

@@ -57,8 +57,7 @@ std::optional<ClientError> why_not_line(const Settings& settings, const StoredBa
   const std::string& service =
       batch.api == Api::openai ? settings.openai_service : settings.anthropic_service;
   if (!caller.may_use_service(service)) return forbidden(forbidden_service(service));
-  const std::vector<std::string>& lanes = key->lanes.allowed;
-  if (!lanes.empty() && std::find(lanes.begin(), lanes.end(), batch.lane) == lanes.end())
+  if (!key->lanes.allows(batch.lane))
     return forbidden(
         {.name = "forbidden", .message = "lane \"" + batch.lane + "\" is not allowed with this key"});
   return std::nullopt;

@@ -9,13 +9,6 @@
 namespace lanemq::http {
 namespace {
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 struct StatusPhrase {
   int status;
   std::string_view phrase;
@@ -123,22 +116,6 @@ std::string HttpRequest::query_param(std::string_view name) const {
     return percent_decoded(value);
   }
   return {};
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const int high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
-    if (low < 0) {
-      result += text[i];
-      continue;
-    }
-    result += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return result;
 }
 
 std::string_view reason_phrase(int status) {

@@ -11,6 +11,8 @@
 
 #include <lanemq/blob.hpp>
 
+#include "common/url/percent.hpp"
+
 namespace lanemq::http {
 
 /// A message's header fields, in their order; names are in lower case.
@@ -73,8 +75,7 @@ struct HttpAnswer {
   std::chrono::milliseconds held_back{0};  ///< how long to wait before it is sent
 };
 
-/// Decodes `%41` to `A`; leaves invalid escapes.
-std::string percent_decoded(std::string_view text);
+using lanemq::percent_decoded;  ///< of paths and queries
 
 /// The phrase of a status: "Not Found".
 std::string_view reason_phrase(int status);
