@@ -762,6 +762,7 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
     const bool its_own = quota_of(part).is_its_own(limited.job, limited.is_bare(), reservation.taken_at, now);
     if (its_own) {
       note_change(part.budget, part.account);
+      ease(part.budget);
       return HeldBack::nobody;
     }
     if (limited.is_bare() && quota_of(part).has_asked(reservation.taken_at)) return HeldBack::nobody;
