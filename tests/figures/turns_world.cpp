@@ -199,7 +199,7 @@ void TurnsWorld::judge_circle(Circle& circle, const std::string& whose, const st
     if (name == served || party.waiting == 0) continue;
     const auto weight = static_cast<double>(party.weight);
     party.owed += static_cast<double>(cost) * weight / static_cast<double>(all);
-    const double slack = circle.dearest * weight * (5 + std::log(static_cast<double>(circle.widest)));
+    const double slack = circle.dearest * weight * (2 + std::log(static_cast<double>(circle.widest)));
     if (party.owed > party.last + slack)
       sim::violated(name + ", a " + whose + ", waits and is owed " + std::to_string(party.owed) +
                     ", more than its last job, " + std::to_string(party.last) + ", and " +

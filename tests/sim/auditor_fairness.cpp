@@ -21,6 +21,10 @@
 // it can be follows from what both were served since, where the client that measures it waited all the time;
 // else it is not known. A client that surely waits is not behind, and all counts.
 //
+// A client that comes anew may be served before who waits, and that is owed to who waits: up to one job of
+// the newcomer's. Which client the broker takes for new cannot be told here, so that any may have been. Of
+// clients that all wait the tests of a flow ask the bound without it.
+//
 // The clients of a tenant are one client to all others, with the weight that is said of the tenant; and so
 // are they measured. Inside the tenant each is measured by the others of it alone.
 
@@ -154,7 +158,8 @@ void Auditor::check_turn(const ModelJob& job, ModelStream& served) {
     const std::uint64_t changes =
         served.turns.changes + turns.changes - (then == turns.others.end() ? 0 : then->second.changes);
     const double got = static_cast<double>(served.turns.served - before) / weight;
-    const double may = static_cast<double>(turns.ahead) / options_of(other.client).weight;
+    const double may =
+        static_cast<double>(turns.ahead) / options_of(other.client).weight + served.turns.passed;
     if (got > may + kRounding * static_cast<double>(changes + 2))
       violated(job.name() + " of client \"" + served.client + "\" was handed over before those of client \"" +
                other.client + "\", which waits and was served " + std::to_string(got - may) +
@@ -180,6 +185,9 @@ void Auditor::charge(ModelStream& stream, std::int64_t cost) {
     if (const auto then = other.turns.others.find(&stream); then != other.turns.others.end())
       then->second.behind = 0;  // it stands where the others are
   });
+  const double passes_by = static_cast<double>(cost) / options_of(stream.client).weight;
+  for_others_of(stream,
+                [&](ModelStream& other) { other.turns.passed = std::max(other.turns.passed, passes_by); });
   turns.served += cost;
   ++turns.changes;
   turns.given_back = 0;

@@ -347,6 +347,7 @@ struct ModelTurns {
   std::int64_t ahead = 0;       ///< by which its next turn comes later than that of who was never served
   std::int64_t ahead_max = 0;   ///< the same, if it had nothing to do for a while
   std::int64_t given_back = 0;  ///< since it was last served
+  double passed = 0;            ///< the most that a job of another has cost, for its weight
   std::uint64_t changes = 0;    ///< of `served`
   /// A job that has waited since then without a break, so that the client has; null: it may not have.
   const ModelJob* witness = nullptr;

@@ -84,9 +84,10 @@ class ClientQueue {
 ///
 /// There, virtual time is where the last job started, and newcomers start at it: while they alone are served
 /// it stands still, and each further one goes before who waits. So a newcomer's job moves it on by its part
-/// among those who were served before and itself, as in WF2Q+ (Bennett & Zhang, 1997), up to the next turn
-/// of these. A newcomer thus waits for one job of each of them at most; and who waits is served after those
-/// who came before that, whoever comes.
+/// among those who were served before and itself, as in WF2Q+ (Bennett & Zhang, 1997), to the next turn of
+/// these and as far beyond it as that job moves the newcomer. Whom virtual time has passed keeps that lead
+/// when it is served, and catches up. So who waits is served after those who came before its turn did, and
+/// by weight; and a newcomer waits for the jobs of two turns of each of them at most, whoever comes.
 ///
 /// Owns nothing.
 class Turns {
@@ -127,10 +128,13 @@ class Turns {
   static Turn turn_of(const ClientQueue& queue) { return {queue.tag_, queue.arrival_}; }
   Heap& heap_of(const ClientQueue& queue) { return queue.newcomer ? newcomers_ : known_; }
   void weigh(ClientQueue& queue, std::uint32_t weight);
+  /// A newcomer's job goes before those who were served before: virtual time moves on.
+  void move_past_known(std::int64_t cost, std::int64_t step);
 
   Heap known_, newcomers_;
   std::int64_t now_ = 0;       // virtual time: where newcomers start
   std::int64_t now_rest_ = 0;  // the rest, less than a unit of it
+  std::int64_t lead_ = 0;      // how far it may have passed those who wait
   std::int64_t weight_ = 0, known_weight_ = 0;
 };
 

@@ -145,18 +145,28 @@ void Turns::weigh(ClientQueue& queue, std::uint32_t weight) {
 
 void Turns::charge(ClientQueue& queue, std::int64_t cost) {
   LANEMQ_CHECK(queue.turn_at_ != ClientQueue::kNoTurn);
-  now_ = std::max(now_, queue.tag_);
-  queue.tag_ = now_;
+  if (queue.tag_ < now_) {
+    queue.tag_ = std::max(queue.tag_, now_ - lead_);
+  } else {
+    now_ = queue.tag_;
+    lead_ = 0;
+  }
   if (!queue.newcomer) return move_back(queue, cost);
   newcomers_.remove(queue);
   queue.newcomer = false;
   known_weight_ += queue.weight_;
-  if (!known_.empty()) {
-    const std::int64_t on = now_ + virtual_time(cost, known_weight_, now_rest_);
-    now_ = std::max(now_, std::min(on, known_.front_key().first));
-  }
+  const std::int64_t start = queue.tag_;
   move_back(queue, cost);
+  if (!known_.empty()) move_past_known(cost, queue.tag_ - start);
   known_.push(queue, turn_of(queue));
+}
+
+void Turns::move_past_known(std::int64_t cost, std::int64_t step) {
+  const std::int64_t on = now_ + virtual_time(cost, known_weight_, now_rest_);
+  const std::int64_t most = known_.front_key().first + step;
+  if (std::min(on, most) <= now_) return;
+  now_ = std::min(on, most);
+  lead_ = std::max(lead_, step);
 }
 
 void Turns::move_back(ClientQueue& queue, std::int64_t cost) {

@@ -246,6 +246,32 @@ TEST_F(FlowTest, clients_with_work_get_their_weighted_share_but_for_one_job_each
   }
 }
 
+TEST_F(FlowTest, who_waits_has_its_turn_by_weight_beside_clients_that_are_new_all_the_time) {
+  Clients clients({{.name = "heavy", .weight = 4}}, 10'000);
+  const auto submit = [&](const std::string& client) {
+    Job& added = jobs_.emplace_back();
+    added.arrival = ++arrivals_ & Job::kArrivalMax;
+    added.set_expected({.input_tokens = 10});
+    added.queue = &clients.join(clients.named(client), flow_);
+    flow_.push(added);
+  };
+  std::map<std::string, std::size_t> served, last;
+  for (const std::string name : {"a", "b", "c", "heavy"})
+    for (int i = 0; i < 600; ++i)
+      submit(name);
+  for (std::size_t step = 1; step <= 600; ++step) {
+    submit("new-" + std::to_string(step));
+    const std::string name = serve(flow_)->queue->client().name;
+    ++served[name];
+    last[name] = step;
+    for (const std::string waits : {"a", "b", "c", "heavy"})
+      ASSERT_LE(step - last[waits], 2 * flow_.turns().size()) << waits;
+  }
+  EXPECT_GE(served["heavy"], 3 * served["a"]);
+  for (const std::string waits : {"a", "b", "c"})
+    EXPECT_GE(served[waits], 600 / (flow_.turns().size() + 7)) << waits;
+}
+
 TEST_F(FlowTest, a_tenants_clients_take_turns_as_one_and_inside_it_among_themselves) {
   for (int i = 0; i < 4; ++i) {
     push(flow_, "@t/a");
