@@ -144,11 +144,22 @@ Explanation waits_for_upstream(const JobNow& status, std::string_view blocker) {
 
 Explanation waits(const JobNow& status) {
   const std::string_view blocker = status.blocked_by;
-  if (const std::string_view service = behind("worker ", blocker); !service.empty())
+  if (std::string_view service = behind("worker ", blocker); !service.empty()) {
+    if (constexpr std::string_view kAlone = " alone"; service.ends_with(kAlone)) {
+      service.remove_suffix(kAlone.size());
+      return {
+          .what = "waits for a worker that serves " + in_quotes(service) +
+                  " and holds nothing else: a worker was lost that had this job and others, and any of them "
+                  "may be why.",
+          .help =
+              "It goes as any again when it is known which one was; one more worker for that service "
+              "lets others go on meanwhile."};
+    }
     return {
         .what = "waits for a free place at a worker that serves " + in_quotes(service) + ".",
         .help =
             "Start a worker for that service, or give one more --capacity; lanemq stats shows the places."};
+  }
   if (const std::optional<Unserved> unserved = unserved_of(blocker))
     return {.what = "waits because no worker serves " + name_of(*unserved, "\"") + ".",
             .help = help_of(*unserved)};

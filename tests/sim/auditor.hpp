@@ -324,6 +324,7 @@ class Auditor final : public Watcher {
   // ---- dispatch (auditor_dispatch.cpp)
   void heard_offer(const std::string& address, const wire::JobOffer& offer, std::string_view body);
   void check_order(const ModelJob& job, const ModelWorker& worker);
+  bool may_go_beside(const ModelJob& job, const ModelWorker& worker) const;
   void check_place(const ModelJob& job, const ModelWorker& worker) const;
   bool has_place(const ModelWorker& worker, const std::string& service, std::size_t lane) const;
   bool is_served(const std::string& service, std::size_t lane) const;
@@ -434,7 +435,12 @@ class Auditor final : public Watcher {
   std::vector<std::string> gone_;  // workers lost or left
   /// What workers had that were taken for lost, by their sessions, and until when they may come back.
   std::map<std::string, std::pair<TimePoint, std::vector<ModelLost>>> lost_;
-  int companies_ = 0;               // jobs that were together when a worker was lost
+  int companies_ = 0;  // jobs that were together when a worker was lost
+  struct LostTogether {
+    TimePoint since{};
+    std::size_t ended = 0;  // at workers that live
+  };
+  std::map<int, LostTogether> lost_together_;
   std::string breaker_may_change_;  // the service whose breaker may have changed by what was heard last
   std::vector<std::pair<std::string, ModelUpstream::Due>> breakers_due_;  // that must be said
   std::vector<std::pair<std::string, std::string>> words_due_;  // to workers: address, and drain or welcome

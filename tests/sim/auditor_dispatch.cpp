@@ -76,7 +76,8 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   job.state = ModelJob::State::running;
   ++job.attempt;
   ++job.attempts;
-  if (job.attempts > job.attempts_max) violated(job.name() + " was handed over more than attempts_max times");
+  if (job.attempts > job.attempts_max + job.shared_deaths)
+    violated(job.name() + " was handed over more than attempts_max times");
   job.missing = 0;
   job.parts = {};
   job.refused = -1;
@@ -129,6 +130,18 @@ void Auditor::check_trial(const ModelJob& handed_over) {
   upstream.trial_at = now_;
 }
 
+/// Whether a job that goes out alone may go to the worker beside what that has: one more of those that were
+/// lost together for each that has ended, after a while.
+bool Auditor::may_go_beside(const ModelJob& job, const ModelWorker& worker) const {
+  constexpr Duration kOneByOne = std::chrono::seconds(20);
+  if (worker.held.empty()) return true;
+  const auto lost = lost_together_.find(job.company);
+  return lost != lost_together_.end() && now_ - lost->second.since >= kOneByOne &&
+         worker.held.size() <= lost->second.ended &&
+         std::all_of(worker.held.begin(), worker.held.end(),
+                     [&](const ModelJob* other) { return other->company == job.company; });
+}
+
 /// The worker may take the job, and no better place was free.
 void Auditor::check_place(const ModelJob& job, const ModelWorker& worker) const {
   if (worker.free() == 0)
@@ -139,7 +152,8 @@ void Auditor::check_place(const ModelJob& job, const ModelWorker& worker) const 
   if (now_ - worker.heard_at > 3 * options_.heartbeat)
     violated(job.name() + " was handed to a worker that has missed its heartbeat");
   const auto goes_alone = [](const ModelJob* other) { return other->alone; };
-  if (job.alone ? !worker.held.empty() : std::any_of(worker.held.begin(), worker.held.end(), goes_alone))
+  if (job.alone ? !may_go_beside(job, worker)
+                : std::any_of(worker.held.begin(), worker.held.end(), goes_alone))
     violated(job.name() + " was handed over beside one that may kill its worker, or it may itself");
   if (worker.reserved() || job.alone) return;
   for (const auto& [address, other] : workers_)

@@ -230,6 +230,7 @@ void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_
   if (job->ended()) return;
   if (job->refused >= job->parts.next()) return must_end(*job, {"upstream_rejected"});
   upstreams_[job->service].succeeded(job->caller);
+  ++lost_together_[job->company].ended;
   job->answer = body;
   must_end(*job, {"result"});
 }
@@ -239,6 +240,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   if (job == nullptr) return;
   failure.error_class == "released" ? worker.hands_back(now_) : worker.takes_jobs();
   if (failure.error_class != "released") {  // its worker has run it, and lives
+    ++lost_together_[job->company].ended;
     job->company = 0;
     job->alone = false;
   }
@@ -285,7 +287,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   const bool broken = job->parts.next() > 0;  // its client has a part of the answer
   if (failed) {
     if (broken) return must_end(*job, {"upstream_failed"});
-    if (job->attempts >= job->attempts_max) return must_end(*job, {"upstream_failed"});
+    if (job->attempts_spent()) return must_end(*job, {"upstream_failed"});
     if (!upstreams_[job->service].take_retry(job->caller, options_of(job->client).tenant))
       return must_end(*job, {"upstream_failed"});
     job->answer.clear();
@@ -352,7 +354,7 @@ void Auditor::noticed_of_stall(const core::Notice& notice) {
   worker.strays.push_back({job.number, job.attempt});
   free_place(job);
   call_over(job, ModelUpstream::Said::nothing);
-  if (job.parts.next() > 0 || job.attempts >= job.attempts_max) return must_end(job, {"stalled"});
+  if (job.parts.next() > 0 || job.attempts_spent()) return must_end(job, {"stalled"});
   requeue(job, Requeue::costs_attempt, now_, now_);
 }
 
@@ -394,7 +396,7 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
     if (job->ended()) continue;
     // The first one is free.
     const bool again = std::exchange(job->missed, true);
-    if (again && job->parts.next() == 0 && job->attempts >= job->attempts_max)
+    if (again && job->parts.next() == 0 && job->attempts_spent())
       must_end(*job, {"worker_lost"});
     else
       requeue(*job, again ? Requeue::costs_attempt : Requeue::free, now_, now_);
@@ -439,10 +441,19 @@ void Auditor::stood_still(Duration how_long, TimePoint now) {
 }
 
 /// A worker is lost: that is held against a job that was alone there. Of several any may be why, and each
-/// goes out alone, until one is why, or the worker turns out to live. `dead`: it cannot come back.
+/// goes out alone, until one is why, or the worker turns out to live: no such death counts against what
+/// attempts it may have, but where that is one. Later some may be out beside each other; then what others
+/// they were suspected with is free. `dead`: it cannot come back.
 void Auditor::lose(ModelWorker& worker, bool dead) {
   const bool alone = worker.held.size() == 1 && worker.strays.empty();
   const int company = ++companies_;
+  lost_together_[company].since = now_;
+  for (const ModelJob* job : worker.held) {
+    const auto before = lost_together_.find(job->company);
+    if (job->company == 0 || before == lost_together_.end()) continue;
+    lost_together_[company].since = before->second.since;
+    if (!alone) clear_company(job->company);
+  }
   std::vector<ModelLost> lost;
   while (!worker.held.empty()) {
     ModelJob& job = **worker.held.begin();
@@ -458,7 +469,8 @@ void Auditor::lose(ModelWorker& worker, bool dead) {
     }
     job.company = company;
     job.alone = true;
-    if (job.crashes >= options_.crash_max || job.attempts >= job.attempts_max) {
+    if (!alone && job.attempts_max > 1) ++job.shared_deaths;
+    if (job.crashes >= options_.crash_max || job.attempts_spent()) {
       must_end(job, {"worker_lost"});
       continue;
     }
@@ -506,6 +518,7 @@ bool Auditor::goes_on(ModelWorker& worker, ModelJob& job, std::int64_t attempt) 
   ++clients_[job.client].running;
   ++running_[job.lane];
   for_limits_of(job, [](ModelBudget& budget) { ++budget.running; });
+  if (!lost->counted && job.shared_deaths > 0) --job.shared_deaths;
   job.state = ModelJob::State::running;
   job.trial = job.model_trial = 0;
   job.dispatched_at = lost->dispatched_at;

@@ -264,6 +264,8 @@ struct ModelJob {
   std::int64_t attempt = 0;
   std::int64_t attempts_before = 0;  ///< in the lives before this one, which its history tells of
   int attempts = 0, crashes = 0, missing = 0;
+  int shared_deaths = 0;  ///< of workers that held others, too
+  bool attempts_spent() const { return attempts >= attempts_max + shared_deaths; }
   int company = 0;      ///< with whom it was when a worker was lost
   bool alone = false;   ///< it goes out alone, since it or one of these may be why; at a worker: it did
   bool missed = false;  ///< a hand-over of it never arrived

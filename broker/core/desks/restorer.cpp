@@ -148,6 +148,8 @@ const char* Restorer::bring_back(const Row& row, History history, TimePoint now)
   job.attempts = state.attempts;
   job.attempts_max = state.attempts_max;
   if (state.crashes > 0) job.need_extra().crashes = state.crashes;
+  if (state.shared_deaths > 0) job.need_extra().shared_deaths = state.shared_deaths & 63;
+  if (state.suspected) job.need_extra().company = state_.isolation.restored(now);
   // No client is connected to be told the end, so the result is kept at least for `retain`; but for a client
   // that wants no result kept.
   if (state.retain_ms > 0) job.retain = Retention(std::max(state.retain_ms, to_ms(state_.options.retain)));

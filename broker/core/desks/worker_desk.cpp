@@ -410,8 +410,9 @@ void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
 
 /// Loses a worker: its jobs go back to their old places, unless crash_max or attempts_max is reached. `dead`:
 /// it cannot come back. A death is held against a job that was alone there; of several any may be why, and
-/// each goes out alone until that is known. Where a worker is silent whose process lives it is no death, and
-/// costs no attempt: the job's own time bounds how often that may be.
+/// each goes out alone until that is known: no such death counts against attempts_max, but where that is 1.
+/// Where a worker is silent whose process lives it is no death, and costs no attempt: the job's own time
+/// bounds how often that may be.
 void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
   ++state_.stats.workers_lost;
   note(Notice::Kind::worker_lost, worker, worker.running);
@@ -419,7 +420,7 @@ void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
   const bool alone = worker.leases.size() == 1 && worker.strays.empty();
   const bool lives = !dead && worker.watched && worker.cut_at == kNever;
   const Company company =
-      alone || lives || worker.leases.empty() ? kNoCompany : state_.isolation.lost_together();
+      alone || lives || worker.leases.empty() ? kNoCompany : state_.isolation.lost_of(worker.suspects, now);
   std::vector<Lost> lost;
   while (Away* const away = worker.leases.front()) {
     Job* const job = &away->job;
@@ -435,6 +436,7 @@ void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
              .attempt = job->attempt,
              .counted = false,
              .spared = lives,
+             .shared = company != kNoCompany,
              .company = company,
              .dispatched_at = away->dispatched_at,
              .charged = away->charged,
@@ -443,12 +445,12 @@ void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
     if (!ended) results_.remember_attempt(*job, name_of(ErrorCode::worker_lost), {}, {}, now);
     life_.leave_place(*job, Verdict::unknown, now);
     if (ended) continue;
-    if (!lives) count_death(*job, alone, one);
+    if (!lives) count_death(*job, alone, one, now);
     if (job->has_content()) {
       life_.fail_broken_stream(*job, now);
       continue;
     }
-    if (!lives && (job->crashes() >= state_.options.crash_max || job->attempts >= job->attempts_max)) {
+    if (!lives && (job->crashes() >= state_.options.crash_max || job->attempts_spent())) {
       life_.end_with(*job, JobState::failed, ErrorCode::worker_lost,
                      job->crashes() > 0
                          ? "its worker was lost " + std::to_string(job->crashes()) + " times (crash_max " +
@@ -473,15 +475,16 @@ void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
 
 /// Holds a worker's death against the job that was alone there, or suspects it with those beside it. Who was
 /// suspected with one that kills alone is not any more.
-void WorkerDesk::count_death(Job& job, bool alone, Lost& lost) {
+void WorkerDesk::count_death(Job& job, bool alone, Lost& lost, TimePoint now) {
   Job::Extra& extra = job.need_extra();
   if (alone) {
     lost.counted = true;
     ++extra.crashes;
-    state_.isolation.clear(extra.company);
-    lost.company = state_.isolation.lost_together();  // it goes on alone
+    lost.company = state_.isolation.lost_of(extra.company, now);  // it goes on alone
   }
   extra.company = lost.company;
+  constexpr std::uint8_t kSharedMax = 63;  // what its bits have room for
+  if (!alone && job.attempts_max > 1 && extra.shared_deaths < kSharedMax) ++extra.shared_deaths;
 }
 
 /// Keeps the session of a worker that was taken for lost, in case it lives.
@@ -683,6 +686,7 @@ void WorkerDesk::on(const OutcomeReported& event, TimePoint now) {
   state_.budgets.succeeded(job->at_away().reservation, job->at_away().model, now);
   take_key(*job, true, now);
   const bool ended = job->ended();
+  state_.isolation.clear(*job);
   Lane& lane = *state_.lanes[job->lane];
   Service& service = job->flow().service();
   life_.leave_place(*job, Verdict::success, now);
@@ -837,7 +841,8 @@ void WorkerDesk::on(const FailureReported& event, TimePoint now) {
   if (error_class == ErrorClass::overloaded) state_.budgets.overloaded(job->at_away().reservation, now);
   const bool ended = job->ended();
   // Its worker has run it, and lives.
-  if (!ended && error_class != ErrorClass::released && !says_uncalled(fields.code)) Isolation::clear(*job);
+  if (!ended && error_class != ErrorClass::released && !says_uncalled(fields.code))
+    state_.isolation.clear(*job);
   if (!ended && error_class != ErrorClass::released)
     results_.remember_attempt(*job, name_of(error_class), fields.code, fields.message, now);
   const Refused refused = take_refusal(*job, error_class, fields, now);
@@ -967,7 +972,7 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
 }
 
 void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint now) {
-  if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
+  if (job.attempts_spent()) return fail(job, ErrorCode::upstream_failed, event, now);
   Service& service = job.flow().service();
   // A webhook waits for minutes and hours between its attempts, so that many are no storm; and none is to be
   // given up because others were tried again. What was no call is no storm, either.
@@ -1073,7 +1078,7 @@ void WorkerDesk::requeue_missing(Job& job, TimePoint now) {
     extra.missed = true;
     return life_.requeue(job, JobLife::Requeue::free, kMissing, now, now);
   }
-  if (job.attempts >= job.attempts_max && !job.has_content())
+  if (job.attempts_spent() && !job.has_content())
     return life_.end_with(job, JobState::failed, ErrorCode::worker_lost,
                           "it was handed over again and again and never listed by its worker (attempts_max " +
                               std::to_string(job.attempts_max) +

@@ -71,7 +71,7 @@ class WorkerDesk {
   void come_back(Worker& worker, std::string_view address, TimePoint now);
   void tell_again(Worker& worker, TimePoint now);
   void lose(Worker& worker, bool dead, TimePoint now);
-  void count_death(Job& job, bool alone, Lost& lost);
+  void count_death(Job& job, bool alone, Lost& lost, TimePoint now);
   void keep_session(const Worker& worker, std::vector<Lost> jobs, TimePoint now);
   std::vector<Lost> take_lost(const WorkerReady& event, TimePoint now);
   void take_back_deaths(const std::vector<Lost>& jobs);

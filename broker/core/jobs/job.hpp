@@ -165,6 +165,7 @@ struct Job final : Record {
     std::uint8_t crashes = 0;                         ///< workers that were lost with it alone
     bool missed : 1 = false;                          ///< one of its hand-overs never arrived
     bool waits_alone : 1 = false;                     ///< queued, and takes no turn; kept by Isolation
+    std::uint8_t shared_deaths : 6 = 0;               ///< that do not count against attempts_max
     std::uint16_t refused_key = Reservation::kNoKey;  ///< of key_refused: the key, where known
     Company company = kNoCompany;                     ///< those with whom it was when a worker was lost
     std::optional<TimePoint> waits_again_since;       ///< of one whose waits are told: its last requeue
@@ -188,7 +189,7 @@ struct Job final : Record {
 
   // Millions may be queued: every byte counts, and the order leaves no gap.
   std::uint32_t attempt = 0;   ///< hand-overs, the fence
-  std::uint16_t attempts = 0;  ///< hand-overs that count against attempts_max
+  std::uint16_t attempts = 0;  ///< hand-overs that cost one
   std::uint16_t attempts_max = 0;
   std::uint64_t arrival : 48 = 0;  ///< its rank: lower numbers go first; kept through every retry
   LaneIndex lane : 8 = 0;
@@ -263,6 +264,8 @@ struct Job final : Record {
   /// By this cost lanes, flows and clients share.
   std::int64_t cost() const { return cost_of(expected().amounts()); }
   bool waits_alone() const { return extra && extra->waits_alone; }
+  /// Whether its attempts are spent.
+  bool attempts_spent() const { return attempts >= attempts_max + (extra ? extra->shared_deaths : 0); }
   std::uint8_t crashes() const { return extra ? extra->crashes : std::uint8_t{0}; }
   /// Its share of the byte bounds.
   std::size_t bytes() const {

@@ -23,7 +23,7 @@ std::string_view cause_named(std::string_view name) {
 constexpr std::size_t kRecordBytesMax = 4 * limits::header_bytes_max;
 
 // Values in a list, and in a row of values that belong together.
-constexpr std::size_t kStateValues = 20, kResultValues = 14, kAttemptValues = 7, kEndingValues = 10;
+constexpr std::size_t kStateValues = 22, kResultValues = 14, kAttemptValues = 7, kEndingValues = 10;
 constexpr std::int64_t kNotKnown = -1;
 /// Flags of a result.
 constexpr int kClientNamedIt = 1, kIdTold = 2, kDead = 4, kOfClient = 8;
@@ -76,6 +76,7 @@ void write(const StoredState& state, const History& history, std::int64_t epoch_
     list.integer(at_us(attempt.ended, epoch_us)).text(attempt.cause).text(attempt.code).text(attempt.message);
   }
   list.integer(state.chunks).integer(state.ends_limited.value_or(false) ? 1 : 0);
+  list.integer(state.shared_deaths).integer(state.suspected ? 1 : 0);
 }
 
 void write(const StoredResult& result, const Ending* ending, Buffer& out) {
@@ -145,6 +146,8 @@ Result<StoredState> StoredDecoder::state(std::string_view bytes, std::int64_t ep
   list_.leave();
   in.read(state.chunks);
   if (list_.more()) state.ends_limited = list_.integer() != 0;
+  if (list_.more()) in.read(state.shared_deaths);
+  if (list_.more()) state.suspected = list_.integer() != 0;
   if (!list_.sound() || !in.fit() || state.kind > StoredState::Kind::dead)
     return failure(ErrorCode::internal, "its state is not in the form of this version");
   return state;

@@ -56,6 +56,8 @@ struct StoredState {
   /// As Job::ends_limited; a job that is run again waits, whatever its record says. None: earlier versions
   /// did not write it.
   std::optional<bool> ends_limited{};
+  std::uint8_t shared_deaths = 0;
+  bool suspected = false;  ///< its worker was lost with others, and any of them may be why
 };
 void write(const StoredState& state, const History& history, std::int64_t epoch_us, Buffer& out);
 

@@ -127,6 +127,7 @@ bool Handover::go_on(Worker& worker, const Lost& lost, TimePoint now) {
   state_.leave_queue(job);
   const bool was_queued = job.state == JobState::queued;
   if (lost.spared) ++job.attempts;
+  if (lost.shared && job.extra->shared_deaths > 0) --job.extra->shared_deaths;
   job.state = JobState::running;
   Away& away = was_queued ? state_.jobs.go_away(job) : job.at_away();
   away.dispatched_at = lost.dispatched_at;

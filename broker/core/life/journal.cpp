@@ -62,6 +62,8 @@ void Journal::write_state(const Job& job, bool dead) {
   if (job.worker() != nullptr) state.key = state_.budgets.key_of(away->reservation);
   if (job.has_content()) state.chunks = job.answer()->next();
   state.ends_limited = job.ends_limited;
+  if (job.extra) state.shared_deaths = job.extra->shared_deaths;
+  state.suspected = state_.isolation.suspects(job);
   write(state, job.extra ? job.extra->history : kNoHistory, epoch_us(), state_.outbox.writes.buffer());
   state_.outbox.writes.end_of_state();
 }

@@ -110,7 +110,7 @@ void ProgressKeeper::end_attempt(Job& job, TimePoint now) {
                           silence + ", when its answer had been sent up to chunk " +
                               std::to_string(job.answer()->next() - 1) + ": it is not run again",
                           now);
-  if (job.attempts >= job.attempts_max)
+  if (job.attempts_spent())
     return life_.end_with(
         job, JobState::failed, ErrorCode::stalled,
         silence + ", in the last of its attempts (attempts_max " + std::to_string(job.attempts_max) + ")",

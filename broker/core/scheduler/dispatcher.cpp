@@ -129,7 +129,7 @@ TimePoint Dispatcher::next_wakeup() const {
   return wakeup;
 }
 
-/// The next job that goes out alone (Isolation). It is in no turn: an empty worker is there for it.
+/// The next job that goes out alone (Isolation). It is in no turn: a worker is kept for it.
 Pick Dispatcher::pick_alone(TimePoint now) {
   Pick pick;
   Job* moves = nullptr;
@@ -143,7 +143,7 @@ Pick Dispatcher::pick_alone(TimePoint now) {
     pick = {Pick::What::start, &job, *claim, &worker};
     return true;
   };
-  while (state_.isolation.any_match(looks) && moves != nullptr && moves_left_ > 0)
+  while (state_.isolation.any_match(now, looks) && moves != nullptr && moves_left_ > 0)
     go_home(*std::exchange(moves, nullptr), now);
   return pick;
 }

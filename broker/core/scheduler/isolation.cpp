@@ -17,20 +17,39 @@ bool could_take(const Worker& worker, const std::vector<const Job*>& jobs) {
 
 }  // namespace
 
-Company Isolation::lost_together() {
-  if (companies_.size() >= kCompaniesMax) clear(companies_.front());
+Company Isolation::lost_together(TimePoint now) {
+  if (companies_.size() >= kCompaniesMax) clear(companies_.front().company);
   if (++last_ == kNoCompany) ++last_;
-  companies_.push_back(last_);
+  companies_.push_back({.company = last_, .since = now});
   return last_;
 }
 
-bool Isolation::suspects(const Job& job) const {
-  return job.extra && job.extra->company != kNoCompany &&
-         std::find(companies_.begin(), companies_.end(), job.extra->company) != companies_.end();
+Company Isolation::lost_of(Company before, TimePoint now) {
+  const Suspects* const known = find(before);
+  const TimePoint since = known == nullptr ? now : known->since;
+  clear(before);
+  return lost_together(since);
+}
+
+const Isolation::Suspects* Isolation::find(Company company) const {
+  const auto place = std::find_if(companies_.begin(), companies_.end(),
+                                  [&](const Suspects& one) { return one.company == company; });
+  return place == companies_.end() ? nullptr : &*place;
+}
+
+std::size_t Isolation::width_at(const Worker& worker, TimePoint now) const {
+  const Suspects* const held = worker.suspects == kNoCompany ? nullptr : find(worker.suspects);
+  return held == nullptr || now - held->since < kAloneFor ? 1 : 1 + held->ended;
+}
+
+void Isolation::ended(Job& job) {
+  if (const Suspects* const known = find(job.extra->company); known != nullptr)
+    ++companies_[static_cast<std::size_t>(known - &companies_.front())].ended;
+  job.extra->company = kNoCompany;
 }
 
 void Isolation::clear(Company company) {
-  if (std::erase(companies_, company) == 0) return;
+  if (std::erase_if(companies_, [&](const Suspects& one) { return one.company == company; }) == 0) return;
   for (Service* service : services_) {
     const std::vector<Job*> suspects(service->suspects.begin(), service->suspects.end());
     for (Job* job : suspects) {
@@ -75,10 +94,8 @@ bool Isolation::arrange(Service& service, const MayGo& may_go) {
   // Those that run one stay as they are until its call is over, or it is free of suspicion.
   for (std::size_t i = isolated.size(); i-- > 0;) {
     Worker& worker = *isolated[i];
-    const bool runs_one =
-        worker.holds_suspect && (worker.leases.front()->job.ended() || suspects(worker.leases.front()->job));
-    if (runs_one) continue;
-    const bool needed = !worker.holds_suspect && worker.fit() && isolated.size() <= jobs.size();
+    if (worker.suspects != kNoCompany && find(worker.suspects) != nullptr) continue;
+    const bool needed = worker.suspects == kNoCompany && worker.fit() && isolated.size() <= jobs.size();
     if (!needed || !could_take(worker, jobs)) let_go(worker);
   }
   while (isolated.size() < jobs.size()) {
@@ -88,7 +105,7 @@ bool Isolation::arrange(Service& service, const MayGo& may_go) {
   }
   // One that became empty meanwhile goes before one that still has other jobs.
   for (Worker* worker : std::vector<Worker*>(isolated)) {
-    if (worker->occupied() == 0 || worker->holds_suspect) continue;
+    if (worker->occupied() == 0 || worker->suspects != kNoCompany) continue;
     Worker* const best = best_for(jobs);
     if (best == nullptr || best->occupied() > 0) break;
     let_go(*worker);
@@ -116,7 +133,7 @@ void Isolation::isolate(Service& service, Worker& worker) {
 void Isolation::let_go(Worker& worker) {
   std::erase(worker.isolated_for->isolated, &worker);
   worker.isolated_for = nullptr;
-  worker.holds_suspect = false;
+  worker.suspects = kNoCompany;
   workers_.update(worker);
 }
 

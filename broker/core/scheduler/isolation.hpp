@@ -17,12 +17,18 @@ namespace lanemq::core {
 /// takes no other along twice. When one is lost alone, or the worker turns out to live, the others of its
 /// company are free of suspicion.
 ///
+/// Most workers that are lost were stopped by somebody, and calls take long: so from kAloneFor on a company
+/// may have one more out beside each other, at one worker, for each that has ended there. If that is lost the
+/// others of its company are free, and those that it held are the next company.
+///
 /// Such jobs stand in their queues by arrival as any that came back, but take no turns there: the dispatcher
 /// asks for them here. Decides which workers are kept empty for them, and owns nothing.
 class Isolation {
  public:
   /// Workers of a service that are kept empty at a time: one, or one of so many.
   static constexpr std::size_t kWorkersPerIsolated = 4;
+  /// How long a company's jobs go out one at a time.
+  static constexpr Duration kAloneFor = std::chrono::seconds(20);
   /// Companies that are remembered; the jobs of one before go as any.
   static constexpr std::size_t kCompaniesMax = 256;
   /// Jobs of a service that are looked at in a turn: those behind them wait behind them.
@@ -33,14 +39,23 @@ class Isolation {
   Isolation& operator=(const Isolation&) = delete;
 
   /// A worker was lost under several jobs, or alone under one that is suspected: a new company for them.
-  Company lost_together();
+  Company lost_together(TimePoint now);
+  /// Those that the worker held, who were suspected before, are one; all others of theirs are free.
+  Company lost_of(Company before, TimePoint now);
   /// Whether the job has to go out alone.
-  bool suspects(const Job& job) const;
+  bool suspects(const Job& job) const {
+    return job.extra && job.extra->company != kNoCompany && find(job.extra->company) != nullptr;
+  }
+  /// The company of all that were suspected before the broker was restarted.
+  Company restored(TimePoint now) {
+    if (restored_ == kNoCompany) restored_ = lost_together(now);
+    return restored_;
+  }
   /// All of a company are free of suspicion.
   void clear(Company company);
   /// The job has shown that it kills nobody. Requires: it is in no queue.
-  static void clear(Job& job) {
-    if (job.extra) job.extra->company = kNoCompany;
+  void clear(Job& job) {
+    if (job.extra && job.extra->company != kNoCompany) ended(job);
   }
 
   /// A suspected job has come to its queue, or is about to leave it.
@@ -55,21 +70,33 @@ class Isolation {
   void arrange(const MayGo& may_go);
   /// The worker is about to be forgotten.
   void forget(Worker& worker);
-  /// Calls `tell` with each empty worker that is kept for such jobs, and each of these that it may take, in
-  /// the order in which they are to go, until it returns true. Returns whether it did.
+  /// Calls `tell` with each worker that is kept for such jobs and has room, and each of these that it may
+  /// take, in the order in which they are to go, until it returns true. Returns whether it did.
   template <class Tell>
-  bool any_match(Tell tell) const {
+  bool any_match(TimePoint now, Tell tell) const {
     for (const Service* service : services_)
-      for (Worker* worker : service->isolated)
-        if (worker->fit() && worker->occupied() == 0) {
-          std::size_t left = kLookedAtMax;
-          for (auto job = service->suspects.begin(); job != service->suspects.end() && left-- > 0; ++job)
-            if (worker->takes(**job) && tell(*worker, **job)) return true;
-        }
+      for (Worker* worker : service->isolated) {
+        if (!worker->fit() || worker->occupied() >= width_at(*worker, now)) continue;
+        std::size_t left = kLookedAtMax;
+        for (auto job = service->suspects.begin(); job != service->suspects.end() && left-- > 0; ++job)
+          if (fits_beside(*worker, **job) && worker->takes(**job) && tell(*worker, **job)) return true;
+      }
     return false;
   }
 
  private:
+  struct Suspects {
+    Company company = kNoCompany;
+    TimePoint since{};
+    std::size_t ended = 0;  ///< of them, at workers that live
+  };
+  const Suspects* find(Company company) const;
+  void ended(Job& job);
+  /// How many suspected jobs the worker may hold.
+  std::size_t width_at(const Worker& worker, TimePoint now) const;
+  static bool fits_beside(const Worker& worker, const Job& job) {
+    return worker.suspects == kNoCompany || worker.suspects == job.extra->company;
+  }
   bool arrange(Service& service, const MayGo& may_go);
   Worker* best_for(const std::vector<const Job*>& jobs) const;
   void isolate(Service& service, Worker& worker);
@@ -77,8 +104,8 @@ class Isolation {
 
   Workers& workers_;
   std::vector<Service*> services_;  // that have such jobs waiting, or such workers
-  std::deque<Company> companies_;   // that are under suspicion
-  Company last_ = kNoCompany;
+  std::deque<Suspects> companies_;  // that are under suspicion
+  Company last_ = kNoCompany, restored_ = kNoCompany;
 };
 
 }  // namespace lanemq::core

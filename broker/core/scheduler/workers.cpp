@@ -249,11 +249,12 @@ Place* Workers::find_place(Service& service, LaneIndex lane) const {
 void Workers::take_place(Worker& worker, Job& job) {
   Away& away = job.at_away();
   LANEMQ_CHECK(worker.fit() && away.worker == nullptr);
-  LANEMQ_CHECK(worker.listed || (worker.isolated_for != nullptr && worker.occupied() == 0));
+  LANEMQ_CHECK(worker.listed || (worker.isolated_for != nullptr &&
+                                 (worker.occupied() == 0 || worker.suspects == job.extra->company)));
   if (worker.listed)
     change_free(worker, -1);
   else
-    worker.holds_suspect = true;
+    worker.suspects = job.extra->company;
   ++worker.running;
   worker.leases.push_back(away);
   away.worker = &worker;
@@ -282,7 +283,7 @@ void Workers::free_place(Job& job) {
   away.worker = nullptr;
   --job.flow().service().running;
   if (!away.reserved_place) --job.flow().service().running_general[job.lane];
-  if (worker.running == 0) worker.holds_suspect = false;
+  if (worker.running == 0) worker.suspects = kNoCompany;
   if (!worker.listed) return update(worker);
   change_free(worker, 1);
   if (!worker.places.empty() && worker.places.front()->part != worker.part_in_use()) list_anew(worker);

@@ -206,6 +206,7 @@ struct Lost {
   std::uint32_t attempt = 0;
   bool counted = false;          ///< as a death under the job
   bool spared = false;           ///< it cost no attempt: the worker's process lives
+  bool shared = false;           ///< it was a death under several, as far as was known
   Company company = kNoCompany;  ///< else those who are suspected together
   TimePoint dispatched_at{};
   std::int64_t charged = 0;  ///< to its client
@@ -245,7 +246,7 @@ struct Worker {
   bool listed = false;              ///< its places are in their services' lists and counts
   bool leaves = false;              ///< it is among its services' leavers; else among the takers
   Service* isolated_for = nullptr;  ///< it gets only jobs of that service which go out alone (Isolation)
-  bool holds_suspect = false;       ///< it has one of these
+  Company suspects = kNoCompany;    ///< whose these are that it has; none: it has none of them
   std::vector<Lost> lost;  ///< jobs that it had when it was taken for lost, until it says which it has
 
   bool reserved() const { return lanes != 0; }

@@ -135,7 +135,12 @@ function waitsForWorker(blocker) {
 
 /** What a job waits for, by the first word of `blocked_by`. @type {Record<string, (status: Status, rest: string) => Said>} */
 const KINDS = {
-  worker: (status, service) => [
+  worker: (status, service) => service.endsWith(" alone") ? [
+    `waits for a worker that serves ${quoted(service.slice(0, -" alone".length))} and holds nothing else: ` +
+      "a worker was lost that had this job and others, and any of them may be why.",
+    "It goes as any again when it is known which one was; " +
+      "one more worker for that service lets others go on meanwhile.",
+  ] : [
     `waits for a free place at a worker that serves ${quoted(service)}.`,
     "Start a worker for that service, or give one more --capacity; lanemq stats shows the places.",
   ],

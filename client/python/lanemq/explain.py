@@ -68,6 +68,11 @@ def _error(status: Status) -> str:
 
 def _waits(status: Status, blocker: str) -> tuple[str, str]:
     kind, _, rest = blocker.partition(" ")
+    if kind == "worker" and rest.endswith(" alone"):
+        return (f"waits for a worker that serves {_quoted(rest.removesuffix(' alone'))} and holds nothing else: "
+                "a worker was lost that had this job and others, and any of them may be why.",
+                "It goes as any again when it is known which one was; one more worker for that service lets others "
+                "go on meanwhile.")
     if kind == "worker" and rest:
         return (f"waits for a free place at a worker that serves {_quoted(rest)}.",
                 "Start a worker for that service, or give one more --capacity; lanemq stats shows the places.")

@@ -32,6 +32,11 @@ TEST(Explanation, says_the_one_thing_that_a_queued_job_waits_for_and_what_would_
   const Case cases[] = {
       {queued("worker chat bot"), "Job j1 waits for a free place at a worker that serves \"chat bot\".",
        "--capacity"},
+      {queued("worker chat alone"),
+       "Job j1 waits for a worker that serves \"chat\" and holds nothing else: a worker was lost that had "
+       "this job "
+       "and others, and any of them may be why.",
+       "one more worker"},
       {queued("budget my api tokens_per_minute", seconds(12)),
        "Job j1 waits for budget \"my api\": not enough is left of its tokens_per_minute; there may be in "
        "12.0s.",
