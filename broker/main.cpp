@@ -38,10 +38,10 @@
 #include "common/service/notifier.hpp"
 #include "common/service/standard_descriptors.hpp"
 #include "common/settings/blank_file.hpp"
-#include "common/settings/old_spellings.hpp"
 #include "common/settings/peer.hpp"
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 #include "common/settings/start_check.hpp"
+#include "common/settings/start_warnings.hpp"
 #include "common/signals/signal_set.hpp"
 #include "common/trace/exporter.hpp"
 
@@ -156,9 +156,11 @@ HttpChange http_now(const Config& config) try {
     return lanemq::http::file_of(named, process_environment);
   };
   HttpChange now{.keys = config.http.keys};
-  if (!config.http.tls_certificate.empty())
-    now.identity =
-        lanemq::http::TlsIdentity::read(file(config.http.tls_certificate), file(config.http.tls_key));
+  if (!config.http.tls_certificate.empty()) {
+    const std::string key = file(config.http.tls_key);
+    lanemq::settings::note_secret_file(key);
+    now.identity = lanemq::http::TlsIdentity::read(file(config.http.tls_certificate), key);
+  }
   return now;
 } catch (const std::runtime_error& error) {
   throw ConfigError(error.what());
@@ -249,6 +251,12 @@ StoreOptions store_options(const Config& config) {
   if (!place) refuse_store(place.error());
   options.specification = *place;
   return options;
+}
+
+void note_store_file(const StoreOptions& options) {
+  constexpr std::string_view kSqlite = "sqlite:";
+  if (options.specification.starts_with(kSqlite))
+    lanemq::settings::note_secret_file(options.specification.substr(kSqlite.size()));
 }
 
 void make_store_folder(const Config& config, const StoreOptions& options) {
@@ -505,9 +513,11 @@ void check_start(Config config) {
   check_bank(config);
   StoreOptions store = store_options(config);
   store.shard = config.core.shard;
+  note_store_file(store);
   const auto usable = lanemq::io::check_store_place(store);
   if (!usable) refuse_store(usable.error());
   if (!usable->empty()) std::cerr << "lanemq-broker: " << without_secrets(*usable) << "\n";
+  warn_of(lanemq::settings::exposed_files());
   if (const auto path = lanemq::io::path_of_store(store)) {
     // A start creates the default folder, so it need not exist.
     const std::filesystem::path folder = std::filesystem::absolute(*path).parent_path();
@@ -615,6 +625,7 @@ int serve(Config config, const std::function<Config()>& read_again) {
     lanemq::log::event(lanemq::log::Level::warning, "config.doubtful", {{"reason", without_secrets(doubt)}});
   StoreOptions options = store_options(config);
   options.shard = config.core.shard;
+  note_store_file(options);
   const auto lock = lanemq::io::lock_instance(options);
   if (!lock) refuse_store(lock.error());
   options.alone = lock->has_value();
@@ -642,6 +653,7 @@ int serve(Config config, const std::function<Config()>& read_again) {
   if (!store) refuse_store(store.error());
   if (*store == nullptr) return 0;  // told to end before it owned the store
   http.load();
+  warn_of(lanemq::settings::exposed_files());
   raise_descriptor_limit();
   // libzmq makes routing ids with rand(): they must not be guessable.
   std::srand(static_cast<unsigned>(entropy()));

@@ -6,7 +6,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 
 namespace lanemq::worker {
 

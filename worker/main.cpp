@@ -24,9 +24,9 @@
 #include "common/service/notifier.hpp"
 #include "common/service/standard_descriptors.hpp"
 #include "common/settings/environment.hpp"
-#include "common/settings/old_spellings.hpp"
-#include "common/settings/secret_shapes.hpp"
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_shapes.hpp"
+#include "common/settings/secrets/secret_source.hpp"
+#include "common/settings/start_warnings.hpp"
 #include "common/signals/signal_set.hpp"
 #include "common/trace/exporter.hpp"
 #include "common/url/http_url.hpp"
@@ -168,12 +168,6 @@ class ServiceMaker {
     const auto sources =
         std::make_shared<HookSecretSources>(service.name, service.webhook.secrets, process_environment);
     const auto secrets = std::make_shared<HookSecretBox>(sources->secrets());
-    for (const std::string& source : service.webhook.secrets)
-      if (const std::string file = settings::exposed_file(source); !file.empty())
-        LogLine(settings_.worker.log, LogLevel::warning, "secret.exposed")
-            .field("service", service.name)
-            .field("file", file)
-            .field("do", "others than this program's user may read it, and sign what they like; chmod 600");
     secret_services_.push_back({.name = service.name,
                                 .read_again =
                                     [sources, secrets] {
@@ -367,6 +361,7 @@ void check_start(Settings& settings) {
   if (!settings.otlp.empty()) trace::require_endpoint(settings.otlp);
   check_metrics(settings.metrics, process_environment);
   static_cast<void>(ServiceMaker(settings).make());
+  warn_of(lanemq::settings::exposed_files());
 }
 
 /// Takes the secrets that were read out of the process's environment.
@@ -448,6 +443,7 @@ int run(Settings settings) {
   StopSignals stop_signals([&notifier, longest] { notifier.stopping(longest, "stops, jobs may finish"); });
   ServiceMaker maker(settings);
   Worker worker(settings.worker, maker.make());
+  warn_of(lanemq::settings::exposed_files());
   std::vector<SecretService> secret_services = maker.take_secret_services();
   hide_variables(settings, secret_services);
   const SecretReloader reloader(std::move(secret_services), metrics.get(), settings.worker.log, notifier);

@@ -11,7 +11,7 @@
 #include <lanemq/text.hpp>
 #include <lanemq/words.hpp>
 
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 
 namespace lanemq::worker {
 namespace {

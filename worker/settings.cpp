@@ -13,7 +13,7 @@
 
 #include "common/http/server/listen.hpp"
 #include "common/settings/option_reader.hpp"
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 #include "common/settings/start_check.hpp"
 #include "common/settings/values.hpp"
 #include "worker/handlers/anthropic/anthropic_api.hpp"

@@ -9,6 +9,7 @@
 #include "common/http/server/caller_key.hpp"
 #include "common/http/server/secret.hpp"
 #include "common/settings/option_reader.hpp"
+#include "common/settings/secrets/exposed_files.hpp"
 
 namespace lanemq {
 namespace config {
@@ -338,6 +339,10 @@ settings::Asked read_config(int argc, const char* const* argv, const settings::E
   using settings::Asked;
   Asked asked = settings::OptionReader(program(), bound(option_table(), config))
                     .read(argc, argv, environment, reader_of(config));
+  if (settings::is_everybodys(asked.file))
+    throw ConfigError(printable(asked.file) +
+                      " may be written by everybody on this machine, who could open this broker to himself; "
+                      "chmod o-w it");
   config.heard = std::move(asked.heard);
   if (asked.flags.contains("--make-http-key")) {
     asked.what = Asked::For::print;

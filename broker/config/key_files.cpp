@@ -15,7 +15,7 @@
 
 #include "broker/config/settings.hpp"
 #include "common/settings/option_reader.hpp"
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 
 namespace lanemq {
 

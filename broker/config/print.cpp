@@ -2,7 +2,7 @@
 // The configuration as a file.
 #include "broker/config/settings.hpp"
 #include "common/settings/option_reader.hpp"
-#include "common/settings/secret_shapes.hpp"
+#include "common/settings/secrets/secret_shapes.hpp"
 
 namespace lanemq {
 namespace config {

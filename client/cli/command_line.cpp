@@ -17,7 +17,7 @@
 #include <lanemq/version.hpp>
 
 #include "client/cli/terminal.hpp"
-#include "common/settings/secret_shapes.hpp"
+#include "common/settings/secrets/secret_shapes.hpp"
 #include "common/settings/values.hpp"
 
 namespace lanemq::cli {

@@ -22,7 +22,7 @@
 #include "common/explanation/unserved.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/json/members.hpp"
-#include "common/settings/secret_shapes.hpp"
+#include "common/settings/secrets/secret_shapes.hpp"
 
 namespace lanemq::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include <tl/expected.hpp>
 
 #include "client/gateway/api.hpp"
-#include "client/gateway/api_error.hpp"
+#include "client/gateway/errors/api_error.hpp"
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "common/http/server/message.hpp"

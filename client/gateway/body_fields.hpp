@@ -7,7 +7,7 @@
 
 #include <tl/expected.hpp>
 
-#include "client/gateway/api_error.hpp"
+#include "client/gateway/errors/api_error.hpp"
 #include "client/gateway/stored_references.hpp"
 
 namespace lanemq::gateway {

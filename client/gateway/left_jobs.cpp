@@ -12,6 +12,7 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/body_fields.hpp"
+#include "client/gateway/errors/tenant_words.hpp"
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
@@ -227,7 +228,10 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
     if (responder_->gone()) return;
     asked_at_ = gateway_.loop.now();
     gateway_.broker.fetch(at_broker_, until_next_look(),
-                          [self = shared_from_this()](const FetchAnswer& answer) { self->tell(answer); });
+                          [self = shared_from_this()](const FetchAnswer& answer) {
+                            const std::optional<FetchAnswer> told = retold(self->gateway_.settings, answer);
+                            self->tell(told ? *told : answer);
+                          });
   }
 
   /// How long a fetch waits for the end before it returns the state.
@@ -285,10 +289,14 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
 
 /// A callback for the client that keeps what the answer needs, but not the request's body.
 template <class Value, class Then>
-auto answering(LeftWaiting& all, HttpRequest request, ResponderPtr responder, Then then) {
+auto answering(const Settings& settings, LeftWaiting& all, HttpRequest request, ResponderPtr responder,
+               Then then) {
   request.body = {};
-  return [waiting = all.add({std::move(request), std::move(responder)}),
-          then = std::move(then)](const Value& value) { then(*waiting, value); };
+  return [&settings, waiting = all.add({std::move(request), std::move(responder)}),
+          then = std::move(then)](const Value& value) {
+    const std::optional<Value> told = retold(settings, value);
+    then(*waiting, told ? *told : value);
+  };
 }
 
 void answer_with(const LeftWaiting::One& waiting, int status, std::string document) {
@@ -563,7 +571,7 @@ void LeftJobRoutes::leave_counted(const HttpRequest& request, const ResponderPtr
   gateway_.broker.leave(
       std::move(job.request), body,
       answering<Reply<JobAccepted>>(
-          waiting_, request, responder,
+          gateway_.settings, waiting_, request, responder,
           [this, id, delayed, counts, tokens, who = caller](const LeftWaiting::One& waiting,
                                                             const Reply<JobAccepted>& accepted) {
             if (counts && accepted && !accepted->duplicate) {
@@ -598,7 +606,7 @@ void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& respon
   if (!is_job_id(id)) return responder->answer(refusal(gateway_, request, no_such_job(id)));
   gateway_.broker.fetch(
       broker_id(*caller, id), wait,
-      answering<FetchAnswer>(waiting_, request, responder,
+      answering<FetchAnswer>(gateway_.settings, waiting_, request, responder,
                              [this, id](const LeftWaiting::One& waiting, const FetchAnswer& answer) {
                                if (!answer && !is_end_of_job(answer.error()))
                                  return refuse(waiting, id, answer.error());
@@ -618,7 +626,7 @@ void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& respo
   gateway_.broker.fetch(
       at_broker, milliseconds(0),
       answering<FetchAnswer>(
-          waiting_, request, responder,
+          gateway_.settings, waiting_, request, responder,
           [this, id, at_broker](const LeftWaiting::One& waiting, const FetchAnswer& first) {
             if (!first && !is_end_of_job(first.error())) return refuse(waiting, id, first.error());
             Headers headers{{"content-type", "text/event-stream"},
@@ -638,7 +646,7 @@ void LeftJobRoutes::cancel(const HttpRequest& request, const ResponderPtr& respo
   if (!is_job_id(id)) return responder->answer(refusal(gateway_, request, no_such_job(id)));
   gateway_.broker.cancel(
       broker_id(*caller, id),
-      answering<Reply<JobStatus>>(waiting_, request, responder,
+      answering<Reply<JobStatus>>(gateway_.settings, waiting_, request, responder,
                                   [id](const LeftWaiting::One& waiting, const Reply<JobStatus>& status) {
                                     if (!status) return refuse(waiting, id, status.error());
                                     if (status->state == "unknown")

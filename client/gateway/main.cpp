@@ -29,10 +29,10 @@
 #include "common/service/notifier.hpp"
 #include "common/service/standard_descriptors.hpp"
 #include "common/settings/blank_file.hpp"
-#include "common/settings/old_spellings.hpp"
-#include "common/settings/secret_shapes.hpp"
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_shapes.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 #include "common/settings/start_check.hpp"
+#include "common/settings/start_warnings.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -394,6 +394,7 @@ int main(int argc, char** argv) try {
   lanemq::log::set_format(request.settings.log_format);
   if (request.settings.keep_cores) lanemq::service::open_memory();
   warn_of(request.old);
+  warn_of(lanemq::settings::exposed_files());
   if (request.what == lanemq::settings::Asked::For::check) check_start(request.settings);
   if (request.what == lanemq::settings::Asked::For::run)
     return run(request.settings, [&] {

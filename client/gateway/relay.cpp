@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/gateway/errors/tenant_words.hpp"
 #include "client/gateway/keep_alive.hpp"
 #include "client/gateway/whole_answer.hpp"
 
@@ -184,7 +185,8 @@ void Relay::on_whole(const Blob& body) {
 void Relay::on_failed(const ClientError& error) {
   if (over_) return;
   tell({});
-  ApiError api_error = api_error_of(error, flight_->facts().lane);
+  const bool is_tenant = gateway_.settings.auth == Auth::keys;
+  ApiError api_error = api_error_of(is_tenant ? for_tenant(error) : error, flight_->facts().lane);
   // If the broker said nothing in all that time the broker is the reason, and not the queue.
   const auto heard = gateway_.broker.counters().heard;
   const bool is_silent = error.local && error.code == "deadline" && !(heard && *heard >= arrived_);

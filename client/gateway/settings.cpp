@@ -17,7 +17,8 @@
 #include "common/http/server/proxies.hpp"
 #include "common/http/server/secret.hpp"
 #include "common/settings/option_reader.hpp"
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/exposed_files.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 #include "common/settings/start_check.hpp"
 #include "common/settings/values.hpp"
 
@@ -572,6 +573,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   about("tls_certificate",
         [&] { settings.tls_certificate_file = file_of(settings.tls_certificate, environment); });
   about("tls_key", [&] { settings.tls_key_file = file_of(settings.tls_key, environment); });
+  settings::note_secret_file(settings.tls_key_file);
   about("broker", [&] { check_endpoints(settings.broker); });
   settings.curve = read_broker_keys(settings.broker_keys, environment);
   check(settings);

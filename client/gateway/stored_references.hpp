@@ -8,7 +8,7 @@
 
 #include <tl/expected.hpp>
 
-#include "client/gateway/api_error.hpp"
+#include "client/gateway/errors/api_error.hpp"
 
 namespace lanemq::gateway {
 

@@ -2,7 +2,7 @@
 #include "common/settings/broker_keys.hpp"
 
 #include "common/settings/option_reader.hpp"
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 
 namespace lanemq::settings {
 

@@ -16,6 +16,8 @@
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 
+#include "common/settings/secrets/exposed_files.hpp"
+
 namespace lanemq::settings {
 namespace {
 
@@ -367,6 +369,7 @@ toml::table parse_file(const std::string& path) try {
   const int error = errno;
   if (file != nullptr) std::fclose(file);
   if (!readable) throw UsageError(printable(path) + " cannot be read: " + std::strerror(error));
+  note_program_file(path);
   return toml::parse_file(path);
 } catch (const toml::parse_error& error) {
   throw UsageError(place_of(path, error.source()) + ": " + std::string(error.description()));

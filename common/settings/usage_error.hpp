@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/settings/secret_shapes.hpp"
+#include "common/settings/secrets/secret_shapes.hpp"
 
 namespace lanemq::settings {
 

@@ -11,7 +11,7 @@
 #include "client/cli/terminal.hpp"
 #include "common/explanation/explanation.hpp"
 #include "common/explanation/unserved.hpp"
-#include "common/settings/secret_shapes.hpp"
+#include "common/settings/secrets/secret_shapes.hpp"
 
 namespace lanemq::cli {
 namespace {

@@ -12,10 +12,10 @@
 #include <lanemq/blob.hpp>
 
 #include "client/gateway/api.hpp"
-#include "client/gateway/api_error.hpp"
 #include "client/gateway/batches/batch_engine.hpp"
 #include "client/gateway/batches/batch_settings.hpp"
 #include "client/gateway/batches/batch_store.hpp"
+#include "client/gateway/errors/api_error.hpp"
 
 namespace lanemq::gateway {
 

@@ -393,6 +393,8 @@ void BatchEngine::act(WallTime now) {
     submit(line, now);
   for (const BatchLine line : actions.cancel)
     cancel_job(line);
+  for (const BatchLine line : actions.collect)
+    collect(line);
   for (const std::int64_t number : actions.finished) {
     Active& active = *active_.at(number);
     active.batch.state = BatchState::finalizing;
@@ -410,6 +412,23 @@ void BatchEngine::cancel_job(BatchLine line) {
   // How far the line's route had gone in an earlier life is not known.
   for (std::size_t step = 0; step < broker_.steps_max(); ++step)
     broker_.cancel(line_job_id(active.batch.id, line.line, step));
+}
+
+/// What was paid for in an earlier life is kept.
+void BatchEngine::collect(BatchLine line) {
+  Active& active = *active_.at(line.batch);
+  const StoredBatch& batch = active.batch;
+  Active::AtBroker& at_broker = active.at_broker[line.line];
+  try {
+    if (const auto read = read_batch_line(batch.api, batch.endpoint, read_line(active, line.line)))
+      at_broker.custom_id = read->custom_id;
+  } catch (const std::exception& error) {
+    fault_ = error.what();
+  }
+  std::vector<std::string> ids;
+  for (std::size_t step = 0; step < broker_.steps_max(); ++step)
+    ids.push_back(line_job_id(batch.id, line.line, step));
+  broker_.collect(line, std::move(ids));
 }
 
 void BatchEngine::submit(BatchLine line, WallTime now) {

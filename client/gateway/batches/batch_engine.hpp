@@ -53,6 +53,9 @@ class LineBroker {
   /// Submits the job; its answer goes to BatchEngine::answered(), later.
   virtual void submit(BatchLine line, LineJob job) = 0;
   virtual void cancel(const std::string& job_id) = 0;
+  /// Asks for the jobs, the last one first, and tells BatchEngine::answered() of the first that is over; of
+  /// none, that it was cancelled. Jobs that are not over are.
+  virtual void collect(BatchLine line, std::vector<std::string> job_ids) = 0;
 };
 
 /// Runs batches: reads their input, has the lines run, keeps the answers, writes the output.
@@ -121,6 +124,7 @@ class BatchEngine {
   void act(WallTime now);
   void submit(BatchLine line, WallTime now);
   void cancel_job(BatchLine line);
+  void collect(BatchLine line);
   bool falls_back(const Active& active, BatchLine line, const ClientError& error);
   std::string_view read_line(const Active& active, std::uint32_t line);
   bool step(Active& active, WallTime now);

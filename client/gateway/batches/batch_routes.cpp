@@ -117,6 +117,13 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
                                                            Takes takes) const {
   const tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return tl::unexpected(caller.error());
+  // Anthropic's Files API has the same path, and other documents.
+  if (api == Api::openai && request.headers.find("anthropic-version"))
+    return tl::unexpected(ApiError{
+        .name = "not_found",
+        .message =
+            "files of Anthropic's API are not served here (this path is OpenAI's, for requests without "
+            "anthropic-version); ask the provider itself"});
   if (service_ == nullptr)
     return tl::unexpected(
         ApiError{.name = "not_kept", .message = "files and batches are not kept here: " + why_not_});

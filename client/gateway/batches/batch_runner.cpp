@@ -68,9 +68,14 @@ void BatchRunner::stop(std::int64_t number, Running& batch, WallTime now, Action
   batch.patience = now + limits_.stop_patience;
   for (const std::uint32_t line : batch.in_flight)
     actions.cancel.push_back({number, line});
-  // Lines of an earlier life may still be at the broker: all that may be are cancelled.
-  for (std::uint32_t line = batch.next; line < batch.state.started_to; ++line)
-    if (!batch.state.done[line]) actions.cancel.push_back({number, line});
+  // Lines of an earlier life may still be at the broker, or have ended there since.
+  for (std::uint32_t line = batch.next; line < batch.state.started_to; ++line) {
+    if (batch.state.done[line]) continue;
+    actions.collect.push_back({number, line});
+    batch.in_flight.insert(line);
+    ++in_flight_;
+    ++callers_.at(batch.state.caller).in_flight;
+  }
   batch.again.clear();
   batch.next = static_cast<std::uint32_t>(batch.state.done.size());
 }

@@ -75,6 +75,9 @@ class BatchRunner {
   struct Actions {
     std::vector<BatchLine> submit{};
     std::vector<BatchLine> cancel{};  ///< jobs whose answers are not needed
+    /// Lines of a stopped batch that an earlier life left at the broker: what has ended there is kept, the
+    /// rest is not needed. Each is settled afterwards.
+    std::vector<BatchLine> collect{};
     std::vector<std::int64_t>
         finished{};  ///< batches without lines at the broker, which the runner has forgotten
   };

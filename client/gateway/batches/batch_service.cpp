@@ -14,7 +14,9 @@
 #include <lanemq/client.hpp>
 
 #include "client/gateway/batches/line_calls.hpp"
+#include "client/gateway/errors/tenant_words.hpp"
 #include "client/gateway/lane_choice.hpp"
+#include "client/gateway/left_jobs.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -213,6 +215,7 @@ class BatchService::Core : private LineBroker {
         });
   }
   void answered(BatchLine line, Answer answer) {
+    if (!answer && settings_.auth == Auth::keys) answer = for_tenant(std::move(answer.error()));
     {
       const std::lock_guard lock(mutex_);
       answers_.emplace_back(line, std::move(answer));
@@ -229,6 +232,24 @@ class BatchService::Core : private LineBroker {
   void cancel(const std::string& job_id) override {
     // The line's own answer reports the outcome.
     client_.cancel(job_id, [](const Reply<JobStatus>&) {});
+  }
+  void collect(BatchLine line, std::vector<std::string> job_ids) override {
+    if (job_ids.empty())
+      return answered(line, ClientError{.code = std::string(name_of(ErrorCode::cancelled)),
+                                        .message = "it was not over when its batch was"});
+    std::string id = std::move(job_ids.back());
+    job_ids.pop_back();
+    client_.fetch(id, milliseconds(0), [this, line, id, left = std::move(job_ids)](FetchAnswer answer) {
+      if (!answer && is_end_of_job(answer.error())) return answered(line, std::move(answer.error()));
+      if (answer) {
+        if (auto* const done = std::get_if<JobDone>(&*answer)) {
+          done->body = done->body.owned();
+          return answered(line, std::move(*done));
+        }
+        cancel(id);
+      }
+      collect(line, left);
+    });
   }
 
   Settings settings_;  ///< a copy: the loop may change its own

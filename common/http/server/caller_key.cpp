@@ -5,7 +5,7 @@
 
 #include "common/http/server/secret.hpp"
 #include "common/settings/option_reader.hpp"
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 
 namespace lanemq::http {
 namespace {

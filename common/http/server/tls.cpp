@@ -9,7 +9,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 
 namespace lanemq::http {
 namespace {

@@ -13,8 +13,8 @@
 #include <lanemq/text.hpp>
 #include <lanemq/words.hpp>
 
-#include "common/settings/secret_shapes.hpp"
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_shapes.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 #include "common/settings/usage_error.hpp"
 
 namespace lanemq::worker {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 
 namespace lanemq::settings {
 namespace {

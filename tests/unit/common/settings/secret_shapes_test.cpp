@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/settings/secret_shapes.hpp"
+#include "common/settings/secrets/secret_shapes.hpp"
 
 #include <string>
 

@@ -52,6 +52,10 @@ class PlayedBroker : public LineBroker {
     jobs.emplace(job.request.id, job.body);
   }
   void cancel(const std::string& id) override { cancelled.push_back(id); }
+  void collect(BatchLine line, std::vector<std::string> ids) override {
+    asked.push_back({line, ids.front()});
+    collected.insert(collected.end(), ids.begin(), ids.end());
+  }
 
   struct Asked {
     BatchLine line;
@@ -59,7 +63,7 @@ class PlayedBroker : public LineBroker {
   };
   std::vector<Asked> asked{};  ///< without an answer, in the order of the submits
   std::map<std::string, std::string> jobs{};
-  std::vector<std::string> order{}, cancelled{};
+  std::vector<std::string> order{}, cancelled{}, collected{};
   std::vector<std::string> models{};  ///< of the submits, with their step
   std::size_t steps = 1;              ///< of every route
   std::map<std::string, int> submits{};
@@ -329,7 +333,7 @@ TEST_F(Batches, come_to_the_same_step_again_after_a_crash) {
   ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
   turns();
 
-  EXPECT_EQ(broker_.cancelled, (std::vector<std::string>{id + ".1", id + ".1-1"}));
+  EXPECT_EQ(broker_.collected, (std::vector<std::string>{id + ".1", id + ".1-1"}));
 }
 
 TEST_F(Batches, are_counted) {
@@ -491,7 +495,7 @@ TEST_F(Batches, are_cancelled_with_what_is_done_kept) {
   EXPECT_EQ(desk_->cancel_batch(acme_, Api::openai, id, now_).error().name, "conflict");
 }
 
-TEST_F(Batches, cancel_after_a_crash_what_the_earlier_life_left_at_the_broker) {
+TEST_F(Batches, keep_after_a_crash_what_has_ended_at_the_broker) {
   const std::string id = create(lines(10));
   turns();
   const std::vector<std::string> left = broker_.order;
@@ -499,8 +503,31 @@ TEST_F(Batches, cancel_after_a_crash_what_the_earlier_life_left_at_the_broker) {
   crash();
   turns();
 
-  EXPECT_EQ(batch(id)["status"], "cancelled");
-  EXPECT_EQ(broker_.cancelled, left);
+  EXPECT_EQ(broker_.collected, left);
+  answer(2);
+  answer_with({.code = "cancelled"});
+  turns();
+
+  const json done = batch(id);
+  EXPECT_EQ(done["status"], "cancelled");
+  EXPECT_EQ(done["request_counts"], (json{{"total", 10}, {"completed", 2}, {"failed", 8}}));
+  EXPECT_EQ(content(desk_->open_file(acme_, done["output_file_id"])).size(), 2u);
+}
+
+TEST_F(Batches, whose_window_ended_while_the_gateway_was_away_keep_what_is_done) {
+  const std::string id = create(lines(6));
+  turns();
+  now_ += hours(24);
+  crash();
+  turns();
+  answer(3);
+  answer_with({.code = "cancelled"});
+  turns();
+
+  const json done = batch(id);
+  EXPECT_EQ(done["status"], "expired");
+  EXPECT_EQ(done["request_counts"], (json{{"total", 6}, {"completed", 3}, {"failed", 3}}));
+  EXPECT_EQ(content(desk_->open_file(acme_, done["output_file_id"]))[2]["custom_id"], "c2");
 }
 
 TEST_F(Batches, expire_after_their_window) {

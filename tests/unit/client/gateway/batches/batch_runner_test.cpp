@@ -188,7 +188,7 @@ TEST_F(Runner, goes_on_where_an_earlier_life_stopped) {
   EXPECT_THAT(pairs(runner_.advance(kStart).submit), ElementsAre(P{3, 1}, P{3, 3}, P{3, 4}));
 }
 
-TEST_F(Runner, cancels_what_an_earlier_life_may_have_left_at_the_broker) {
+TEST_F(Runner, collects_what_an_earlier_life_may_have_left_at_the_broker) {
   runner_.add({.number = 3,
                .done = {true, false, true, false, false},
                .started_to = 4,
@@ -196,9 +196,15 @@ TEST_F(Runner, cancels_what_an_earlier_life_may_have_left_at_the_broker) {
                .cancelling = true});
 
   const auto actions = runner_.advance(kStart);
-  EXPECT_THAT(pairs(actions.cancel), ElementsAre(P{3, 1}, P{3, 3}));
+  EXPECT_THAT(pairs(actions.collect), ElementsAre(P{3, 1}, P{3, 3}));
+  EXPECT_THAT(actions.cancel, IsEmpty());
   EXPECT_THAT(actions.submit, IsEmpty());
-  EXPECT_THAT(actions.finished, ElementsAre(3));
+  EXPECT_THAT(actions.finished, IsEmpty());
+  runner_.settled({3, 1});
+  EXPECT_THAT(runner_.advance(kStart).finished, IsEmpty());
+  runner_.settled({3, 3});
+  EXPECT_THAT(runner_.advance(kStart).finished, ElementsAre(3));
+  EXPECT_EQ(runner_.in_flight(), 0u);
 }
 
 }  // namespace

@@ -18,14 +18,9 @@ bool is_clean(std::string_view value);
 
 /// Reads a secret: the variable's value; or the content of the file, or of systemd's credential in
 /// $CREDENTIALS_DIRECTORY, without line ends at its end. Throws UsageError with the variable or file, never
-/// with a value. For an invalid `source` the message does not repeat it: it may be a secret in the wrong
-/// place.
+/// with a value. A file that others may read is noted (exposed_files.hpp). For an invalid `source` the
+/// message does not repeat it: it may be a secret in the wrong place.
 std::string read_secret(const std::string& source, const Environment& environment);
-
-/// The file of a source `file:PATH` that others than this process's user and group may read or write; empty:
-/// the source is no such file. A file of mode 0640 whose group is this process's is fine: services are given
-/// their secrets so. A credential is systemd's to guard.
-std::string exposed_file(const std::string& source);
 
 /// Why a path is no plain file, as in `is a folder`; none: it is one.
 std::optional<std::string> why_no_plain_file(const std::string& path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/settings/secret_source.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,9 +7,10 @@
 #include <ios>
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <lanemq/text.hpp>
+
+#include "common/settings/secrets/exposed_files.hpp"
 
 namespace lanemq::settings {
 namespace {
@@ -66,6 +67,7 @@ std::string read_secret(const std::string& source, const Environment& environmen
     secret = value;
   } else if (source.starts_with(kFile)) {
     secret = read_file(source.substr(kFile.size()));
+    note_secret_file(source.substr(kFile.size()));
   } else if (source.starts_with(kCredential)) {
     secret = read_file(credential_path(source.substr(kCredential.size()), environment));
   } else {
@@ -82,15 +84,6 @@ std::optional<std::string> why_no_plain_file(const std::string& path) {
   return S_ISDIR(about.st_mode) ? "is a folder"
                                 : "is a pipe or a device; name a plain file, since nobody can tell how long "
                                   "one would wait for its bytes";
-}
-
-std::string exposed_file(const std::string& source) {
-  if (!source.starts_with(kFile)) return {};
-  std::string path = source.substr(kFile.size());
-  struct stat about {};
-  if (stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return {};
-  const mode_t of_group = about.st_gid == getegid() ? 0 : about.st_mode & S_IRWXG;
-  return ((about.st_mode & S_IRWXO) | of_group) == 0 ? std::string() : path;
 }
 
 void hide_secret(std::string_view source) {
