@@ -23,7 +23,8 @@ std::string_view cause_named(std::string_view name) {
 constexpr std::size_t kRecordBytesMax = 4 * limits::header_bytes_max;
 
 // Values in a list, and in a row of values that belong together.
-constexpr std::size_t kStateValues = 22, kResultValues = 14, kAttemptValues = 7, kEndingValues = 10;
+constexpr std::size_t kStateValues = 20, kDeathValues = 2, kResultValues = 14, kAttemptValues = 7,
+                      kEndingValues = 10;
 constexpr std::int64_t kNotKnown = -1;
 /// Flags of a result.
 constexpr int kClientNamedIt = 1, kIdTold = 2, kDead = 4, kOfClient = 8;
@@ -63,7 +64,8 @@ std::int64_t at_us(TimePoint when, std::int64_t epoch_us) {
 
 void write(const StoredState& state, const History& history, std::int64_t epoch_us, Buffer& out) {
   DocumentWriter list(out);
-  list.array(kStateValues).integer(static_cast<int>(state.kind));
+  const bool deaths = state.shared_deaths > 0 || state.suspected;  // few have: a plain job writes no more
+  list.array(kStateValues + (deaths ? kDeathValues : 0)).integer(static_cast<int>(state.kind));
   list.integer(static_cast<std::int64_t>(state.arrival));
   list.integer(state.accepted_us).integer(state.deadline_us).integer(state.due_us);
   list.integer(state.delay.count()).integer(state.attempt).integer(state.attempts);
@@ -76,7 +78,7 @@ void write(const StoredState& state, const History& history, std::int64_t epoch_
     list.integer(at_us(attempt.ended, epoch_us)).text(attempt.cause).text(attempt.code).text(attempt.message);
   }
   list.integer(state.chunks).integer(state.ends_limited.value_or(false) ? 1 : 0);
-  list.integer(state.shared_deaths).integer(state.suspected ? 1 : 0);
+  if (deaths) list.integer(state.shared_deaths).integer(state.suspected ? 1 : 0);
 }
 
 void write(const StoredResult& result, const Ending* ending, Buffer& out) {
