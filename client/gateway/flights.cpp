@@ -9,6 +9,7 @@
 
 #include <lanemq/text.hpp>
 
+#include "client/gateway/asked_again.hpp"
 #include "client/gateway/http_words.hpp"
 #include "common/explanation/unserved.hpp"
 #include "common/http/server/secret.hpp"
@@ -32,7 +33,6 @@ constexpr milliseconds kUnnamedRetain = std::chrono::minutes(2);
 constexpr int kOrphanedMax = 3;
 /// The pause before a job is submitted again that a stopping broker did not keep, where it says none.
 constexpr milliseconds kStoppingPause{1000};
-constexpr std::size_t kIdDigits = 32;  ///< of an Idempotency-Key's hash
 /// Bytes of all finished flights that are kept.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
 
@@ -578,10 +578,7 @@ tl::expected<Flights::Boarded, ApiError> Flights::board_by_key(JobPlan plan) {
 /// The job's id of an Idempotency-Key: the same at each gateway, and such that nobody finds another key with
 /// it.
 std::string Flights::id_of_key(const JobPlan& plan, std::uint64_t generation) {
-  const std::string& caller = plan.caller.name;
-  const std::string id =
-      "idem-" +
-      sha256_hex(std::to_string(caller.size()) + " " + caller + plan.idempotency_key).substr(0, kIdDigits);
+  const std::string id = "idem-" + name_of_asked(plan.caller.name, plan.idempotency_key);
   return generation == 0 ? id : id + ".g" + std::to_string(generation);
 }
 

@@ -11,6 +11,7 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
+#include "client/gateway/asked_again.hpp"
 #include "client/gateway/body_fields.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/relay.hpp"
@@ -24,7 +25,6 @@ namespace {
 using json = nlohmann::ordered_json;  // keeps the providers' order
 using std::chrono::milliseconds;
 
-constexpr std::size_t kIdempotencyKeyBytesMax = 256;
 /// Longer bodies are read beside the loop: a millisecond per megabyte.
 constexpr std::size_t kReadAsideFrom = std::size_t{1} << 20;
 constexpr std::size_t kForwardedBytesMax =
@@ -137,14 +137,12 @@ std::optional<ApiError> why_not_model(const Caller& caller, const std::string& m
 
 /// Sets the marks by which a retry of the request finds this plan; or returns why it cannot.
 std::optional<ApiError> add_retry_marks(const HttpRequest& request, JobPlan& plan) {
-  plan.idempotency_key = request.headers.get("idempotency-key");
-  if (plan.idempotency_key.size() > kIdempotencyKeyBytesMax)
-    return bad_request("Idempotency-Key has over " + std::to_string(kIdempotencyKeyBytesMax) + " bytes",
-                       "idempotency-key");
-  const std::string_view retries = request.headers.get("x-stainless-retry-count");
-  plan.may_return = !retries.empty();
-  plan.is_retry = !retries.empty() && retries != "0";
-  if (!plan.idempotency_key.empty() || !retries.empty())
+  auto asked = read_asked_again(request);
+  if (!asked) return std::move(asked.error());
+  plan.idempotency_key = std::move(asked->idempotency_key);
+  plan.may_return = asked->sdk_retries;
+  plan.is_retry = asked->is_retry;
+  if (!plan.idempotency_key.empty() || plan.may_return)
     plan.fingerprint = fingerprint_of(plan.caller.name, request.method + request.path + "?" + request.query,
                                       request.body.bytes());
   return std::nullopt;

@@ -11,6 +11,7 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
+#include "client/gateway/asked_again.hpp"
 #include "client/gateway/body_fields.hpp"
 #include "client/gateway/errors/tenant_words.hpp"
 #include "client/gateway/http_words.hpp"
@@ -526,6 +527,9 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
 void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& responder, const Caller& caller,
                               tl::expected<LeftJob, ApiError> job) {
   if (!job) return responder->answer(refusal(gateway_, request, job.error()));
+  auto asked = read_asked_again(request);
+  if (!asked) return responder->answer(refusal(gateway_, request, asked.error()));
+  job->asked = std::move(asked->idempotency_key);
   if (const std::string shard = gateway_.away_shard(job->request.service, job->request.client);
       !shard.empty())
     return responder->answer(refusal(gateway_, request, unavailable(shard)));
@@ -560,7 +564,9 @@ void LeftJobRoutes::leave_counted(const HttpRequest& request, const ResponderPtr
   if (!counts) limits_.give_back(caller);
   const std::int64_t tokens =
       counts ? limits_.spend_estimate(caller, job.tokens_bytes, gateway_.loop.now()) : 0;
-  const std::string id = job.request.id.empty() ? "job_" + new_ulid() : job.request.id;
+  const std::string id = !job.request.id.empty() ? job.request.id
+                         : !job.asked.empty()    ? "job_" + name_of_asked(caller.name, job.asked)
+                                                 : "job_" + new_ulid();
   job.request.id = broker_id(caller, id);
   if (const std::optional<trace::Context> at = gateway_.traces.begin(request.headers)) {
     job.request.trace = trace::write_field(*at);

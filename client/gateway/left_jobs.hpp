@@ -24,6 +24,7 @@ namespace lanemq::gateway {
 struct LeftJob {
   JobRequest request{};  ///< with the caller's id, or none
   std::string body{};
+  std::string asked{};                    ///< its Idempotency-Key; empty: it has none
   std::size_t tokens_bytes = 0;           ///< for CallerLimits::estimate()
   std::vector<StoredReference> stored{};  ///< that the job refers to
 };

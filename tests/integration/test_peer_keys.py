@@ -32,8 +32,10 @@ class Keys:
         self.write("broker.key", secret.decode())
 
     def write(self, name, text):
-        with open(os.path.join(self.room.name, name), "w") as file:
+        path = os.path.join(self.room.name, name)
+        with open(path, "w") as file:
             file.write(text + "\n")
+        os.chmod(path, 0o600)  # as keygen leaves it
 
     def path(self, name):
         return os.path.join(self.folder, name + ".toml")

@@ -246,7 +246,51 @@ tl::expected<OpenFile, ApiError> BatchDesk::open_file(const BatchCaller& caller,
 
 // ---- batches ----------------------------------------------------------------------------------------------
 
+namespace {
+
+/// How long an SDK's own retry finds its batch.
+constexpr std::chrono::milliseconds kRetryRetain{2 * 60 * 1000};
+
+std::string name_of_key(const BatchCaller& caller) {
+  return "key " + name_of_asked(caller.owner, caller.asked.idempotency_key);
+}
+std::string name_of_body(const BatchCaller& caller) {
+  return "body " + name_of_asked(caller.owner, caller.request);
+}
+
+}  // namespace
+
+/// The answer to a request that made a batch before; none: it is new.
+std::optional<BatchDesk::Reply> BatchDesk::asked_before(const BatchCaller& caller, Api api, WallTime now) {
+  std::optional<AskedBefore> before;
+  if (!caller.asked.idempotency_key.empty()) {
+    before = store_.asked_before(name_of_key(caller), ms_of(now));
+    if (before && before->request != caller.request)
+      return refused("conflict", "this Idempotency-Key came with another path or body before; use a new key");
+  } else if (caller.asked.is_retry) {
+    before = store_.asked_before(name_of_body(caller), ms_of(now));
+  }
+  if (!before) return std::nullopt;
+  const auto made = own_batch(caller, api, before->batch);
+  if (!made) return std::nullopt;  // it is deleted since
+  return batch_document(*made, caller.base_url);
+}
+
+/// Requires: in a transaction.
+void BatchDesk::remember(const BatchCaller& caller, const StoredBatch& batch) {
+  const auto add = [&](std::string name, std::chrono::milliseconds retain) {
+    store_.add_asked({.name = std::move(name),
+                      .request = caller.request,
+                      .batch = batch.id,
+                      .until = batch.created_at + retain.count()},
+                     batch.created_at);
+  };
+  if (!caller.asked.idempotency_key.empty()) add(name_of_key(caller), caller.asked_retain);
+  if (caller.asked.sdk_retries) add(name_of_body(caller), kRetryRetain);
+}
+
 BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_view body, WallTime now) {
+  if (auto before = asked_before(caller, Api::openai, now)) return *std::move(before);
   const auto params = read_batch_params(body);
   if (!params) return tl::unexpected(params.error());
   if (std::find(std::begin(kEndpoints), std::end(kEndpoints), params->endpoint) == std::end(kEndpoints)) {
@@ -266,7 +310,10 @@ BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_
   batch.metadata = params->metadata;
   batch.input_file = params->input_file_id;
   batch.output_lifetime_ms = params->output_lifetime_ms;
-  store_.transaction([&] { store_.add_batch(batch); });
+  store_.transaction([&] {
+    store_.add_batch(batch);
+    remember(caller, batch);
+  });
   std::string document = batch_document(batch, caller.base_url);
   engine_.start(std::move(batch));
   return document;
@@ -306,6 +353,7 @@ tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, s
 
 BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, const Upload& upload,
                                                  WallTime now) {
+  if (auto before = asked_before(caller, Api::anthropic, now)) return *std::move(before);
   for (const auto& [model, line] : upload.models)
     if (!engine_.model_allowed(caller.models, model)) {
       const std::string place = "requests." + std::to_string(line);
@@ -332,6 +380,7 @@ BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, cons
   store_.transaction([&] {
     store_.add_file(input);
     store_.add_batch(batch);
+    remember(caller, batch);
   });
   upload.writing->keep();
   std::string document = batch_document(batch, caller.base_url);

@@ -12,6 +12,7 @@
 #include <lanemq/blob.hpp>
 
 #include "client/gateway/api.hpp"
+#include "client/gateway/asked_again.hpp"
 #include "client/gateway/batches/batch_engine.hpp"
 #include "client/gateway/batches/batch_settings.hpp"
 #include "client/gateway/batches/batch_store.hpp"
@@ -28,6 +29,10 @@ struct BatchCaller {
   std::string base_url{};  ///< in front of links
   /// Of its files together, of whatever key stands behind it; 0: as BatchSettings has it for all.
   std::int64_t files_bytes_max = 0;
+  // How a request for a batch is known again:
+  AskedAgain asked{};
+  std::string request{};                      ///< a hash of its path and body; empty: nobody asks again
+  std::chrono::milliseconds asked_retain{0};  ///< how long its Idempotency-Key is known
 };
 
 /// A caller's request for a page of a list.
@@ -93,6 +98,8 @@ class BatchDesk {
 
  private:
   tl::expected<StoredFile, ApiError> own_file(const BatchCaller& caller, const std::string& id);
+  std::optional<Reply> asked_before(const BatchCaller& caller, Api api, WallTime now);
+  void remember(const BatchCaller& caller, const StoredBatch& batch);
   tl::expected<StoredBatch, ApiError> own_batch(const BatchCaller& caller, Api api, const std::string& id);
   tl::expected<void, ApiError> disk_takes() const;
   tl::expected<void, ApiError> room_for(const BatchCaller& caller, std::size_t bytes);

@@ -13,6 +13,7 @@
 
 #include "client/gateway/http_words.hpp"
 #include "common/http/server/disk_faults.hpp"
+#include "common/http/server/secret.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -149,6 +150,12 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
       result.models += pattern + "\n";
     result.files_bytes_max = static_cast<std::int64_t>(caller->key->files_bytes_max);
   }
+  if (takes == Takes::new_work) {
+    auto asked = read_asked_again(request);
+    if (!asked) return tl::unexpected(std::move(asked.error()));
+    result.asked = *std::move(asked);
+    result.asked_retain = settings.idempotency_retain;
+  }
   for (const std::string_view name : kForwardedHeaders) {
     const bool belongs = name.starts_with(api == Api::openai ? "openai" : "anthropic");
     const std::string_view value = belongs ? request.headers.get(name) : "";
@@ -157,10 +164,16 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
   return result;
 }
 
+void BatchRoutes::know_again(BatchCaller& caller, const HttpRequest& request) {
+  if (caller.asked.idempotency_key.empty() && !caller.asked.sdk_retries) return;
+  caller.request = sha256_hex(request.path + "\n" + std::string(request.body.bytes()));
+}
+
 void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes,
                         const Ask& ask) {
-  const auto caller = caller_of(request, api, takes);
+  auto caller = caller_of(request, api, takes);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
+  if (takes == Takes::new_work) know_again(*caller, request);
   const auto holder = std::make_shared<Asked>(Asked{std::move(request), responder});
   service_->ask(
       [this, holder, api, ask, caller = *caller, began = gateway_.loop.now()](BatchDesk& desk, WallTime now) {
@@ -228,6 +241,7 @@ void BatchRoutes::read_upload(std::shared_ptr<UnderWay> under_way) {
       [this, under_way, &settings = gateway_.settings.batches] {
         try {
           const DiskFaults faults;
+          know_again(under_way->caller, under_way->request);
           const auto read = under_way->uploads.read(settings, under_way->request, under_way->upload);
           if (!read) under_way->reply = tl::unexpected(read.error());
           if (faults.happened())

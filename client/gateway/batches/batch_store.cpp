@@ -53,6 +53,9 @@ PRAGMA user_version = 1;
 constexpr const char* kLaterSchema = R"(
 CREATE TABLE IF NOT EXISTS responses(
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS asked(
+  name TEXT PRIMARY KEY, request TEXT NOT NULL, batch TEXT NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS asked_until ON asked(until);
 CREATE INDEX IF NOT EXISTS files_of_owner ON files(owner, id);
 CREATE INDEX IF NOT EXISTS batches_of_owner ON batches(owner, api, id);
 DROP INDEX IF EXISTS files_by_owner;
@@ -456,6 +459,29 @@ void BatchStore::add_batch(StoredBatch& batch) {
   bind_batch(parameters, batch);
   checked(statement.run());
   batch.number = sqlite3_last_insert_rowid(core_->database.handle());
+}
+
+std::optional<AskedBefore> BatchStore::asked_before(const std::string& name, std::int64_t now) {
+  sqlite::Statement& statement =
+      core_->use("SELECT name, request, batch, until FROM asked WHERE name = ? AND until > ?");
+  Parameters(statement) << name << now;
+  const std::vector<AskedBefore> rows = core_->rows<AskedBefore>(statement, [](const sqlite::Statement& row) {
+    return AskedBefore{.name = std::string(row.bytes(0)),
+                       .request = std::string(row.bytes(1)),
+                       .batch = std::string(row.bytes(2)),
+                       .until = row.integer(3)};
+  });
+  return rows.empty() ? std::nullopt : std::optional(rows.front());
+}
+
+void BatchStore::add_asked(const AskedBefore& asked, std::int64_t now) {
+  sqlite::Statement& removal = core_->use("DELETE FROM asked WHERE until <= ?");
+  Parameters(removal) << now;
+  checked(removal.run());
+  sqlite::Statement& statement =
+      core_->use("INSERT OR REPLACE INTO asked(name, request, batch, until) VALUES(?, ?, ?, ?)");
+  Parameters(statement) << asked.name << asked.request << asked.batch << asked.until;
+  checked(statement.run());
 }
 
 void BatchStore::update_batch(const StoredBatch& batch) {

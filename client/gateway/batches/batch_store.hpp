@@ -85,6 +85,14 @@ struct StoredBatch {
   BatchUsage usage{};
 };
 
+/// A request that made a batch, by which it is known when it is asked again.
+struct AskedBefore {
+  std::string name{};     ///< of its caller and its Idempotency-Key, or its body
+  std::string request{};  ///< a hash of its path and body
+  std::string batch{};    ///< its id
+  std::int64_t until = 0;
+};
+
 /// Which part of a list a caller wants.
 struct ListPage {
   // By id, since ids are ordered: a deleted item still has its place.
@@ -157,6 +165,10 @@ class BatchStore {
 
   // ---- batches ----
   void add_batch(StoredBatch& batch);  ///< sets its number
+  /// The request of that name, if it is not too long ago.
+  std::optional<AskedBefore> asked_before(const std::string& name, std::int64_t now);
+  /// Adds one, or replaces it; those whose time is over go.
+  void add_asked(const AskedBefore& asked, std::int64_t now);
   void update_batch(const StoredBatch& batch);
   std::optional<StoredBatch> batch(std::string_view id);
   std::vector<StoredBatch> batches(const std::string& owner, Api api, const ListPage& page);

@@ -23,6 +23,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::hours;
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using testing::HasSubstr;
 
 /// A broker that remembers jobs by their ids, as the real one does, and outlives the gateway's process.
@@ -605,6 +606,45 @@ TEST_F(Batches, of_messages_are_refused_as_a_whole) {
       HasSubstr("requests.1.custom_id"));
   EXPECT_THAT(refusal_of(R"({"requests":[{"custom_id":"a","params":{"model":"c","stream":true}}]})"),
               HasSubstr("requests.0"));
+}
+
+TEST_F(Batches, that_are_asked_for_again_are_the_same) {
+  const std::string file = upload(lines(1));
+  const auto ask = [&](BatchCaller caller, const std::string& request) {
+    caller.request = request;
+    return desk_->create_batch(
+        caller,
+        json{{"input_file_id", file}, {"endpoint", "/v1/chat/completions"}, {"completion_window", "24h"}}
+            .dump(),
+        now_);
+  };
+  const auto id_of = [](const BatchDesk::Reply& reply) {
+    EXPECT_TRUE(reply) << reply.error().message;
+    return reply ? json::parse(*reply)["id"].get<std::string>() : "";
+  };
+  BatchCaller keyed = acme_, sdk = acme_, retry = acme_;
+  keyed.asked.idempotency_key = "k";
+  keyed.asked_retain = hours(24);
+  sdk.asked = {.sdk_retries = true};
+  retry.asked = {.sdk_retries = true, .is_retry = true};
+
+  const std::string first = id_of(ask(keyed, "hash"));
+  crash();
+  EXPECT_EQ(id_of(ask(keyed, "hash")), first);
+  EXPECT_EQ(ask(keyed, "another").error().name, "conflict");
+  BatchCaller other = keyed;
+  other.owner = "other";
+  EXPECT_EQ(ask(other, "hash").error().name, "not_found") << "the file is not its own";
+
+  const std::string second = id_of(ask(sdk, "hash"));
+  EXPECT_NE(second, first);
+  EXPECT_EQ(id_of(ask(retry, "hash")), second);
+  EXPECT_NE(id_of(ask(sdk, "hash")), second) << "it is no retry";
+  now_ += minutes(3);
+  EXPECT_NE(id_of(ask(retry, "hash")), second);
+  EXPECT_EQ(id_of(ask(keyed, "hash")), first);
+  now_ += hours(24);
+  EXPECT_NE(id_of(ask(keyed, "another")), first);
 }
 
 TEST_F(Batches, are_seen_by_their_owner_alone) {
