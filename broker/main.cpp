@@ -158,7 +158,6 @@ HttpChange http_now(const Config& config) try {
   HttpChange now{.keys = config.http.keys};
   if (!config.http.tls_certificate.empty()) {
     const std::string key = file(config.http.tls_key);
-    lanemq::settings::note_secret_file(key);
     now.identity = lanemq::http::TlsIdentity::read(file(config.http.tls_certificate), key);
   }
   return now;
@@ -253,8 +252,10 @@ StoreOptions store_options(const Config& config) {
   return options;
 }
 
-void note_store_file(const StoreOptions& options) {
+void note_secret_files(const Config& config, const StoreOptions& options) {
   constexpr std::string_view kSqlite = "sqlite:";
+  if (!config.http.tls_key.empty())
+    lanemq::settings::note_secret_file(lanemq::http::file_of(config.http.tls_key, process_environment));
   if (options.specification.starts_with(kSqlite))
     lanemq::settings::note_secret_file(options.specification.substr(kSqlite.size()));
 }
@@ -513,7 +514,7 @@ void check_start(Config config) {
   check_bank(config);
   StoreOptions store = store_options(config);
   store.shard = config.core.shard;
-  note_store_file(store);
+  note_secret_files(config, store);
   const auto usable = lanemq::io::check_store_place(store);
   if (!usable) refuse_store(usable.error());
   if (!usable->empty()) std::cerr << "lanemq-broker: " << without_secrets(*usable) << "\n";
@@ -625,7 +626,7 @@ int serve(Config config, const std::function<Config()>& read_again) {
     lanemq::log::event(lanemq::log::Level::warning, "config.doubtful", {{"reason", without_secrets(doubt)}});
   StoreOptions options = store_options(config);
   options.shard = config.core.shard;
-  note_store_file(options);
+  note_secret_files(config, options);
   const auto lock = lanemq::io::lock_instance(options);
   if (!lock) refuse_store(lock.error());
   options.alone = lock->has_value();

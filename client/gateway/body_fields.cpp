@@ -10,6 +10,7 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
+#include "common/json/cursor.hpp"
 #include "common/json/members.hpp"
 
 namespace lanemq::gateway {
@@ -117,7 +118,7 @@ class Reader {
 
   std::optional<ApiError> take(std::string_view key, std::string_view value) {
     for (const std::string_view name :
-         {"model", "service_tier", "stream", "previous_response_id", "conversation"})
+         {"model", "service_tier", "stream", "previous_response_id", "conversation", "container"})
       if (key != name && reads_as(key, name)) return twin(key, name);
     if (look_ == Look::stored)
       for (const std::string_view name : {"input", "tools"})
@@ -132,6 +133,7 @@ class Reader {
       if (!id->empty()) fields_.stored.push_back({.param = std::string(key), .id = *std::move(id)});
       return std::nullopt;
     }
+    if (key == "container") return take_container(value);
     // The upstream checks what they hold; values of another type mean nothing in any API.
     if (key == "conversation") {
       if (std::exchange(seen_conversation_, true)) return twice(key);
@@ -166,6 +168,29 @@ class Reader {
                                 : add_references_of_tools(value, fields_.stored);
     return added ? std::nullopt : std::optional(added.error());
   }
+  /// Anthropic's: the id of one that is there, or an object which may have it.
+  std::optional<ApiError> take_container(std::string_view value) {
+    if (std::exchange(seen_container_, true)) return twice("container");
+    if (!begins_with_one_of(value, "\"{n"))
+      return bad_request("container must be a string or an object", "container");
+    std::string_view id = value;
+    if (value.starts_with('{')) {
+      id = {};
+      JsonCursor cursor(value);
+      cursor.enter_object();
+      for (std::string_view key; cursor.member(key);) {
+        const std::string_view member = cursor.value();
+        if (!reads_as(key, "id")) continue;
+        if (key != "id" || !id.empty())
+          return bad_request("container says its id twice, or in another case", "container");
+        id = member;
+      }
+      if (cursor.failed()) return bad_request("container is no JSON that can be read", "container");
+    }
+    if (std::optional<std::string> text = text_of(id); text && !text->empty())
+      fields_.stored.push_back({.param = "container", .id = *std::move(text)});
+    return std::nullopt;
+  }
   static ApiError twin(std::string_view key, std::string_view name) {
     return bad_request("the body says `" + printable(key) + "`, which some upstreams take for `" +
                            std::string(name) + "`; write it in lower case, once",
@@ -191,7 +216,7 @@ class Reader {
   const Look look_;
   BodyFields fields_;
   bool seen_model_ = false, seen_tier_ = false, seen_stream_ = false, seen_previous_ = false,
-       seen_conversation_ = false, seen_input_ = false, seen_tools_ = false;
+       seen_conversation_ = false, seen_container_ = false, seen_input_ = false, seen_tools_ = false;
 };
 
 ApiError broken(const Steps& steps) {

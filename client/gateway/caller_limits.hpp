@@ -15,6 +15,8 @@
 
 #include <tl/expected.hpp>
 
+#include <lanemq/client.hpp>
+
 #include "client/gateway/access.hpp"
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/key_share.hpp"
@@ -53,6 +55,16 @@ class CallerLimits {
   /// Spends the tokens that a request has used.
   void spend_tokens(const Caller& caller, std::int64_t tokens, TimePoint now);
   void spend_tokens(const KeySettings& key, std::int64_t tokens, TimePoint now);
+  /// The tokens that an answer's usage tells of; none: nobody tells them.
+  static std::optional<std::int64_t> told(const std::optional<wire::Usage>& usage) {
+    if (!usage || (!usage->input_tokens && !usage->output_tokens)) return std::nullopt;
+    return usage->input_tokens.value_or(0) + usage->output_tokens.value_or(0);
+  }
+  /// The tokens of `taken` that a call has used which came to no answer: all where it was stopped under way.
+  static std::int64_t used_of(const ClientError& error, std::int64_t taken) {
+    const bool was_stopped = error.code == "cancelled" || error.code == "deadline";
+    return was_stopped && error.attempts > 0 ? taken : 0;
+  }
   /// The estimated tokens of so many bytes: a quarter, at most a minute's worth.
   static std::int64_t estimate(const KeySettings& key, std::size_t bytes);
   /// Spends the estimate and returns it.

@@ -262,7 +262,7 @@ void Flight::on_chunk(std::size_t step, const JobChunk& chunk) {
   last_seq_ = chunk.seq;
   ++flights_.gateway_.metrics.chunks;
   seen_bytes_ += chunk.body.size();
-  if (plan_.owns_answer) note_stored(streamed_ids_.take(chunk.body.bytes()));
+  if (plan_.owns_answer || plan_.owns_container) note_stored(streamed_ids_.take(chunk.body.bytes()));
   if (joinable_) {
     chunks_.push_back(chunk.body);
     chunk_bytes_ += chunk.body.size();
@@ -307,7 +307,9 @@ void Flight::on_end(std::size_t step, Answer answer) {
   // An upstream may answer a stream's request in one piece.
   const bool is_whole = !plan_.stream || (done_->chunks == 0 && done_->body.bytes().starts_with('{'));
   const std::string_view bytes = done_->body.bytes();
-  if (plan_.owns_answer) note_stored(is_whole ? stored_ids_of(bytes) : streamed_ids_.take(bytes));
+  if (plan_.owns_container && is_whole) note_stored(container_of(bytes));
+  if (plan_.owns_answer || (plan_.owns_container && !is_whole))
+    note_stored(is_whole ? stored_ids_of(bytes) : streamed_ids_.take(bytes));
   finish();
 }
 
@@ -614,9 +616,8 @@ void Flights::settle(const Flight& flight) {
   const Loop::TimePoint now = gateway_.loop.now();
   std::size_t bytes = flight.seen_bytes_;
   if (flight.done_) {
-    if (const auto& usage = flight.done_->usage)
-      return limits_.spend_tokens(caller, usage->input_tokens.value_or(0) + usage->output_tokens.value_or(0),
-                                  now);
+    if (const auto told = CallerLimits::told(flight.done_->usage))
+      return limits_.spend_tokens(caller, *told, now);
     bytes += flight.body_bytes_ + flight.done_->body.size();
   } else if (flight.error_ && !flight.error_->local) {
     const bool was_stopped = flight.error_->code == "deadline" || flight.error_->code == "cancelled";

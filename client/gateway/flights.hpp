@@ -40,7 +40,8 @@ struct JobPlan {
 
   /// Edits a whole answer's body for the caller; empty: unchanged.
   std::function<Blob(const Blob&)> edit{};
-  bool owns_answer = false;  ///< the upstream stores the answer for this caller: see ResponseOwners
+  bool owns_answer = false;     ///< the upstream stores the answer for this caller: see ResponseOwners
+  bool owns_container = false;  ///< the same of the container that a message's code runs in
 
   std::string idempotency_key{};
   std::string fingerprint{};  ///< of caller, path and body; empty: never joined

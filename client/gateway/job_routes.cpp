@@ -38,7 +38,8 @@ constexpr milliseconds kDrainRetryAfter{1'000};
 /// timeout.
 constexpr milliseconds kModelsWaitMax{10'000};
 
-constexpr std::string_view kResponses = "/v1/responses", kStoredResponses = "/v1/responses/";
+constexpr std::string_view kResponses = "/v1/responses", kStoredResponses = "/v1/responses/",
+                           kMessages = "/v1/messages";
 
 /// Answers that are no text come in one piece, even if the body asks for a stream.
 bool can_stream(std::string_view path) {
@@ -133,6 +134,14 @@ std::optional<ApiError> why_not_model(const Caller& caller, const std::string& m
                            " API; requests are not translated from one API to the other",
                        "model");
   return why_not_named_models(caller, body, "");
+}
+
+/// Whether the upstream keeps the container in which a message's code may run for this caller.
+bool owns_container(const Caller& caller, const HttpRequest& request) {
+  if (!caller.key || caller.key->any_stored_response || request.path != kMessages) return false;
+  const std::string_view body = request.body.bytes();
+  return body.find("code_execution") != std::string_view::npos ||
+         body.find("\"container\"") != std::string_view::npos;
 }
 
 /// Sets the marks by which a retry of the request finds this plan; or returns why it cannot.
@@ -402,6 +411,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   plan.cost = stated_cost(request.method, request.path);
   plan.owns_answer = caller.key && request.path.starts_with(kResponses) &&
                      (request.path == kResponses || !caller.key->any_stored_response);
+  plan.owns_container = owns_container(caller, request);
   if (plan.meta.size() > kForwardedBytesMax + 1024)
     return wrong("the headers that go on to the upstream have over " + std::to_string(kForwardedBytesMax) +
                  " bytes");

@@ -166,8 +166,9 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   job.request.cost = stated_cost(call.method, call.path);
   job.body = edited_object(bytes, edits);
   job.tokens_bytes = bytes_of_request(bytes);
-  if (endpoint->path == "/v1/responses") {
-    tl::expected<BodyFields, ApiError> fields = read_body_fields(bytes, Look::stored);
+  const bool is_response = endpoint->path == "/v1/responses";
+  if (is_response || endpoint->path == "/v1/messages") {
+    auto fields = read_body_fields(bytes, is_response ? Look::stored : Look::fields);
     if (!fields) return wrong(fields.error().message, "request.body." + fields.error().param);
     job.stored = std::move(fields->stored);
     for (StoredReference& stored : job.stored)

@@ -17,13 +17,8 @@ constexpr milliseconds kAskAgainAfter{1'000};
 
 /// How many of the `taken` tokens the job has used.
 std::int64_t cost_of(const FetchAnswer& answer, std::int64_t taken) {
-  if (answer) {
-    const std::optional<wire::Usage>& usage = std::get<JobDone>(*answer).usage;
-    return usage ? usage->input_tokens.value_or(0) + usage->output_tokens.value_or(0) : taken;
-  }
-  const ClientError& error = answer.error();
-  const bool was_stopped = error.code == "cancelled" || error.code == "deadline";
-  return was_stopped && error.attempts > 0 ? taken : 0;
+  return answer ? CallerLimits::told(std::get<JobDone>(*answer).usage).value_or(taken)
+                : CallerLimits::used_of(answer.error(), taken);
 }
 
 }  // namespace

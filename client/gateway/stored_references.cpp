@@ -158,6 +158,12 @@ std::vector<std::string> stored_ids_of(std::string_view answer) {
   return ids;
 }
 
+std::vector<std::string> container_of(std::string_view answer) {
+  std::vector<std::string> ids;
+  add_id(member_bytes(member_bytes(answer, "container"), "id"), ids);
+  return ids;
+}
+
 std::vector<std::string> StreamedIds::take(std::string_view bytes) {
   std::vector<std::string> ids;
   const std::size_t most = found_ == 0 ? kFirstLineBytesMax : kLineBytesMax;
@@ -187,6 +193,9 @@ void StreamedIds::take_line(std::string_view line, std::vector<std::string>& ids
   for (std::string_view key; cursor.member(key);) {
     const std::string_view value = cursor.value();
     if (key == "item") add_item(value, ids);
+    if (key == "message" || key == "delta")
+      for (std::string& id : container_of(value))
+        ids.push_back(std::move(id));
     if (key == "response")
       for (std::string& id : stored_ids_of(value))
         ids.push_back(std::move(id));

@@ -37,7 +37,10 @@ inline constexpr std::size_t kStoredIdsMax = 1'000;
 /// and their containers'. Empty: none can be read.
 std::vector<std::string> stored_ids_of(std::string_view answer);
 
-/// The same for a streamed answer, from its events.
+/// The id of the container in which an answer of /v1/messages ran its code, if it says one.
+std::vector<std::string> container_of(std::string_view answer);
+
+/// The same for a streamed answer, from its events, of either API.
 class StreamedIds {
  public:
   /// Longer lines are not read; the first lines repeat the request's instructions and tools.

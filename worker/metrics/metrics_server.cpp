@@ -18,12 +18,19 @@
 #include "common/http/server/wrong_keys.hpp"
 #include "common/log/log.hpp"
 #include "common/metrics/families.hpp"
+#include "common/settings/secrets/exposed_files.hpp"
 #include "common/settings/start_check.hpp"
 #include "common/settings/usage_error.hpp"
 #include "common/signals/signals_blocked.hpp"
 
 namespace lanemq::worker {
 namespace {
+
+/// The path of a file with a secret.
+std::string noted(std::string path) {
+  settings::note_secret_file(path);
+  return path;
+}
 
 using http::HttpAnswer;
 using http::HttpRequest;
@@ -45,7 +52,7 @@ std::shared_ptr<const http::TlsIdentity> identity_of(const MetricsOptions& optio
     throw UsageError("metrics_tls_certificate and metrics_tls_key belong together; name both, or neither");
   if (options.tls_certificate.empty()) return nullptr;
   return http::TlsIdentity::read(http::file_of(options.tls_certificate, environment),
-                                 http::file_of(options.tls_key, environment));
+                                 noted(http::file_of(options.tls_key, environment)));
 } catch (const UsageError&) {
   throw;
 } catch (const std::runtime_error& error) {

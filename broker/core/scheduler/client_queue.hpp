@@ -83,11 +83,12 @@ class ClientQueue {
 /// does, which with jobs of 10 to 100,000 tokens is either unfair or slow. Who is idle saves nothing up.
 ///
 /// There, virtual time is where the last job started, and newcomers start at it: while they alone are served
-/// it stands still, and each further one goes before who waits. So a newcomer's job moves it on by its part
-/// among those who were served before and itself, as in WF2Q+ (Bennett & Zhang, 1997), to the next turn of
-/// these and as far beyond it as that job moves the newcomer. Whom virtual time has passed keeps that lead
-/// when it is served, and catches up. So who waits is served after those who came before its turn did, and
-/// by weight; and a newcomer waits for the jobs of two turns of each of them at most, whoever comes.
+/// it stands still, and each further one goes before who waits. So while newcomers wait each job moves it on
+/// by its part among all who wait, as in WF2Q+ (Bennett & Zhang, 1997), and a newcomer's by its part among
+/// those who were served before and itself: to the next turn of these, and as far beyond it as the last
+/// newcomer's job moved that. Whom virtual time has passed keeps that lead when it is served, and catches up.
+/// So who waits gets its part by weight, and a newcomer waits for what two turns of its own weigh at most,
+/// whoever comes.
 ///
 /// Owns nothing.
 class Turns {
@@ -128,13 +129,15 @@ class Turns {
   static Turn turn_of(const ClientQueue& queue) { return {queue.tag_, queue.arrival_}; }
   Heap& heap_of(const ClientQueue& queue) { return queue.newcomer ? newcomers_ : known_; }
   void weigh(ClientQueue& queue, std::uint32_t weight);
-  /// A newcomer's job goes before those who were served before: virtual time moves on.
-  void move_past_known(std::int64_t cost, std::int64_t step);
+  /// Virtual time moves on by what a job costs, among those of that weight. Requires: some were served
+  /// before.
+  void move_on(std::int64_t cost, std::int64_t weight);
 
   Heap known_, newcomers_;
   std::int64_t now_ = 0;       // virtual time: where newcomers start
   std::int64_t now_rest_ = 0;  // the rest, less than a unit of it
   std::int64_t lead_ = 0;      // how far it may have passed those who wait
+  std::int64_t step_ = 0;      // by which the last newcomer's job moved that
   std::int64_t weight_ = 0, known_weight_ = 0;
 };
 

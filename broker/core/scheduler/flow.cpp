@@ -151,22 +151,27 @@ void Turns::charge(ClientQueue& queue, std::int64_t cost) {
     now_ = queue.tag_;
     lead_ = 0;
   }
-  if (!queue.newcomer) return move_back(queue, cost);
+  if (!queue.newcomer) {
+    move_back(queue, cost);
+    if (!newcomers_.empty()) move_on(cost, weight_);
+    return;
+  }
   newcomers_.remove(queue);
   queue.newcomer = false;
   known_weight_ += queue.weight_;
   const std::int64_t start = queue.tag_;
   move_back(queue, cost);
-  if (!known_.empty()) move_past_known(cost, queue.tag_ - start);
+  step_ = queue.tag_ - start;
+  if (!known_.empty()) move_on(cost, known_weight_);
   known_.push(queue, turn_of(queue));
 }
 
-void Turns::move_past_known(std::int64_t cost, std::int64_t step) {
-  const std::int64_t on = now_ + virtual_time(cost, known_weight_, now_rest_);
-  const std::int64_t most = known_.front_key().first + step;
+void Turns::move_on(std::int64_t cost, std::int64_t weight) {
+  const std::int64_t on = now_ + virtual_time(cost, weight, now_rest_);
+  const std::int64_t most = known_.front_key().first + step_;
   if (std::min(on, most) <= now_) return;
   now_ = std::min(on, most);
-  lead_ = std::max(lead_, step);
+  lead_ = std::max(lead_, step_);
 }
 
 void Turns::move_back(ClientQueue& queue, std::int64_t cost) {

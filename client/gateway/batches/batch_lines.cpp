@@ -52,6 +52,18 @@ std::optional<LineFault> goes_on(std::string_view body) {
                    "body." + fields->stored.front().param};
 }
 
+/// The same of a message, which may name the container of another one. Few lines can: the others are not read
+/// again.
+std::optional<LineFault> names_container(std::string_view params) {
+  const auto has = [&](std::string_view text) { return params.find(text) != std::string_view::npos; };
+  if (!has("container") && !has("\\u")) return std::nullopt;
+  const tl::expected<BodyFields, ApiError> fields = read_body_fields(params, Look::fields);
+  if (!fields) return LineFault{"invalid_value", fields.error().message, "params." + fields.error().param};
+  if (fields->stored.empty()) return std::nullopt;
+  return LineFault{"invalid_value", "a request of a batch refers to no container that is there",
+                   "params." + fields->stored.front().param};
+}
+
 tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std::string_view line) {
   JsonMember picked[] = {{.key = "custom_id"}, {.key = "method"}, {.key = "url"}, {.key = "body"}};
   auto& [custom_id, method, url, body] = picked;
@@ -98,7 +110,9 @@ tl::expected<LineRequest, LineFault> read_anthropic(std::string_view line) {
     return fault("invalid_value", "its custom_id must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -",
                  "custom_id");
   if (params.kind != Kind::object) return missing("params", "an object");
-  return request_of(std::move(custom_id.text), member_bytes(line, "params"), look, "params");
+  const std::string_view bytes = member_bytes(line, "params");
+  if (auto why = names_container(bytes)) return tl::unexpected(*std::move(why));
+  return request_of(std::move(custom_id.text), bytes, look, "params");
 }
 
 std::string openai_line(const LineName& name, const std::string& response, const std::string& error) {

@@ -202,17 +202,13 @@ class BatchService::Core : private LineBroker {
                                         .local = true});
     const std::int64_t taken = CallerLimits::estimate(*key, bytes_of_request(job.body));
     limits_.spend_tokens(*key, taken, Steady::now());
-    client_.submit(
-        std::move(job.request), std::move(job.body), [this, line, taken, paying = *key](Answer answer) {
-          if (answer && answer->usage)
-            limits_.spend_tokens(
-                paying,
-                answer->usage->input_tokens.value_or(0) + answer->usage->output_tokens.value_or(0) - taken,
-                Steady::now());
-          else if (!answer)
-            limits_.spend_tokens(paying, -taken, Steady::now());
-          answered(line, std::move(answer));
-        });
+    client_.submit(std::move(job.request), std::move(job.body),
+                   [this, line, taken, paying = *key](Answer answer) {
+                     const std::int64_t used = answer ? CallerLimits::told(answer->usage).value_or(taken)
+                                                      : CallerLimits::used_of(answer.error(), taken);
+                     limits_.spend_tokens(paying, used - taken, Steady::now());
+                     answered(line, std::move(answer));
+                   });
   }
   void answered(BatchLine line, Answer answer) {
     if (!answer && settings_.auth == Auth::keys) answer = for_tenant(std::move(answer.error()));

@@ -57,6 +57,11 @@ ClientError for_tenant(ClientError error) {
     error.message = words;
     error.body = {};
   }
+  if (error.known_code() == ErrorCode::unsatisfiable)
+    error.message =
+        "the job costs more tokens than whoever runs this gateway lets a job have; ask for fewer "
+        "(max_tokens), or "
+        "send less";
   error.limiter = without_name(error.limiter);
   return error;
 }

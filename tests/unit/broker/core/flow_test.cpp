@@ -272,6 +272,50 @@ TEST_F(FlowTest, who_waits_has_its_turn_by_weight_beside_clients_that_are_new_al
     EXPECT_GE(served[waits], 600 / (flow_.turns().size() + 7)) << waits;
 }
 
+TEST_F(FlowTest, who_changes_its_name_gets_no_more_than_its_part) {
+  struct Case {
+    std::vector<std::uint32_t> weights;
+    std::size_t renaming;
+  };
+  for (const Case& one : {Case{{20}, 3}, Case{{10, 1}, 3}, Case{{4, 1}, 1}, Case{{1, 1, 1, 1, 1}, 1}}) {
+    Lane lane(LaneOptions{.name = "normal"}, 0);
+    Service service("echo");
+    Flow& flow = lane.flow(service, 0);
+    std::vector<ClientOptions> options;
+    std::uint32_t all = static_cast<std::uint32_t>(one.renaming);
+    for (std::size_t i = 0; i < one.weights.size(); ++i) {
+      options.push_back({.name = "c" + std::to_string(i), .weight = one.weights[i]});
+      all += one.weights[i];
+    }
+    Clients clients(options, 10'000);
+    std::deque<Job> jobs;
+    std::size_t names = 0;
+    const auto submit = [&](const std::string& client) {
+      Job& added = jobs.emplace_back();
+      added.arrival = jobs.size() & Job::kArrivalMax;
+      added.set_expected({.input_tokens = 10});
+      added.queue = &clients.join(clients.named(client), flow);
+      flow.push(added);
+    };
+    for (const ClientOptions& client : options)
+      for (int i = 0; i < 2; ++i)
+        submit(client.name);
+    for (std::size_t i = 0; i < one.renaming; ++i)
+      submit("new" + std::to_string(names++));
+    constexpr double kJobs = 4000;
+    std::map<std::string, double> served;
+    for (int i = 0; i < static_cast<int>(kJobs); ++i) {
+      const std::string name = serve(flow)->queue->client().name;
+      ++served[name.starts_with("new") ? "new" : name];
+      submit(name.starts_with("new") ? "new" + std::to_string(names++) : name);
+    }
+    for (const ClientOptions& client : options)
+      EXPECT_NEAR(served[client.name] / kJobs, 1.0 * client.weight / all, 0.02)
+          << client.name << " of " << all;
+    EXPECT_NEAR(served["new"] / kJobs, 1.0 * static_cast<double>(one.renaming) / all, 0.02);
+  }
+}
+
 TEST_F(FlowTest, a_tenants_clients_take_turns_as_one_and_inside_it_among_themselves) {
   for (int i = 0; i < 4; ++i) {
     push(flow_, "@t/a");

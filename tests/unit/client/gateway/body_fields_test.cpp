@@ -20,6 +20,24 @@ TEST(BodyFields, are_those_of_the_top_level) {
   EXPECT_TRUE(fields->stream);
 }
 
+TEST(BodyFields, name_the_container_of_a_message) {
+  for (const char* body : {R"({"container":"c_1"})", R"({"container":{"skills":[],"id":"c_1"}})",
+                           R"({"cont\u0061iner":{"id":"c_\u0031"}})"}) {
+    const auto fields = read_body_fields(body);
+    ASSERT_TRUE(fields) << body;
+    ASSERT_EQ(fields->stored.size(), 1u) << body;
+    EXPECT_EQ(fields->stored[0].id, "c_1");
+    EXPECT_EQ(fields->stored[0].param, "container");
+  }
+  for (const char* body :
+       {R"({"container":null})", R"({"container":{"skills":[]}})", R"({"container":{"id":null}})"})
+    EXPECT_TRUE(read_body_fields(body)->stored.empty()) << body;
+  for (const char* body :
+       {R"({"container":7})", R"({"container":"a","container":"b"})", R"({"Container":"a"})",
+        R"({"container":{"id":"a","id":"b"}})", R"({"container":{"ID":"a"}})"})
+    EXPECT_EQ(read_body_fields(body).error().param, "container") << body;
+}
+
 TEST(BodyFields, may_be_absent_or_null) {
   for (const char* body :
        {"{}", R"({"model":null,"stream":null,"service_tier":null})", R"({"stream":false})"}) {

@@ -49,6 +49,8 @@ TEST(TenantWords, pass_on_what_is_about_the_request) {
     EXPECT_THAT(told.message, HasSubstr("used 29000")) << status;
     EXPECT_FALSE(told.body.empty()) << status;
   }
+  EXPECT_THAT(for_tenant(ClientError{.code = "unsatisfiable", .message = "budget operators-name"}).message,
+              AllOf(Not(HasSubstr("operators-name")), HasSubstr("max_tokens")));
   EXPECT_EQ(for_tenant(ClientError{.code = "lane_full", .limiter = "lane batch"}).limiter, "lane batch");
 }
 
