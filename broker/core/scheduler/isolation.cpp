@@ -43,8 +43,8 @@ std::size_t Isolation::width_at(const Worker& worker, TimePoint now) const {
 }
 
 void Isolation::ended(Job& job) {
-  if (const Suspects* const known = find(job.extra->company); known != nullptr)
-    ++companies_[static_cast<std::size_t>(known - &companies_.front())].ended;
+  for (Suspects& one : companies_)
+    if (one.company == job.extra->company) ++one.ended;
   job.extra->company = kNoCompany;
 }
 
