@@ -13,13 +13,17 @@ namespace {
 
 constexpr std::string_view kBudget = "budget";
 
-/// What the upstream has said is about the operator's account. Empty: it is about the request.
+/// What is said instead of an error about the operator's account, or one of its budgets. Empty: it is about
+/// the request.
 std::string_view account_words(std::string_view code, std::optional<int> status) {
   if (code == "upstream_quota" && status == 401) return "its operator's logs say more";
   if (code == "upstream_quota")
     return "what the upstream allows its operator is used up; its operator's logs say more";
   if (code == name_of(ErrorCode::limited) || status == 429)
     return "the upstream limits its operator's requests; its operator's logs say more";
+  if (code == name_of(ErrorCode::unsatisfiable))
+    return "the job costs more tokens than whoever runs this gateway lets a job have; ask for fewer "
+           "(max_tokens), or send less";
   if (status == 401 || status == 402 || status == 403)
     return "the upstream refuses its operator's account; its operator's logs say more";
   return {};
@@ -57,11 +61,6 @@ ClientError for_tenant(ClientError error) {
     error.message = words;
     error.body = {};
   }
-  if (error.known_code() == ErrorCode::unsatisfiable)
-    error.message =
-        "the job costs more tokens than whoever runs this gateway lets a job have; ask for fewer "
-        "(max_tokens), or "
-        "send less";
   error.limiter = without_name(error.limiter);
   return error;
 }

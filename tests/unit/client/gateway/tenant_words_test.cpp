@@ -66,6 +66,10 @@ TEST(TenantWords, of_a_state_hide_the_names_of_budgets_and_what_the_upstream_sai
             R"({"code":"upstream_quota","message":"its operator's logs say more","upstream_status":401})");
   EXPECT_EQ(for_tenant(JobStatus{.blocked_by = "worker ask"}).blocked_by, "worker ask");
   EXPECT_EQ(for_tenant(JobStatus{.error_json = "7"}).error_json, "7");
+  EXPECT_THAT(
+      for_tenant(JobStatus{.error_json = R"({"code":"unsatisfiable","message":"budget operators-name"})"})
+          .error_json,
+      AllOf(Not(HasSubstr("operators-name")), HasSubstr("max_tokens")));
 }
 
 TEST(TenantWords, are_for_callers_with_keys_alone) {
