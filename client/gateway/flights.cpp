@@ -307,9 +307,10 @@ void Flight::on_end(std::size_t step, Answer answer) {
   // An upstream may answer a stream's request in one piece.
   const bool is_whole = !plan_.stream || (done_->chunks == 0 && done_->body.bytes().starts_with('{'));
   const std::string_view bytes = done_->body.bytes();
-  if (plan_.owns_container && is_whole) note_stored(container_of(bytes));
-  if (plan_.owns_answer || (plan_.owns_container && !is_whole))
-    note_stored(is_whole ? stored_ids_of(bytes) : streamed_ids_.take(bytes));
+  if (plan_.owns_answer || plan_.owns_container)
+    note_stored(!is_whole           ? streamed_ids_.take(bytes)
+                : plan_.owns_answer ? stored_ids_of(bytes)
+                                    : container_of(bytes));
   finish();
 }
 

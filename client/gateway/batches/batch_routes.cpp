@@ -166,7 +166,7 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
 
 void BatchRoutes::know_again(BatchCaller& caller, const HttpRequest& request) {
   if (caller.asked.idempotency_key.empty() && !caller.asked.sdk_retries) return;
-  caller.request = sha256_hex(request.path + "\n" + std::string(request.body.bytes()));
+  caller.request = request.path + " " + sha256_hex(request.body.bytes());  // a body may have 256 MiB
 }
 
 void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes,
