@@ -407,14 +407,10 @@ void BatchEngine::act(WallTime now) {
 void BatchEngine::cancel_job(BatchLine line) {
   const Active& active = *active_.at(line.batch);
   const auto at = active.at_broker.find(line.line);
-  if (at != active.at_broker.end())
-    return broker_.cancel(line_job_id(active.batch.id, line.line, at->second.step));
-  // How far the line's route had gone in an earlier life is not known.
-  for (std::size_t step = 0; step < broker_.steps_max(); ++step)
-    broker_.cancel(line_job_id(active.batch.id, line.line, step));
+  if (at != active.at_broker.end()) broker_.cancel(line_job_id(active.batch.id, line.line, at->second.step));
 }
 
-/// What was paid for in an earlier life is kept.
+/// What was paid for in an earlier life is kept. How far the line's route had gone there is not known.
 void BatchEngine::collect(BatchLine line) {
   Active& active = *active_.at(line.batch);
   const StoredBatch& batch = active.batch;
