@@ -116,6 +116,12 @@ std::size_t Engine::receive() {
   return count;
 }
 
+void Engine::read_all() {
+  const TimePoint now = Clock::now();
+  while (link_.receive(received_))
+    hear(received_, now);
+}
+
 void Engine::hear(Received& received, TimePoint now) {
   const auto frame = received.body ? std::optional(received.body->bytes()) : std::nullopt;
   if (received.malformed || received.header.empty() || (received.body && has_inline_body(received.header))) {
@@ -155,6 +161,8 @@ void Engine::watch_link() {
         break;
       case LinkEvent::disconnected:
         session_.disconnected(Clock::now());
+        read_all();
+        link_.let_go();
         break;
       case LinkEvent::nobody:
         session_.set_endpoints(link_.take_addresses());
@@ -210,9 +218,7 @@ void Engine::tell_reopen() {
 
 void Engine::reopen(TimePoint now) {
   tell_reopen();
-  // Reads what the old socket has received, before it is closed.
-  while (link_.receive(received_))
-    hear(received_, now);
+  read_all();  // before the old socket is closed
   session_.take_reopen(now);
   try {
     link_.reopen();

@@ -75,6 +75,7 @@ class Engine {
 
   Sent send(TimePoint now);
   std::size_t receive();
+  void read_all();
   void hear(Received& received, TimePoint now);
   void hear_nonsense(const std::string& why);
   void tell_stranger(const std::string& why);

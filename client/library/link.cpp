@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -99,13 +100,24 @@ Link::Ends Link::make_ends() try {
                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
                           ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
   awaits_address_ = socket::named_endpoint(endpoints_.current()).has_value();
-  if (!awaits_address_) socket.connect(endpoints_.current());
+  if (!awaits_address_) connect(socket);
   return ends;
 } catch (const zmq::error_t& error) {
   if (error.num() == EMFILE || error.num() == ENFILE || error.num() == ENOMEM)
     throw std::runtime_error(std::string("cannot make a socket: ") + error.what() +
                              "; raise the limit of open files");
   throw no_endpoint({endpoints_.current(), error.what()});
+}
+
+/// Throws zmq::error_t.
+void Link::connect(zmq::socket_t& socket) {
+  place_ = endpoints_.current();
+  socket.connect(place_);
+}
+
+void Link::let_go() try {
+  if (!place_.empty()) ends_.socket.disconnect(std::exchange(place_, {}));
+} catch (const zmq::error_t&) {  // it was not connected
 }
 
 void Link::look_up() {
@@ -131,7 +143,7 @@ std::optional<LinkEvent> Link::take_address() {
   }
   awaits_address_ = false;
   try {
-    ends_.socket.connect(endpoints_.current());
+    connect(ends_.socket);
   } catch (const zmq::error_t&) {  // an address that this libzmq does not take
     return LinkEvent::nobody;
   }
@@ -142,6 +154,7 @@ void Link::reopen() {
   take_addresses();
   endpoints_.turn();
   look_up();  // also for the next time
+  place_.clear();
   Ends fresh = make_ends();
   watch(fresh);
   unwatch(ends_);

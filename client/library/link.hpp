@@ -70,6 +70,9 @@ class Link {
   /// had not sent. Requires: all that the old one had received was read. Throws as the constructor does, and
   /// then keeps the old one.
   void reopen();
+  /// The connection is lost: libzmq makes no new one on this socket, on which it would say what the old one
+  /// had not said, beside reopen(). Requires: all that was received was read.
+  void let_go();
 
   /// Puts the addresses of names in their place, as far as these have been looked up. Returns how many
   /// endpoints there are then.
@@ -97,7 +100,6 @@ class Link {
   /// libzmq signals only after a call has reported that nothing is there, and any call for the socket may
   /// clear the signal. So before waiting the caller must have called receive() or may_go_on() after its last
   /// send, with the answer that nothing is there; and next_event() at least once per socket.
-  /// and the last answer was that there is nothing; next_event() at least once in the life of a socket.
   int fd() const { return watched_.fd(); }
   /// Has fd() be readable while that one is, too. Throws as the constructor does.
   void join(int fd) { watched_.add(fd); }
@@ -111,6 +113,7 @@ class Link {
     socket::Monitor monitor;
   };
   Ends make_ends();
+  void connect(zmq::socket_t& socket);
   void look_up();
   std::optional<LinkEvent> take_address();
   void watch(const Ends& ends);
@@ -118,6 +121,7 @@ class Link {
 
   std::shared_ptr<zmq::context_t> context_;
   Endpoints endpoints_;
+  std::string place_;  // what the socket is connected to; empty: nothing
   socket::AddressLook addresses_;
   bool looks_ = false;           // its descriptor is watched
   bool awaits_address_ = false;  // the socket is connected once the present endpoint's name is looked up

@@ -165,6 +165,9 @@ export class Driver {
   #timer;
   #due = Infinity;
   #reopened = 0; // since the last word
+  /** What the socket is connected to. @type {string | undefined} */
+  #place;
+  #lost = false; // the connection to it
   #ended = false;
   /** For each socket that is not all gone. @type {Set<Promise<void>>} */
   #watches = new Set();
@@ -266,6 +269,7 @@ export class Driver {
     try {
       const at = now();
       if (at > this.#due + STILL_MS) this.#session.stoodStill(at);
+      if (this.#lost) this.#letGo();
       this.#session.advance(at);
       if (this.#session.takeReopen(at)) this.#reopen(at);
       if (!this.#sending) this.#sent = this.#send();
@@ -341,7 +345,10 @@ export class Driver {
       if (event.type === "end") return;
       if (socket !== this.#socket || this.#ended) continue;
       if (event.type === "handshake") this.#reached();
-      else if (event.type === "disconnect") this.#session.disconnected(now());
+      else if (event.type === "disconnect") {
+        this.#lost = true;
+        this.#session.disconnected(now());
+      }
       else if (event.type === "connect:retry") this.#foundNobody();
       else if (event.type === "handshake:error:auth") {
         this.#session.refused(
@@ -355,6 +362,16 @@ export class Driver {
       } else continue;
       this.wake();
     }
+  }
+
+  /**
+   * libzmq would make a new connection, on which it says what the old one had not said; the session makes its own, and the broker would
+   * hear all of that twice.
+   */
+  #letGo() {
+    this.#lost = false;
+    if (this.#place !== undefined && !this.#socket.closed) this.#socket.disconnect(this.#place);
+    this.#place = undefined;
   }
 
   /** The session's next connection. @param {number} at */
@@ -390,7 +407,9 @@ export class Driver {
     if (!this.#names.has(endpoint)) this.#names.set(endpoint, Addresses.of(endpoint));
     this.#addresses = this.#names.get(endpoint);
     this.#maySay = !this.#addresses;
-    const socket = openSocket(this.#peer, this.#addresses ? undefined : endpoint, this.#bodyBytesMax);
+    this.#lost = false;
+    this.#place = this.#addresses ? undefined : endpoint;
+    const socket = openSocket(this.#peer, this.#place, this.#bodyBytesMax);
     this.#serve(socket);
     if (this.#addresses) this.#connect(socket, this.#addresses).catch((error) => this.#fail(error));
     return socket;
@@ -401,7 +420,7 @@ export class Driver {
     const why = await addresses.find(this.endpoints.length > 1 ? LOOKED_UP_WITHIN_MS : undefined);
     if (socket !== this.#socket || this.#ended) return;
     const address = addresses.take();
-    if (address !== undefined) return socket.connect(address);
+    if (address !== undefined) return socket.connect((this.#place = address));
     if (!this.#toldWhy) this.#log("warning", `the broker's name ${addresses.name} has no address: ${why}`);
     this.#toldWhy = true;
     this.#foundNobody();

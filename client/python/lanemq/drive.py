@@ -62,6 +62,7 @@ class Link:
         self.look_until = float("inf")
         self._further: deque[str] = deque()  # places of this endpoint whose turn comes before the next endpoint's
         self._places_of: dict[str, int] = {}  # how many each name had at its last look-up
+        self._place = ""  # what the socket is connected to; empty: nothing
         self.reached = False  # a handshake has succeeded, and the connection is not lost since
         for endpoint in self.endpoints[1:]:  # a slip in one would show only when it is needed
             self._probe(endpoint)
@@ -114,11 +115,11 @@ class Link:
                 self.socket.curve_publickey, self.socket.curve_secretkey = self._peer.public_key, self._peer.secret_key
             self.monitor = self.socket.get_monitor_socket(EVENTS)
             if self._further:
-                self._connect(self.socket, self._further.popleft())
+                self._go_to(self._further.popleft())
             elif (name := names.named(self.endpoint)) is not None:
                 self._lookup, self.look_until = names.look_up(name.host, self._ring), time.monotonic() + names.LOOKUP_WITHIN
             else:
-                self._connect(self.socket, self.endpoint)
+                self._go_to(self.endpoint)
         except zmq.ZMQError as error:
             self.close()
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
@@ -154,8 +155,19 @@ class Link:
         self._places_of[self.endpoint] = max(len(addresses), 1)
         if not self._further:
             return False
-        self._connect(self.socket, self._further.popleft())
+        self._go_to(self._further.popleft())
         return True
+
+    def _go_to(self, place: str) -> None:
+        self._connect(self.socket, place)
+        self._place = place
+
+    def let_go(self) -> None:
+        """The connection is lost, and what it has brought is read. libzmq would make a new one, on which it says what the old one
+        had not said; the session makes its own, and the broker would hear all of that twice."""
+        place, self._place = self._place, ""
+        if place and not self.socket.closed:
+            self.socket.disconnect(place)
 
     def turn(self) -> None:
         """Opens it anew, at the next place. Raises as open()."""
@@ -166,7 +178,7 @@ class Link:
         self.open()
 
     def close(self, linger_ms: int = 0) -> None:
-        self._lookup, self.look_until, self.reached = None, float("inf"), False
+        self._lookup, self.look_until, self.reached, self._place = None, float("inf"), False, ""
         if self.socket.closed:
             return
         if self.monitor is not None:
@@ -184,11 +196,15 @@ class Line:
         self._peer, self.session, self._log = peer, session, log
         self.link = Link(context, peer, body_bytes_max, ring)
         self._unsent: list[bytes] | None = None
+        self._lost = False  # the connection, and what it has brought may not all be read
         self._reopened = 0  # since the last word
 
     def turn(self, now: float) -> bool:
         """Whether there may be more to do at once."""
         received = self._receive()  # first: what an old connection has said still counts, and what is said next knows of it
+        if self._lost and not received:
+            self._lost = False
+            self.link.let_go()
         self._settle(now)
         self.session.advance(now)
         if self.session.take_reopen(now):
@@ -254,7 +270,7 @@ class Line:
         self._reopened += 1
         if self._reopened == self.link.places:  # each of them was tried
             self._log.warning("no word from the broker at %s: connecting again", ", ".join(self.link.endpoints))
-        self._unsent = None
+        self._unsent, self._lost = None, False
         try:
             self.link.turn()
         except OSError as error:
@@ -273,7 +289,7 @@ class Line:
                 self.link.reached = True
                 self.session.connected()
             elif event["event"] == zmq.EVENT_DISCONNECTED:
-                self.link.reached = False
+                self.link.reached, self._lost = False, True
                 self.session.disconnected(now)
             elif event["event"] == zmq.EVENT_CONNECT_RETRIED and self.link.leads_on:
                 self.session.found_nobody(now)
