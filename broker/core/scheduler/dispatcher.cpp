@@ -400,7 +400,7 @@ Pick Dispatcher::owed_others(const Flow& next, TimePoint now) {
   const auto passed = [&](const FlowGroup& group) {
     const LaneIndex lane = group.lane().index();
     return lane >= level_ && lane != next.lane().index() && state_.options.lanes[lane].share_min > 0 &&
-           service.owed[lane] > 0 && state_.workers.find_place(service, lane) != nullptr;
+           service.owed[lane] > 0 && terms_.can_start(group);
   };
   for (FlowGroup* group : service.groups) {
     if (!passed(*group)) continue;
