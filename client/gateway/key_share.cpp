@@ -35,8 +35,14 @@ void KeyShare::take(TimePoint now) {
 void KeyShare::spend_tokens(std::int64_t tokens, TimePoint now) {
   // What an upstream says may be any number.
   tokens = std::clamp(tokens, -limits::share_max, limits::share_max);
-  tokens_.used = std::clamp<std::int64_t>(tokens_.used + tokens, 0, limits::share_max);
+  const std::int64_t before = tokens_.used;
+  tokens_.used = std::clamp<std::int64_t>(before + tokens, 0, limits::share_max);
   used_at_ = now;
+  if (tokens_.used >= before) return;
+  // What was counted and not used may pay what the key owes: it is the broker's to give again.
+  tokens_.granted -= before - tokens_.used;
+  overcounted_ += before - tokens_.used;
+  tokens_.refused_until = {};
 }
 
 void KeyShare::want_tokens(TimePoint now) {
@@ -59,6 +65,8 @@ bool KeyShare::is_due(std::int64_t waiting, TimePoint now) const {
       (places_limited && running_ > places_.granted))
     return true;
   // What this gateway does not need is wanted by others.
+  if (tokens_limited && overcounted_ > (active ? slice(tokens_, limits_.tokens_per_minute, now) / 2 : 0))
+    return true;
   const std::int64_t spare_places = 2 * slice(places_, limits_.concurrency, now);
   if (places_limited && places_.granted > running_ + waiting + spare_places) return true;
   if (!active && waiting == 0 &&
@@ -104,6 +112,7 @@ std::optional<SpendRequest> KeyShare::ask(std::size_t waiting, TimePoint now) {
   want(requests_, request.requests + request.requests_ahead);
   want(tokens_, request.tokens + request.tokens_ahead);
   want(places_, request.places + request.places_ahead);
+  overcounted_ = 0;
   asked_at_ = now;
   return request;
 }
@@ -122,6 +131,8 @@ void KeyShare::told(const BrokerSpent& spent, TimePoint now) {
   take_in(requests_, spent.requests, spent.requests_wait);
   take_in(tokens_, spent.tokens, spent.tokens_wait);
   take_in(places_, spent.places, kPlacePause);
+  tokens_.granted -= overcounted_;  // since the ask
+  if (overcounted_ > 0) tokens_.refused_until = {};
 }
 
 }  // namespace lanemq::gateway

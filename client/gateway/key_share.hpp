@@ -81,6 +81,7 @@ class KeyShare {
   Limits limits_;
   Part requests_, tokens_, places_;
   std::int64_t running_ = 0;
+  std::int64_t overcounted_ = 0;  ///< tokens that the last ask has said and that were not used
   bool wants_tokens_ = false;
   std::optional<TimePoint> used_at_, asked_at_, told_at_;
 };

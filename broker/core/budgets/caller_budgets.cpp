@@ -29,23 +29,18 @@ void refill(std::optional<TokenBucket>& bucket, std::int64_t limit, TimePoint no
 
 /// Books what a session has used of one kind, and gives it what it wants. `granted`: in all; it is changed.
 void book(std::optional<TokenBucket>& bucket, const CallerBudgets::Use& use, std::int64_t& granted) {
-  const std::int64_t wanted = use.used + use.ahead;
   if (!bucket) {
-    granted = wanted;
+    granted = use.used + use.ahead;
     return;
   }
-  if (granted < use.used) {
+  // What it holds pays first what the key owes.
+  if (granted < use.used)
     bucket->take(use.used - granted);
-    granted = use.used;
-  }
-  if (wanted <= granted) {
-    bucket->give(granted - wanted);
-    granted = wanted;
-    return;
-  }
-  const std::int64_t given = std::min(wanted - granted, std::max<std::int64_t>(bucket->level(), 0));
+  else
+    bucket->give(granted - use.used);
+  const std::int64_t given = std::min(use.ahead, std::max<std::int64_t>(bucket->level(), 0));
   bucket->take(given);
-  granted += given;
+  granted = use.used + given;
 }
 
 /// What the bucket has left for all, and when there is something.

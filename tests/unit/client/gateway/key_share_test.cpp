@@ -120,7 +120,21 @@ TEST_F(KeyShareTest, tokens_used_beyond_what_was_given_are_told_at_once) {
   EXPECT_EQ(share.lack(0), Lack::tokens);
   EXPECT_EQ(ask().tokens, 1'000);
   share.told({.tokens = 1'000, .tokens_wait = milliseconds(40'100)}, now);
-  share.spend_tokens(-400, now);
+}
+
+TEST_F(KeyShareTest, an_estimate_that_was_too_large_is_asked_for_again_where_there_were_no_tokens) {
+  share.set_limits({.tokens_per_minute = 600});
+  give(ask(1));
+  share.spend_tokens(600, now);
+  const SpendRequest over = ask();
+  share.told({.tokens = over.tokens, .tokens_wait = seconds(60)}, now);
+  share.spend_tokens(-590, now);
+
+  EXPECT_EQ(share.lack(0), Lack::tokens);
+  EXPECT_FALSE(share.refused_until(Lack::tokens, now));
+  const SpendRequest again = ask(1);
+  EXPECT_EQ(again.tokens, 10);
+  give(again);
   EXPECT_EQ(share.lack(0), Lack::nothing);
 }
 
@@ -146,6 +160,28 @@ TEST_F(KeyShareTest, no_number_is_beyond_what_can_be_said) {
   for (const std::int64_t number : {asked.requests_per_minute, asked.tokens_per_minute, asked.concurrency,
                                     asked.tokens, asked.tokens_ahead})
     EXPECT_LE(number, limits::share_max);
+}
+
+TEST_F(KeyShareTest, an_estimate_that_is_set_right_lets_nobody_in_while_there_are_no_tokens) {
+  share.set_limits({.tokens_per_minute = 900});
+  give(ask(1));
+  share.spend_tokens(920, now);
+  const SpendRequest over = ask();
+  share.told({.tokens = over.tokens, .tokens_wait = seconds(30)}, now);
+
+  share.spend_tokens(-14, now);
+  EXPECT_EQ(share.lack(0), Lack::tokens);
+  const SpendRequest less = ask(1);
+  share.told({.tokens = less.tokens, .tokens_wait = seconds(30)}, now);
+  EXPECT_EQ(share.lack(0), Lack::tokens);
+  EXPECT_EQ(share.refused_until(Lack::tokens, now), now + seconds(30));
+
+  // The same where it is set right before the broker's word has come.
+  share.spend_tokens(920, now);
+  const SpendRequest again = ask();
+  share.spend_tokens(-14, now);
+  share.told({.tokens = again.tokens, .tokens_wait = seconds(60)}, now);
+  EXPECT_EQ(share.lack(0), Lack::tokens);
 }
 
 TEST_F(KeyShareTest, a_batch_asks_for_tokens_as_a_call_does) {
