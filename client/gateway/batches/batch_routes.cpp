@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t kFormBytes = std::size_t{64} * 1024;
 constexpr std::size_t kBatchParamsBytesMax = std::size_t{64} * 1024;
 constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;  ///< of a download
+constexpr std::size_t kLargeFileFrom = std::size_t{1} << 20;  ///< tens of milliseconds to scan
 constexpr std::chrono::milliseconds kDrainRetryAfter{1'000};
 
 ListRequest list_of(const HttpRequest& request, Api api) {
@@ -234,10 +235,12 @@ void BatchRoutes::upload(HttpRequest request, const ResponderPtr& responder, Api
   });
 }
 
-/// Scanning and writing a large file takes seconds, so neither callers nor batches wait for it.
+/// Scanning and writing a large file takes seconds, so neither callers nor batches wait for it, nor downloads
+/// and small files of others.
 void BatchRoutes::read_upload(std::shared_ptr<UnderWay> under_way) {
+  const bool is_large = under_way->request.body.size() >= kLargeFileFrom;
   gateway_.loop.aside(
-      Loop::Side::disk,
+      is_large ? Loop::Side::files : Loop::Side::disk,
       [this, under_way, &settings = gateway_.settings.batches] {
         try {
           const DiskFaults faults;

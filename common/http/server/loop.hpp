@@ -43,8 +43,10 @@ class Loop {
   virtual std::unique_ptr<Timer> timer() = 0;
   /// Calls `readable` as long as `fd` is readable. The caller owns the descriptor, which outlives the watch.
   virtual std::unique_ptr<Watch> watch(int fd, std::function<void()> readable) = 0;
-  /// The threads beside the loop: for large texts, which need CPU, and for work that waits for a disk.
-  enum class Side : unsigned char { texts, disk };
+  /// The threads beside the loop: for large texts, which need CPU; for pieces of files, which wait for a
+  /// disk; and for whole large files, which take seconds.
+  enum class Side : unsigned char { texts, disk, files };
+  static constexpr std::size_t kSides = 3;
   /// Runs `work` on that side's thread, one after the other, then `then` on the loop's; both are destroyed on
   /// the loop's thread, and not called once the loop has ended. `work` must not throw. From the loop's
   /// thread.

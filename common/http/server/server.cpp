@@ -77,8 +77,8 @@ HttpServer::Core::Core(ServerOptions server_options, const Router& routes, Refus
   if (options.takes_signals)
     for (const int signal : {SIGTERM, SIGINT, SIGHUP})
       signals_.add(signal);
-  texts_ = std::make_unique<SideThread>(post);
-  disk_ = std::make_unique<SideThread>(post);
+  for (std::unique_ptr<SideThread>& side : sides_)
+    side = std::make_unique<SideThread>(post);
 }
 
 void HttpServer::Core::listen() {
@@ -238,7 +238,7 @@ void HttpServer::Core::run() {
 }
 
 void HttpServer::Core::aside(Loop::Side side, std::function<void()> work, std::function<void()> then) {
-  const std::unique_ptr<SideThread>& thread = side == Loop::Side::texts ? texts_ : disk_;
+  const std::unique_ptr<SideThread>& thread = sides_[static_cast<std::size_t>(side)];
   if (thread) thread->run(std::move(work), std::move(then));
 }
 
@@ -319,8 +319,8 @@ void HttpServer::Core::close_all() {
   door_.line.clear();
   greeting_.clear();
   // Their work may hold references to this.
-  texts_.reset();
-  disk_.reset();
+  for (std::unique_ptr<SideThread>& side : sides_)
+    side.reset();
   context.restart();
   context.poll();
 }

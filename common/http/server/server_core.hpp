@@ -126,7 +126,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   bool cutting_soon_ = false;
   asio::steady_timer accept_pause_{context}, sweep_timer_{context};
   asio::signal_set signals_{context};
-  std::unique_ptr<SideThread> texts_, disk_;  ///< null after the end
+  std::array<std::unique_ptr<SideThread>, Loop::kSides> sides_;  ///< null after the end
 };
 
 }  // namespace lanemq::http

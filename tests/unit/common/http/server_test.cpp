@@ -456,6 +456,18 @@ TEST_F(Server, gives_nobody_more_than_a_quarter_of_the_disk) {
   EXPECT_TRUE(caller.read_all().starts_with("HTTP/1.1 413"));
 }
 
+TEST_F(Server, reads_pieces_of_files_beside_a_whole_one) {
+  std::promise<void> may_end, piece;
+  server_->post([&] {
+    server_->aside(
+        http::Loop::Side::files, [&] { may_end.get_future().wait(); }, [] {});
+    server_->aside(
+        http::Loop::Side::disk, [] {}, [&] { piece.set_value(); });
+  });
+  EXPECT_EQ(piece.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  may_end.set_value();
+}
+
 TEST_F(Server, closes_a_body_that_trickles) {
   Caller slow(server_->port());
   slow.send("POST /ok HTTP/1.1\r\nHost: g\r\nContent-Length: 900000\r\n\r\n" + std::string(400'000, 'x'));
