@@ -120,9 +120,13 @@ class Reader {
     for (const std::string_view name :
          {"model", "service_tier", "stream", "previous_response_id", "conversation", "container"})
       if (key != name && reads_as(key, name)) return twin(key, name);
-    if (look_ == Look::stored)
+    if (look_ == Look::stored) {
       for (const std::string_view name : {"input", "tools"})
         if (reads_as(key, name)) return key == name ? look_into(key, value) : twin(key, name);
+      if (reads_as(key, "background"))
+        return key == "background" ? take_flag(key, value, fields_.background, seen_background_)
+                                   : twin(key, "background");
+    }
     if (key == "model") return take_text(key, value, fields_.model, seen_model_);
     if (key == "service_tier") return take_text(key, value, fields_.service_tier, seen_tier_);
     if (key == "previous_response_id") {
@@ -144,12 +148,7 @@ class Reader {
     }
     if (key == "prompt" && !begins_with_one_of(value, "\"[{n"))
       return bad_request("prompt must be a string, an array or an object", std::string(key));
-    if (key != "stream") return std::nullopt;
-    if (std::exchange(seen_stream_, true)) return twice(key);
-    if (value != "true" && value != "false" && value != "null")
-      return bad_request("stream must be true or false", "stream");
-    fields_.stream = value == "true";
-    return std::nullopt;
+    return key == "stream" ? take_flag(key, value, fields_.stream, seen_stream_) : std::nullopt;
   }
   BodyFields fields() { return std::move(fields_); }
 
@@ -191,6 +190,14 @@ class Reader {
       fields_.stored.push_back({.param = "container", .id = *std::move(text)});
     return std::nullopt;
   }
+  static std::optional<ApiError> take_flag(std::string_view key, std::string_view value, bool& flag,
+                                           bool& seen) {
+    if (std::exchange(seen, true)) return twice(key);
+    if (value != "true" && value != "false" && value != "null")
+      return bad_request(std::string(key) + " must be true or false", std::string(key));
+    flag = value == "true";
+    return std::nullopt;
+  }
   static ApiError twin(std::string_view key, std::string_view name) {
     return bad_request("the body says `" + printable(key) + "`, which some upstreams take for `" +
                            std::string(name) + "`; write it in lower case, once",
@@ -215,8 +222,9 @@ class Reader {
 
   const Look look_;
   BodyFields fields_;
-  bool seen_model_ = false, seen_tier_ = false, seen_stream_ = false, seen_previous_ = false,
-       seen_conversation_ = false, seen_container_ = false, seen_input_ = false, seen_tools_ = false;
+  bool seen_background_ = false, seen_model_ = false, seen_tier_ = false, seen_stream_ = false,
+       seen_previous_ = false, seen_conversation_ = false, seen_container_ = false, seen_input_ = false,
+       seen_tools_ = false;
 };
 
 ApiError broken(const Steps& steps) {

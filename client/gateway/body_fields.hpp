@@ -19,9 +19,10 @@ struct BodyFields {
   std::vector<StoredReference> stored{};  ///< `previous_response_id`, and what Look::stored finds
   bool in_conversation = false;           ///< it names a stored conversation
   bool stream = false;
+  bool background = false;  ///< with Look::stored: the response is answered before it is made
 };
 
-/// Look::stored also looks for references in `input` and `tools`, at /v1/responses.
+/// Look::stored also looks for references in `input` and `tools`, and for `background`, at /v1/responses.
 enum class Look : unsigned char { fields, stored };
 
 /// Reads members of the top-level JSON object and steps over their values, in one pass without a tree; the

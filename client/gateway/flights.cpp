@@ -73,7 +73,7 @@ std::string fingerprint_of(std::string_view caller, std::string_view path, std::
 
 // ---- a flight -----------------------------------------------------------------------------------------
 
-Flight::Flight(Flights& flights, JobPlan plan, std::string id, bool replayed)
+Flight::Flight(Flights& flights, JobPlan plan, std::string id)
     : flights_(flights),
       plan_(std::move(plan)),
       base_id_(std::move(id)),
@@ -82,7 +82,6 @@ Flight::Flight(Flights& flights, JobPlan plan, std::string id, bool replayed)
       joinable_(!plan_.fingerprint.empty()) {
   facts_.id = base_id_;
   facts_.lane = plan_.lane;
-  facts_.replayed = replayed;
 }
 
 void Flight::start() {
@@ -137,9 +136,9 @@ void Flight::on_known(const Reply<JobStatus>& status) {
     if (Flights::Claim* const claim = flights_.claim_of(*this)) claim->generation = generation_;
     return find_generation();
   }
-  if (is_known && (status->state == "succeeded" || status->state == "failed") &&
-      !std::exchange(facts_.replayed, true))
-    ++flights_.gateway_.metrics.replayed;
+  // What the broker has lost since, as with the store in memory, runs again and is paid again.
+  facts_.replayed = is_known && (status->state == "succeeded" || status->state == "failed");
+  if (facts_.replayed) ++flights_.gateway_.metrics.replayed;
   submit_step();
 }
 
@@ -503,7 +502,7 @@ tl::expected<Flights::Boarded, ApiError> Flights::board(JobPlan plan) {
     ++gateway_.metrics.joined;
     return Boarded{.flight = std::move(flight)};
   }
-  return board_new(std::move(plan), new_ulid(), false);
+  return board_new(std::move(plan), new_ulid());
 }
 
 /// Null: there is no flight that the request may join.
@@ -538,6 +537,7 @@ std::string silence_of_queue(const std::string& shard) {
 }
 
 bool Flights::resumes(const JobPlan& plan) const {
+  if (background_.knows(response_of(plan.path))) return true;
   const std::shared_ptr<Flight> flight = running_of(plan);
   return flight && flight->holds_place_;
 }
@@ -569,10 +569,7 @@ tl::expected<Flights::Boarded, ApiError> Flights::board_by_key(JobPlan plan) {
                    "than " +
                    std::to_string(kReplayBytesMax) + " bytes, which is all that is kept for joining it",
         .param = "idempotency-key"});
-  const bool replayed = claim.done;
-  if (replayed) ++gateway_.metrics.replayed;
-  const std::string id = id_of_key(plan, claim.generation);
-  Boarded boarded = board_new(std::move(plan), id, replayed);
+  Boarded boarded = board_new(std::move(plan), id_of_key(plan, claim.generation));
   boarded.flight->generation_ = claim.generation;
   claim.flight = boarded.flight;
   return boarded;
@@ -585,9 +582,9 @@ std::string Flights::id_of_key(const JobPlan& plan, std::uint64_t generation) {
   return generation == 0 ? id : id + ".g" + std::to_string(generation);
 }
 
-Flights::Boarded Flights::board_new(JobPlan plan, std::string id, bool replayed) {
+Flights::Boarded Flights::board_new(JobPlan plan, std::string id) {
   const std::string fingerprint = plan.fingerprint;
-  auto flight = std::make_shared<Flight>(*this, std::move(plan), std::move(id), replayed);
+  auto flight = std::make_shared<Flight>(*this, std::move(plan), std::move(id));
   running_.insert(flight);
   if (!fingerprint.empty()) by_fingerprint_[fingerprint] = flight;
   return {.flight = std::move(flight), .is_new = true};
@@ -612,8 +609,12 @@ Flights::Claim* Flights::claim_of(const Flight& flight) {
 /// Charges an ended flight's tokens: the reported ones, else by its bytes. A cancelled request's estimate is
 /// charged if the broker says that it was under way.
 void Flights::settle(const Flight& flight) {
-  const Caller& caller = flight.plan().caller;
-  if (!caller.key || flight.facts_.replayed || !flight.costs_tokens()) return;
+  const JobPlan& plan = flight.plan();
+  const Caller& caller = plan.caller;
+  if (!caller.key || flight.facts_.replayed) return;
+  if (const std::string_view id = response_of(plan.path); flight.done_ && !id.empty())
+    background_.heard(id, flight.done_->body);
+  if (!flight.costs_tokens() || (plan.background_bytes > 0 && settle_background(flight))) return;
   const Loop::TimePoint now = gateway_.loop.now();
   std::size_t bytes = flight.seen_bytes_;
   if (flight.done_) {
@@ -627,15 +628,30 @@ void Flights::settle(const Flight& flight) {
   limits_.spend_estimate(caller, bytes, now);
 }
 
+/// The upstream goes on with the response: its tokens are known later. False: it does not, or nobody knows.
+bool Flights::settle_background(const Flight& flight) {
+  if (flight.done_ && CallerLimits::told(flight.done_->usage)) return false;
+  const std::string_view answer = flight.done_ ? flight.done_->body.bytes() : std::string_view();
+  std::string id = flight.streamed_ids_.first();
+  if (answer.starts_with('{')) {
+    const ResponseState state = state_of_response(answer);
+    id = state.goes_on ? std::string(state.id) : std::string();
+  }
+  if (id.empty()) return false;
+  const JobPlan& plan = flight.plan();
+  const RouteStep& step = plan.steps[flight.step_];
+  background_.begin(
+      {.caller = plan.caller, .service = step.service, .lane = flight.facts_.lane, .model = step.model}, id,
+      limits_.spend_estimate(plan.caller, plan.background_bytes, gateway_.loop.now()));
+  return true;
+}
+
 /// A flight has its answer. Requires: the caller holds a reference.
 void Flights::over(Flight& flight, bool unread) {
   const Loop::TimePoint now = gateway_.loop.now();
   const bool keeps =
       flight.done_ || is_final(*flight.error_);  // after a passing failure the request runs anew
-  if (Claim* claim = claim_of(flight)) {
-    claim->done = keeps;
-    if (!claim->done) ++claim->generation;
-  }
+  if (Claim* claim = claim_of(flight); claim != nullptr && !keeps) ++claim->generation;
   const bool detached = gateway_.settings.detach > milliseconds(0);
   const Loop::TimePoint until = detached ? now + gateway_.settings.detach : flight.grace_until_;
   if (unread && keeps && flight.joinable() && until > now) {

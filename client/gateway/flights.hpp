@@ -19,6 +19,7 @@
 #include "client/gateway/caller_limits.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/models.hpp"
+#include "client/gateway/responses/background_responses.hpp"
 
 namespace lanemq::gateway {
 
@@ -33,6 +34,8 @@ struct JobPlan {
   Blob body{};
   std::string path{};  ///< of the request
   bool stream = false;
+  /// Of a response in the background whose key has limits, for CallerLimits::estimate(); 0: it is none.
+  std::size_t background_bytes = 0;
   bool repeatable = false;  ///< changes nothing upstream, so that a late caller may ask again
   std::optional<std::chrono::milliseconds> timeout{};  ///< of all steps together
   /// Of a stream: until its first content; it never ends a stream that runs.
@@ -58,7 +61,7 @@ struct JobFacts {
   std::string id{}, lane{}, served_by{};
   std::int64_t attempts = 0;
   std::optional<std::chrono::milliseconds> queued{}, ran{};
-  bool replayed = false;
+  bool replayed = false;   ///< the broker had the answer to this Idempotency-Key before it was asked
   std::string unserved{};  ///< what no worker served when it was looked at last; empty: one did
 };
 
@@ -82,7 +85,7 @@ class Flights;
 /// the answer. Belongs to the loop's thread and, until it is over, to its Flights.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
-  Flight(Flights& flights, JobPlan plan, std::string id, bool replayed);
+  Flight(Flights& flights, JobPlan plan, std::string id);
 
   void start();
   /// Adds a watcher, which gets everything from the beginning. Requires: joinable().
@@ -183,7 +186,8 @@ class Flights {
   static constexpr std::size_t kGenerationsMax = 100;
   static constexpr std::size_t kIdempotencyKeysMax = 100'000;
 
-  Flights(Gateway& gateway, CallerLimits& limits) : gateway_(gateway), limits_(limits) {}
+  Flights(Gateway& gateway, CallerLimits& limits)
+      : gateway_(gateway), limits_(limits), background_(gateway.loop, limits, ask_by_job(gateway)) {}
 
   /// A request's flight: a new one, on which start() must be called, or a joined one.
   struct Boarded {
@@ -194,7 +198,10 @@ class Flights {
   /// The broker is away, or that shard: ends the calls without content that wait for it. Streams go on when
   /// it is back.
   void end_waiting(const std::string& shard = {});
-  /// Whether board() would join a call without a watcher.
+  /// Whether one more response in the background could not be followed.
+  bool background_full(const Caller& caller) const { return background_.full(caller); }
+  /// Whether its caller has a place for the request already: board() would join a call without a watcher, or
+  /// it is for a response in the background.
   bool resumes(const JobPlan& plan) const;
 
  private:
@@ -205,23 +212,24 @@ class Flights {
     std::string fingerprint;
     std::uint64_t generation = 0;  ///< raised after a failure that a caller does not want again
     std::weak_ptr<Flight> flight{};
-    bool done = false;
     Loop::TimePoint until{};
   };
 
   tl::expected<Boarded, ApiError> board_by_key(JobPlan plan);
   static std::string id_of_key(const JobPlan& plan, std::uint64_t generation);
-  Boarded board_new(JobPlan plan, std::string id, bool replayed);
+  Boarded board_new(JobPlan plan, std::string id);
   void drop_old_claims();
   Claim* claim_of(const Flight& flight);
   std::shared_ptr<Flight> running_of(const JobPlan& plan) const;
   void settle(const Flight& flight);
+  bool settle_background(const Flight& flight);
   void over(Flight& flight, bool unread);
   void abandoned(Flight& flight);
   void forget(Flight& flight);
 
   Gateway& gateway_;
   CallerLimits& limits_;
+  BackgroundResponses background_;
   std::set<std::shared_ptr<Flight>> running_;
   std::unordered_map<std::string, std::weak_ptr<Flight>> by_fingerprint_;
   std::unordered_map<std::string, Claim> claims_;

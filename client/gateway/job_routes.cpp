@@ -14,6 +14,7 @@
 #include "client/gateway/asked_again.hpp"
 #include "client/gateway/body_fields.hpp"
 #include "client/gateway/lane_choice.hpp"
+#include "client/gateway/left_watch.hpp"
 #include "client/gateway/relay.hpp"
 #include "common/json/cursor.hpp"
 #include "common/json/members.hpp"
@@ -38,8 +39,7 @@ constexpr milliseconds kDrainRetryAfter{1'000};
 /// timeout.
 constexpr milliseconds kModelsWaitMax{10'000};
 
-constexpr std::string_view kResponses = "/v1/responses", kStoredResponses = "/v1/responses/",
-                           kMessages = "/v1/messages";
+constexpr std::string_view kResponses = "/v1/responses", kMessages = "/v1/messages";
 
 /// Answers that are no text come in one piece, even if the body asks for a stream.
 bool can_stream(std::string_view path) {
@@ -319,6 +319,13 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
   if (const std::string shard = gateway_.away_shard(plan->steps.front().service, caller.client);
       !shard.empty())
     return refuse(unavailable(shard));
+  if (plan->background_bytes > 0 && flights_.background_full(caller))
+    return refuse(
+        {.name = "gateway_full",
+         .message =
+             "the gateway follows " + std::to_string(BackgroundResponses::kKnownMax) +
+             " responses in the background at most, and this key has its share; ask for those that are over",
+         .retry_after = kFullRetryAfter});
   const bool resumes = flights_.resumes(*plan);
   const tl::expected<bool, ApiError> taken = limits_.try_take(caller, gateway_.loop.now(), resumes);
   if (!taken) {
@@ -360,12 +367,9 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   const Settings& settings = gateway_.settings;
   if (!read) return tl::unexpected(read.error());
   BodyFields fields = *std::move(read);
-  if (takes != Takes::no_body) {
-    if (fields.model.empty() && takes == Takes::body_with_model)
-      return wrong("model is missing: the body must name it", "model");
-  } else {
-    fields.stream = request.query_param("stream") == "true";
-  }
+  if (takes == Takes::no_body) fields.stream = request.query_param("stream") == "true";
+  if (fields.model.empty() && takes == Takes::body_with_model)
+    return wrong("model is missing: the body must name it", "model");
   if (std::optional<ApiError> error = why_not_path(request)) return tl::unexpected(*std::move(error));
 
   const ModelAndLane named = split_model(fields.model, settings.lanes);
@@ -416,6 +420,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
     return wrong("the headers that go on to the upstream have over " + std::to_string(kForwardedBytesMax) +
                  " bytes");
   if (takes != Takes::no_body) plan.body = request.body;
+  if (fields.background && is_followed(caller)) plan.background_bytes = bytes_of_request(body);
   plan.timeout = patience->asked;
   if (!plan.timeout && !plan.stream) plan.timeout = patience->sdk;
   if (!plan.timeout && plan.stream) plan.first_content = patience->sdk;

@@ -52,6 +52,9 @@ class JobRoutes {
   std::unique_ptr<KeyShares> shares_;
 };
 
+/// When to try again where the gateway follows as much as it can.
+inline constexpr std::chrono::milliseconds kFullRetryAfter{5'000};
+
 /// The error of a gateway that stops.
 ApiError draining();
 /// The error while the broker does not answer, or that of a shard.

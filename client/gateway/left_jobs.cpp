@@ -39,8 +39,6 @@ constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's bound
 constexpr milliseconds kLookLeast{50};
 constexpr milliseconds kLookMost{1'000};  ///< for a waiting job; for a running one half a keep-alive
 
-constexpr milliseconds kFullRetryAfter{5'000};
-
 struct Endpoint {
   std::string_view path;
   Api api;
@@ -111,6 +109,22 @@ tl::expected<std::optional<milliseconds>, ApiError> duration_of(const Posted& po
   return milliseconds(static_cast<std::int64_t>(member.number));
 }
 
+/// Reads what the body refers to, where it may refer to something; or returns why it may not.
+std::optional<ApiError> take_references(const Caller& caller, std::string_view path, std::string_view body,
+                                        LeftJob& job) {
+  const bool is_response = path == "/v1/responses";
+  if (!is_response && path != "/v1/messages") return std::nullopt;
+  auto fields = read_body_fields(body, is_response ? Look::stored : Look::fields);
+  if (!fields) return bad_request(fields.error().message, "request.body." + fields.error().param);
+  job.stored = std::move(fields->stored);
+  for (StoredReference& stored : job.stored)
+    stored.param.insert(0, "request.body.");
+  if (fields->background)
+    return bad_request("a job that is left here is in the background already; leave `background` out",
+                       "request.body.background");
+  return fields->in_conversation ? why_no_conversation(caller, "request.body.conversation") : std::nullopt;
+}
+
 /// Reads an API's request: its service, model, meta and body.
 tl::expected<std::string_view, ApiError> read_request(const Settings& settings, const Caller& caller,
                                                       const HttpRequest& http, std::string_view text,
@@ -166,17 +180,8 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   job.request.cost = stated_cost(call.method, call.path);
   job.body = edited_object(bytes, edits);
   job.tokens_bytes = bytes_of_request(bytes);
-  const bool is_response = endpoint->path == "/v1/responses";
-  if (is_response || endpoint->path == "/v1/messages") {
-    auto fields = read_body_fields(bytes, is_response ? Look::stored : Look::fields);
-    if (!fields) return wrong(fields.error().message, "request.body." + fields.error().param);
-    job.stored = std::move(fields->stored);
-    for (StoredReference& stored : job.stored)
-      stored.param.insert(0, "request.body.");
-    if (fields->in_conversation)
-      if (std::optional<ApiError> error = why_no_conversation(caller, "request.body.conversation"))
-        return tl::unexpected(std::move(*error));
-  }
+  if (std::optional<ApiError> error = take_references(caller, endpoint->path, bytes, job))
+    return tl::unexpected(*std::move(error));
   return named.lane.empty() ? std::string_view()
                             : *std::find(settings.lanes.begin(), settings.lanes.end(), named.lane);
 }

@@ -200,6 +200,7 @@ void StreamedIds::take_line(std::string_view line, std::vector<std::string>& ids
       for (std::string& id : stored_ids_of(value))
         ids.push_back(std::move(id));
   }
+  if (found_ == 0 && ids.size() > before) first_ = ids[before];
   found_ += ids.size() - before;
 }
 

@@ -48,11 +48,14 @@ class StreamedIds {
 
   /// The ids of the lines that end in this piece.
   std::vector<std::string> take(std::string_view bytes);
+  /// That of the response itself; empty: none has come.
+  const std::string& first() const { return first_; }
 
  private:
   void take_line(std::string_view line, std::vector<std::string>& ids);
 
   std::string line_{};  ///< the incomplete line
+  std::string first_{};
   bool skips_ = false;  ///< the present line is too long
   std::size_t found_ = 0;
 };

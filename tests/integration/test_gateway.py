@@ -947,6 +947,93 @@ class KeysHold(GatewayCase):
         self.assertLess(len(self.when_called(1)), 3)
 
 
+class InTheBackground(GatewayCase):
+    """Responses with `background: true`, at an upstream that works on them until it is told."""
+
+    config = 'openai_service = "late"\n' + key("one", "concurrency = 1") + key("poor", "tokens_per_minute = 1000") + key("free")
+
+    def setUp(self):
+        case, self.made, self.over = self, [], set()
+
+        class Upstream(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def answer(self, **document):
+                bytes_of = json.dumps({"object": "response", "model": "gpt-x", "output": [], **document}).encode()
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(bytes_of)))
+                self.end_headers()
+                self.wfile.write(bytes_of)
+
+            def do_POST(self):
+                asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or "{}")
+                if not asked.get("background"):
+                    return self.answer(id="resp_now", status="completed", usage={"input_tokens": 1, "output_tokens": 1})
+                case.made.append(f"resp_{len(case.made)}")
+                self.answer(id=case.made[-1], status="queued", background=True, usage=None)
+
+            def do_GET(self):
+                id = self.path.rsplit("/", 1)[1]
+                if id not in case.over:
+                    return self.answer(id=id, status="in_progress", background=True, usage=None)
+                self.answer(id=id, status="completed", background=True, usage={"input_tokens": 5, "output_tokens": 4000})
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.services = ("--service", f"late=openai:http://127.0.0.1:{server.server_port}/v1")
+        super().setUp()
+
+    def respond(self, name, **fields):
+        return self.ask("POST", "/v1/responses", json.dumps({"model": "gpt-x", "input": "x", **fields}), bearer(name))
+
+    def begun(self, name):
+        answer = self.respond(name, background=True)
+        self.assertEqual((answer.status, answer.json()["status"]), (200, "queued"), answer.body)
+        return answer.json()["id"]
+
+    def status(self, name, id):
+        return self.ask("GET", f"/v1/responses/{id}", headers=bearer(name)).json()["status"]
+
+    def test_one_takes_a_place_until_it_is_over(self):
+        id = self.begun("one")
+        for fields in ({"background": True}, {}):
+            refused = self.respond("one", **fields)
+            self.assertEqual((refused.status, refused.json()["error"]["code"]), (429, "tenant_concurrency"))
+        self.assertEqual(self.status("one", id), "in_progress")  # for which it needs no other place
+        self.assertEqual(self.respond("one").status, 429)
+        self.over.add(id)
+        self.assertEqual(self.status("one", id), "completed")
+        self.assertEqual(self.respond("one").status, 200)
+
+    def test_its_tokens_count_when_they_are_known_and_once(self):
+        id = self.begun("poor")
+        self.over.add(id)
+        self.assertEqual(self.respond("poor").status, 200)
+        left = lambda answer: int(answer.headers["x-ratelimit-remaining-tokens"])
+        self.assertGreater(left(self.respond("poor")), 900)
+        self.assertEqual(self.status("poor", id), "completed")
+        refused = self.respond("poor")
+        self.assertEqual((refused.status, refused.json()["error"]["code"]), (429, "tenant_tpm"))
+        wait = int(refused.headers["retry-after-ms"])
+        self.assertTrue(150_000 < wait < 240_000, wait)  # 4,005 tokens of 1,000 a minute, once
+
+    def test_what_is_left_is_in_the_background_already(self):
+        job = {"request": {"endpoint": "/v1/responses", "body": {"model": "gpt-x", "input": "x", "background": True}}}
+        refused = self.ask("POST", "/v1/jobs", json.dumps(job), bearer("free"))
+        self.assertEqual((refused.status, refused.json()["error"]["param"]), (400, "request.body.background"))
+        for fields in ({"background": 1}, {"Background": True}):
+            refused = self.respond("free", **fields)
+            self.assertEqual((refused.status, refused.json()["error"]["param"]), (400, "background"))
+        self.assertEqual(self.made, [])
+
+
 class Refused(GatewayCase):
     config = key("team", 'models = ["gpt-*"]')
     flags = ("--proxies", "127.0.0.2,10.0.0.0/8")
@@ -1164,6 +1251,27 @@ class AskedAgain(GatewayCase):
             self.assertEqual((first.headers.get("idempotency-replayed"), second.headers["idempotency-replayed"]), (None, "true"))
             conflict = self.ask("POST", CHAT, chat(stream=stream, user="other"), key)
             self.assertEqual((conflict.status, conflict.headers["x-should-retry"]), (409, "false"))
+        self.assertEqual(len(self.when_called(2)), 2)
+
+    def test_what_the_broker_has_lost_runs_again_and_is_said_to(self):
+        endpoints = harness.fixed_endpoints()
+        self.room.broker.kill()
+        self.room.start_broker(*self.arguments, **endpoints)
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", endpoints["workers"], "--service", f"openai=openai:{self.upstream}/v1",
+            env={**os.environ, "OPENAI_API_KEY": UPSTREAM_KEY}))
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+        path = os.path.join(self.folder, "gateway.toml")
+        base = self.ready(self.room.start(harness.Process(
+            harness.program("lanemq-gateway"), "--broker", endpoints["clients"], "--listen", "127.0.0.1:0", "--config", path)))
+
+        def asked():
+            answer = self.ask("POST", CHAT, chat(), {"idempotency-key": "k"}, base=base)
+            return answer.status == 200 and answer.headers.get("idempotency-replayed", "no")
+        self.assertEqual([asked(), asked()], ["no", "true"])
+        self.room.broker.kill()
+        self.room.start_broker(*self.arguments, **endpoints)
+        self.assertEqual(harness.wait_until(asked, "the answer of the next life"), "no")
         self.assertEqual(len(self.when_called(2)), 2)
 
     def test_a_failure_is_not_what_a_key_brings_back(self):

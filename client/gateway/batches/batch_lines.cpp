@@ -44,6 +44,10 @@ tl::expected<LineRequest, LineFault> request_of(std::string custom_id, std::stri
 std::optional<LineFault> goes_on(std::string_view body) {
   const tl::expected<BodyFields, ApiError> fields = read_body_fields(body, Look::stored);
   if (!fields) return LineFault{"invalid_value", fields.error().message, "body." + fields.error().param};
+  if (fields->background)
+    return LineFault{"invalid_value",
+                     "a request of a batch is in the background already; leave `background` out",
+                     "body.background"};
   if (fields->in_conversation)
     return LineFault{"invalid_value", "a request of a batch is in no stored conversation",
                      "body.conversation"};

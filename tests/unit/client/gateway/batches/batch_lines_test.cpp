@@ -70,6 +70,8 @@ TEST(ReadBatchLine, goes_on_from_no_stored_response) {
   EXPECT_EQ(of_body(R"({"model":"x","Previous_Response_Id":"resp_1"})"),
             "invalid_value body.previous_response_id");
   EXPECT_EQ(of_body(R"({"model":"x","conversation":"conv_1"})"), "invalid_value body.conversation");
+  EXPECT_EQ(of_body(R"({"model":"x","background":false})"), "");
+  EXPECT_EQ(of_body(R"({"model":"x","background":true})"), "invalid_value body.background");
   EXPECT_EQ(of_body(R"({"model":"x","input":[{"type":"item_reference","id":"msg_1"}]})"),
             "invalid_value body.input[0].id");
 }
