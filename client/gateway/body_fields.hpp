@@ -8,7 +8,7 @@
 #include <tl/expected.hpp>
 
 #include "client/gateway/errors/api_error.hpp"
-#include "client/gateway/stored_references.hpp"
+#include "client/gateway/responses/stored_references.hpp"
 
 namespace lanemq::gateway {
 

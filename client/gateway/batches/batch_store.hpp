@@ -14,7 +14,7 @@
 
 #include "client/gateway/api.hpp"
 #include "client/gateway/batches/batch_figures.hpp"
-#include "client/gateway/response_owners.hpp"
+#include "client/gateway/responses/response_owners.hpp"
 
 namespace lanemq::gateway {
 
