@@ -443,12 +443,13 @@ void Flight::leave(FlightWatcher& watcher) {
 /// Whether an SDK may ask again: after its timeout it does so within half a second, or a second the next
 /// time. A stream's reader that hangs up has rather read enough.
 bool Flight::may_have_grace() const {
-  return plan_.may_return && !plan_.stream && joinable_ && flights_.in_grace_ < Flights::kInGraceMax &&
+  return plan_.may_return && !plan_.stream && joinable_ && flights_.may_have_grace(plan_.caller.name) &&
          flights_.gateway_.settings.retry_grace > milliseconds(0);
 }
 
 void Flight::begin_grace() {
   ++flights_.in_grace_;
+  ++flights_.in_grace_of_[plan_.caller.name];
   const milliseconds grace = flights_.gateway_.settings.retry_grace;
   grace_until_ = flights_.gateway_.loop.now() + grace;
   grace_timer_ = flights_.gateway_.loop.timer();
@@ -461,6 +462,8 @@ void Flight::begin_grace() {
 void Flight::end_grace() {
   if (!grace_timer_) return;
   --flights_.in_grace_;
+  const auto at = flights_.in_grace_of_.find(plan_.caller.name);
+  if (--at->second == 0) flights_.in_grace_of_.erase(at);
   grace_timer_.reset();
 }
 
@@ -543,14 +546,14 @@ bool Flights::resumes(const JobPlan& plan) const {
 }
 
 tl::expected<Flights::Boarded, ApiError> Flights::board_by_key(JobPlan plan) {
-  drop_old_claims();
+  drop_old_claims(plan.caller.name);
   const std::string name = plan.caller.name + "\n" + plan.idempotency_key;
   const auto [at, fresh] = claims_.try_emplace(name);
   Claim& claim = at->second;
   if (fresh) {
     claim.fingerprint = plan.fingerprint;
     claim.until = gateway_.loop.now() + gateway_.settings.idempotency_retain;
-    claims_in_order_.push_back(name);
+    claims_in_order_.push(plan.caller.name, name);
   } else if (claim.fingerprint != plan.fingerprint) {
     return tl::unexpected(
         ApiError{.name = "conflict",
@@ -590,14 +593,18 @@ Flights::Boarded Flights::board_new(JobPlan plan, std::string id) {
   return {.flight = std::move(flight), .is_new = true};
 }
 
-void Flights::drop_old_claims() {
+void Flights::drop_old_claims(const std::string& caller) {
   const Loop::TimePoint now = gateway_.loop.now();
-  while (!claims_in_order_.empty()) {
-    const auto at = claims_.find(claims_in_order_.front());
-    if (at != claims_.end() && at->second.until > now && claims_.size() < kIdempotencyKeysMax) return;
-    if (at != claims_.end()) claims_.erase(at);
-    claims_in_order_.pop_front();
-  }
+  claims_in_order_.take_while(
+      caller, [&](const std::string& name) { return claims_.at(name).until <= now; },
+      [&](const std::string& name) { claims_.erase(name); });
+  while (claims_.size() >= kIdempotencyKeysMax)
+    claims_.erase(claims_in_order_.take_of_most());
+}
+
+bool Flights::may_have_grace(const std::string& caller) const {
+  const auto at = in_grace_of_.find(caller);
+  return may_take_one_of(kInGraceMax, in_grace_, at == in_grace_of_.end() ? 0 : at->second, kTimesFree);
 }
 
 Flights::Claim* Flights::claim_of(const Flight& flight) {
@@ -656,18 +663,15 @@ void Flights::over(Flight& flight, bool unread) {
   const Loop::TimePoint until = detached ? now + gateway_.settings.detach : flight.grace_until_;
   if (unread && keeps && flight.joinable() && until > now) {
     const std::size_t bytes = flight.chunk_bytes_ + (flight.done_ ? flight.done_->body.size() : 0);
-    kept_.push_back({.flight = flight.shared_from_this(), .until = until, .bytes = bytes});
-    kept_bytes_ += bytes;
+    kept_.push(flight.plan().caller.name, {.flight = flight.shared_from_this(), .until = until}, bytes + 1);
   } else {
     forget(flight);
   }
   running_.erase(flight.shared_from_this());
-  while (!kept_.empty() &&
-         (kept_.front().until <= now || kept_.size() > kKeptMax || kept_bytes_ > kKeptBytesMax)) {
-    forget(*kept_.front().flight);
-    kept_bytes_ -= kept_.front().bytes;
-    kept_.pop_front();
-  }
+  kept_.take_while([&](const Kept& kept) { return kept.until <= now; },
+                   [&](const Kept& kept) { forget(*kept.flight); });
+  while (kept_.size() > kKeptMax || kept_.weight() > kKeptBytesMax)
+    forget(*kept_.take_of_most().flight);
 }
 
 /// A flight has no watcher, and its job is cancelled. Requires: the caller holds a reference.

@@ -17,6 +17,7 @@
 #include <lanemq/client.hpp>
 
 #include "client/gateway/caller_limits.hpp"
+#include "client/gateway/fair_bound.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/models.hpp"
 #include "client/gateway/responses/background_responses.hpp"
@@ -178,12 +179,14 @@ class Flights {
   static constexpr std::size_t kReplayBytesMax = std::size_t{256} * 1024;
   /// The same for a stream without a watcher that goes on for its caller's next try.
   static constexpr std::size_t kDetachedBytesMax = std::size_t{4} * 1024 * 1024;
-  /// Finished flights that are kept for their callers' next try.
+  /// Finished flights that are kept for their callers' next try. Beyond it the oldest goes of who has most.
   static constexpr std::size_t kKeptMax = 1'000;
-  /// Flights without a watcher that go on for their callers' next try.
-  static constexpr std::size_t kInGraceMax = 1'000;
+  /// Flights without a watcher that go on for their callers' next try; one caller has four fifths of it at
+  /// most (may_take_one_of).
+  static constexpr std::size_t kInGraceMax = 1'000, kTimesFree = 4;
   /// Jobs of an Idempotency-Key that are asked for one that did not fail.
   static constexpr std::size_t kGenerationsMax = 100;
+  /// Beyond it the oldest is forgotten of who has most.
   static constexpr std::size_t kIdempotencyKeysMax = 100'000;
 
   Flights(Gateway& gateway, CallerLimits& limits)
@@ -218,7 +221,8 @@ class Flights {
   tl::expected<Boarded, ApiError> board_by_key(JobPlan plan);
   static std::string id_of_key(const JobPlan& plan, std::uint64_t generation);
   Boarded board_new(JobPlan plan, std::string id);
-  void drop_old_claims();
+  void drop_old_claims(const std::string& caller);
+  bool may_have_grace(const std::string& caller) const;
   Claim* claim_of(const Flight& flight);
   std::shared_ptr<Flight> running_of(const JobPlan& plan) const;
   void settle(const Flight& flight);
@@ -233,14 +237,13 @@ class Flights {
   std::set<std::shared_ptr<Flight>> running_;
   std::unordered_map<std::string, std::weak_ptr<Flight>> by_fingerprint_;
   std::unordered_map<std::string, Claim> claims_;
-  std::deque<std::string> claims_in_order_;
+  KeptByOwner<std::string> claims_in_order_;  ///< by caller
   struct Kept {
     std::shared_ptr<Flight> flight;
     Loop::TimePoint until;
-    std::size_t bytes;
   };
-  std::deque<Kept> kept_;
-  std::size_t kept_bytes_ = 0;
+  KeptByOwner<Kept> kept_;                          ///< by caller, and weighed by their bytes
+  std::map<std::string, std::size_t> in_grace_of_;  ///< by caller; none is 0
   std::size_t in_grace_ = 0;
 };
 
