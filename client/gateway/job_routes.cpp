@@ -2,6 +2,7 @@
 #include "client/gateway/job_routes.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <utility>
 
@@ -33,7 +34,7 @@ constexpr std::size_t kForwardedBytesMax =
 /// The answer must come before an SDK's own timeout, or the SDK would ask again: earlier by this part of its
 /// timeout, at most a second.
 constexpr int kSdkMarginPart = 10;
-constexpr milliseconds kSdkMarginMax{1'000};
+constexpr milliseconds kSdkMarginMax{1'000}, kSdkCutBelow{10'000};
 constexpr milliseconds kDrainRetryAfter{1'000};
 /// A client that asks for the models is starting up or shows a list: it does not wait for a lane's whole
 /// timeout.
@@ -126,14 +127,18 @@ std::optional<ApiError> why_not_references(const Gateway& gateway, const Caller&
 
 /// Why a caller may not use a model, or not with this API, or another one that the body names beside it.
 std::optional<ApiError> why_not_model(const Caller& caller, const std::string& model,
-                                      const ModelSettings* route, std::string_view body) {
+                                      const ModelSettings* route, const HttpRequest& request) {
   if (!model.empty() && !caller.may_use_model(model)) return forbidden_model(model, "model");
   if (route && route->api != caller.api)
     return bad_request("model \"" + printable(model) + "\" is one of " +
                            (route->api == Api::openai ? "OpenAI's" : "Anthropic's") +
                            " API; requests are not translated from one API to the other",
                        "model");
-  return why_not_named_models(caller, body, "");
+  std::string query = caller.has_models() ? percent_decoded(request.query) : std::string();
+  std::transform(query.begin(), query.end(), query.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (query.find("model") != std::string::npos || query.find("fallback") != std::string::npos)
+    return forbidden_model(request.query, "query");
+  return why_not_named_models(caller, request.body.bytes(), "");
 }
 
 /// Whether the upstream keeps the container in which a message's code may run for this caller.
@@ -215,7 +220,9 @@ tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers) {
     const std::optional<double> seconds = text ? seconds_of(*text) : std::nullopt;
     if (!seconds) continue;
     const milliseconds said(std::max<std::int64_t>(static_cast<std::int64_t>(*seconds * 1000), 1));
-    patience.sdk = said - std::min(said / kSdkMarginPart, kSdkMarginMax);
+    // Node's SDKs cut it to whole seconds: "1" is 1 to 2 s, of which the middle loses the fewest answers.
+    const bool is_cut = said < kSdkCutBelow && said.count() % 1000 == 0;
+    patience.sdk = is_cut ? said + milliseconds(500) : said - std::min(said / kSdkMarginPart, kSdkMarginMax);
     break;
   }
   return patience;
@@ -380,8 +387,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   if (std::optional<ApiError> error = why_not_references(gateway_, caller, request, fields))
     return tl::unexpected(*std::move(error));
   const ModelSettings* route = find_route(settings.models, model);
-  const std::string_view body = takes != Takes::no_body ? request.body.bytes() : "";
-  if (std::optional<ApiError> error = why_not_model(caller, model, route, body))
+  if (std::optional<ApiError> error = why_not_model(caller, model, route, request))
     return tl::unexpected(*std::move(error));
 
   std::string_view header = request.headers.get("x-lanemq-lane");
@@ -420,7 +426,8 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
     return wrong("the headers that go on to the upstream have over " + std::to_string(kForwardedBytesMax) +
                  " bytes");
   if (takes != Takes::no_body) plan.body = request.body;
-  if (fields.background && is_followed(caller)) plan.background_bytes = bytes_of_request(body);
+  if (fields.background && is_followed(caller))
+    plan.background_bytes = bytes_of_request(request.body.bytes());
   plan.timeout = patience->asked;
   if (!plan.timeout && !plan.stream) plan.timeout = patience->sdk;
   if (!plan.timeout && plan.stream) plan.first_content = patience->sdk;

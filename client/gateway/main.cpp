@@ -343,6 +343,7 @@ int run(Settings settings, const Reload::Read& read) {
   server.on_answered([&](const Answered& answered) { note_answered(gateway, access_log, answered); });
   Health health(gateway, server);
   health.add_routes(router);
+  hide_not_served(router);
   JobRoutes job_routes(gateway);
   job_routes.share_limits();
   job_routes.add_to(router);

@@ -58,7 +58,7 @@ std::string hint_for(const Router& router, const HttpRequest& request) {
   for (const NotServed& row : kNotServed)
     if (is_below(request.path, row.path) && (!closest || row.path.size() > closest->path.size()))
       closest = &row;
-  if (closest) return std::string(closest->what) + " are not served here: " + std::string(closest->instead);
+  if (closest) return std::string(closest->what) + ": not served here; " + std::string(closest->instead);
   if (is_served(router, std::string(kVersion) + request.path))
     return "the base URL of OpenAI's SDKs ends in /v1 here";
   if (is_below(request.path, kVersion) && is_below(request.path.substr(kVersion.size()), kVersion) &&
@@ -67,6 +67,11 @@ std::string hint_for(const Router& router, const HttpRequest& request) {
            "themselves, and that of "
            "OpenAI's SDKs one";
   return {};
+}
+
+void hide_not_served(Router& router) {
+  for (const NotServed& row : kNotServed)
+    if (row.path.starts_with("/v1/responses/")) router.hide(std::string(row.path));
 }
 
 std::string welcome(const HttpRequest& request) {

@@ -19,6 +19,9 @@ struct NotServed {
 /// All of them, as in docs/gateway.md.
 std::span<const NotServed> not_served();
 
+/// Has the paths among them found by no request that another route takes for an id.
+void hide_not_served(Router& router);
+
 /// Advice for a request of an unknown path: it is not served, or the base URL is wrong. Empty: no advice.
 std::string hint_for(const Router& router, const HttpRequest& request);
 

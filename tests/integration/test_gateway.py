@@ -852,6 +852,8 @@ class KeysHold(GatewayCase):
             refused = self.jobs("cheap", "cheap", **more)
             self.assertEqual(refused.status, 403)
             self.assertIn("request.body.", refused.json()["error"]["param"])
+        for query in ("?model=expensive", "?api-version=1&models=cheap,expensive", "?fallbacks=expensive"):
+            self.assertEqual(self.ask("POST", CHAT + query, chat("cheap"), bearer("cheap")).status, 403)
         allowed = json.dumps({**json.loads(chat("cheap")), "fallbacks": ["cheap-2"]})
         # It goes on: the double knows no such member.
         self.assertIn(b"argument supplied: fallbacks", self.ask("POST", CHAT, allowed, bearer("cheap")).body)
@@ -1669,7 +1671,7 @@ class OddUpstream(harness.Case):
     def test_who_is_astray_is_told_the_way(self):
         self.answer = lambda handler: self.say(handler, 200, b"{}")
         for path, status, words in (("/", 200, "base_url = http://"), ("/chat/completions", 404, "ends in /v1"),
-                                    ("/v1/v1/messages", 404, "has /v1 twice"), ("/v1/moderations", 404, "moderations are not served"),
+                                    ("/v1/v1/messages", 404, "has /v1 twice"), ("/v1/moderations", 404, "moderations: not served"),
                                     ("/v1/chat/completions", 405, "stored chat completions"), ("/v2/x", 404, "there is nothing at")):
             answer = self.ask("GET", path)
             self.assertEqual((answer.status, words in answer.body.decode()), (status, True), answer.body)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/errors/tenant_words.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,9 +16,30 @@ namespace {
 
 constexpr std::string_view kBudget = "budget";
 
+/// Whether an upstream speaks of the operator's account or money, under whichever status: 400 of Anthropic
+/// ("Your credit balance is too low"), 500 to 503 of others.
+bool speaks_of_account(std::string_view said) {
+  said = said.substr(0, std::size_t{64} * 1024);
+  constexpr std::string_view kWords[] = {"credit balance",
+                                         "insufficient_quota",
+                                         "insufficient credits",
+                                         "billing",
+                                         "your organization",
+                                         "your account",
+                                         "org-",
+                                         "payment",
+                                         "spending limit"};
+  return std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view word) {
+    return std::search(said.begin(), said.end(), word.begin(), word.end(), [](char a, char b) {
+             return std::tolower(static_cast<unsigned char>(a)) == b;
+           }) != said.end();
+  });
+}
+
 /// What is said instead of an error about the operator's account, or one of its budgets. Empty: it is about
 /// the request.
-std::string_view account_words(std::string_view code, std::optional<int> status) {
+std::string_view account_words(std::string_view code, std::optional<int> status, std::string_view message,
+                               std::string_view body = {}) {
   if (code == "upstream_quota" && status == 401) return "its operator's logs say more";
   if (code == "upstream_quota")
     return "what the upstream allows its operator is used up; its operator's logs say more";
@@ -24,7 +48,8 @@ std::string_view account_words(std::string_view code, std::optional<int> status)
   if (code == name_of(ErrorCode::unsatisfiable))
     return "the job costs more tokens than whoever runs this gateway lets a job have; ask for fewer "
            "(max_tokens), or send less";
-  if (status == 401 || status == 402 || status == 403)
+  const bool refused = status == 401 || status == 402 || status == 403;
+  if (refused || (status && (speaks_of_account(message) || speaks_of_account(body))))
     return "the upstream refuses its operator's account; its operator's logs say more";
   return {};
 }
@@ -41,8 +66,8 @@ std::string without_account(const std::string& text) {
   const auto code = error.find("code");
   const std::string_view words = account_words(
       code != error.end() && code->is_string() ? std::string_view(code->get_ref<const std::string&>()) : "",
-      status != error.end() && status->is_number_integer() ? std::optional(status->get<int>())
-                                                           : std::nullopt);
+      status != error.end() && status->is_number_integer() ? std::optional(status->get<int>()) : std::nullopt,
+      text);
   if (!words.empty()) error["message"] = words;
   error.erase("limiter");
   return error.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -57,7 +82,9 @@ std::optional<Reply<Value>> error_retold(const Settings& settings, const Reply<V
 }  // namespace
 
 ClientError for_tenant(ClientError error) {
-  if (const std::string_view words = account_words(error.code, error.upstream_status); !words.empty()) {
+  if (const std::string_view words =
+          account_words(error.code, error.upstream_status, error.message, error.body.bytes());
+      !words.empty()) {
     error.message = words;
     error.body = {};
   }

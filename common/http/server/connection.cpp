@@ -507,15 +507,15 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
     request_.headers.add(std::move(name), std::move(value));
   request_.headers.join();
   request_.peer = core_.options.proxies.empty() ? whose_ : core_.proxies.sender(address_, request_.headers);
-  if (core_.doorkeeper)
-    if (std::optional<HttpAnswer> refusal = core_.doorkeeper(request_))
-      return refuse_with(std::move(*refusal));
   const Router::Found found = core_.router.find(request_);
   route_ = found.route;
+  const bool is_nothing = found.allowed.empty() && !(request_.method == "OPTIONS" && request_.path == "*");
+  if (core_.doorkeeper && !is_nothing)
+    if (std::optional<HttpAnswer> refusal = core_.doorkeeper(request_))
+      return refuse_with(std::move(*refusal));
   if (!route_) {
-    if (request_.method == "OPTIONS" && (!found.allowed.empty() || request_.path == "*"))
-      return answer_options(found.allowed);
-    if (found.allowed.empty())
+    if (request_.method == "OPTIONS" && !is_nothing) return answer_options(found.allowed);
+    if (is_nothing)
       return refuse(Refusal::not_found, "there is nothing at " + request_.method + " " + request_.path);
     HttpAnswer answer =
         core_.refusal_answer(Refusal::method_not_allowed, request_,

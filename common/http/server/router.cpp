@@ -85,6 +85,7 @@ void Router::add(Route route) {
 Router::Found Router::find(HttpRequest& request) const {
   if (request.path.empty() || request.path.front() != '/') return {};
   if (prefixes_ == Prefixes::taken) take_prefixes(request);
+  if (std::find(hidden_.begin(), hidden_.end(), request.path) != hidden_.end()) return {};
   const std::vector<std::string_view> path = pieces_of(request.path);
   Found found;
   const Entry *exact = nullptr, *get = nullptr;

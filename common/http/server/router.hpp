@@ -48,6 +48,9 @@ class Router {
     add(Route{.method = std::move(method), .pattern = std::move(pattern), .handler = std::move(handler)});
   }
 
+  /// A path that is not there, though a route's pattern fits it.
+  void hide(std::string path) { hidden_.push_back(std::move(path)); }
+
   struct Found {
     const Route* route = nullptr;  ///< null: there is none; valid until the next add()
     std::string allowed{};         ///< the path's methods, with commas; empty: no such path
@@ -64,6 +67,7 @@ class Router {
   };
   const Prefixes prefixes_;
   std::vector<Entry> entries_;
+  std::vector<std::string> hidden_;
 };
 
 }  // namespace lanemq::http

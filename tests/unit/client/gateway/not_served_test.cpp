@@ -23,11 +23,23 @@ struct Hints : testing::Test {
 };
 
 TEST_F(Hints, tell_what_is_not_served) {
-  EXPECT_NE(hint("/v1/moderations").find("moderations are not served here"), std::string::npos);
+  EXPECT_NE(hint("/v1/moderations").find("moderations: not served here"), std::string::npos);
   EXPECT_NE(hint("/v1/audio/speech").find("speech"), std::string::npos);
   EXPECT_NE(hint("/v1/responses/compact").find("compaction"), std::string::npos);
   EXPECT_EQ(hint("/v1/audiobooks"), "");
   EXPECT_EQ(hint("/nothing"), "");
+}
+
+TEST_F(Hints, of_what_looks_like_an_id_no_route_is_found) {
+  router.add("GET", "/v1/responses/{id}", [](const HttpRequest&, const ResponderPtr&) {});
+  hide_not_served(router);
+  for (const char* method : {"GET", "POST"}) {
+    HttpRequest request{.method = method, .path = "/v1/responses/compact"};
+    const Router::Found found = router.find(request);
+    EXPECT_TRUE(found.route == nullptr && found.allowed.empty()) << method;
+  }
+  HttpRequest request{.method = "GET", .path = "/v1/responses/compact-1"};
+  EXPECT_NE(router.find(request).route, nullptr);
 }
 
 TEST_F(Hints, tell_which_base_url_is_wrong) {

@@ -21,6 +21,13 @@ ClientError upstreams_error(std::string code, int status) {
           .body = Blob::borrow(R"({"error":{"message":"org-OPERATOR"}})")};
 }
 
+ClientError error_of_a_request(int status) {
+  return {.code = "upstream_rejected",
+          .message = "max_tokens is too large: used 29000",
+          .upstream_status = status,
+          .body = Blob::borrow(R"({"error":{"message":"max_tokens is too large"}})")};
+}
+
 TEST(TenantWords, say_nothing_of_the_operators_account) {
   struct Case {
     const char* code;
@@ -42,9 +49,21 @@ TEST(TenantWords, say_nothing_of_the_operators_account) {
   }
 }
 
+TEST(TenantWords, say_nothing_of_money_under_any_status) {
+  for (const auto& [status, said] :
+       {std::pair(400, R"({"error":{"message":"Your credit balance is too low to access the API"}})"),
+        std::pair(500, R"({"error":{"code":"insufficient_quota","message":"see plan and BILLING"}})"),
+        std::pair(404, R"({"error":{"message":"The model is not there for Your Organization"}})")}) {
+    const ClientError told = for_tenant(ClientError{
+        .code = "upstream_rejected", .message = "no", .upstream_status = status, .body = Blob::borrow(said)});
+    EXPECT_TRUE(told.body.empty()) << said;
+    EXPECT_THAT(told.message, HasSubstr("operator")) << said;
+  }
+}
+
 TEST(TenantWords, pass_on_what_is_about_the_request) {
   for (const int status : {400, 404, 413, 422, 500, 503}) {
-    const ClientError told = for_tenant(upstreams_error("upstream_rejected", status));
+    const ClientError told = for_tenant(error_of_a_request(status));
 
     EXPECT_THAT(told.message, HasSubstr("used 29000")) << status;
     EXPECT_FALSE(told.body.empty()) << status;
