@@ -437,7 +437,7 @@ void settle_endpoints(Config& config) {
     const char* const folder = std::getenv("RUNTIME_DIRECTORY");
     config.server.admin = lanemq::default_admin_endpoint(folder != nullptr ? folder : "");
   }
-  if (!config.server.otlp.empty()) lanemq::trace::require_endpoint(config.server.otlp);
+  if (!config.server.otlp.endpoint.empty()) lanemq::trace::require_collector(config.server.otlp);
   check_endpoint(config.server.admin, lanemq::settings::Port::any);
   require_admin_local(config.server.admin);
   require_apart("clients", config.server.clients, "workers", config.server.workers);

@@ -5,8 +5,8 @@
 
 namespace lanemq::worker {
 
-CallSpans::CallSpans(const std::string& otlp)
-    : exporter_({.endpoint = otlp, .service = "lanemq-worker", .version = version()}) {}
+CallSpans::CallSpans(const trace::Collector& otlp)
+    : exporter_({.collector = otlp, .service = "lanemq-worker", .version = version()}) {}
 
 std::string CallSpans::began(const JobCall& job) {
   const std::optional<trace::Context> parent = trace::read_field(job.trace.bytes);

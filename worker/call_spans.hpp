@@ -20,7 +20,7 @@ namespace lanemq::worker {
 class CallSpans final : public CallWatcher {
  public:
   /// `otlp`: the collector. Throws std::invalid_argument for what is none.
-  explicit CallSpans(const std::string& otlp);
+  explicit CallSpans(const trace::Collector& otlp);
 
   std::string began(const JobCall& job) override;
   void streams(wire::Lease lease, TimePoint now) override;

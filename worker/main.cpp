@@ -140,12 +140,11 @@ class ServiceMaker {
           .field("hint", "set " + without_key + " or give it a key, unless its upstream needs none");
     const auto secrets =
         std::make_shared<ServiceSecrets>(service.name, headers, service.keys, process_environment);
-    if (!secrets->empty() && goes_in_clear(service.argument))
-      LogLine(settings_.worker.log, LogLevel::warning, "service.key_in_clear")
-          .field("service", service.name)
-          .field("hint",
-                 "its upstream is http:// and not on this machine: who is on the way reads the key; "
-                 "use https://");
+    if (!secrets->empty() && !service.in_clear && goes_in_clear(service.argument))
+      throw UsageError(
+          "service \"" + printable(service.name) +
+          "\": its upstream is on another machine and not https://: who is on the way reads its key; "
+          "use https://, or say in_clear = true in its [[service]] of the configuration");
     auto credentials = std::make_shared<CredentialBox>(secrets->credentials());
     secret_services_.push_back({.name = service.name,
                                 .read_again =
@@ -358,7 +357,7 @@ class Stopping {
 /// Refuses what run() would refuse: makes the services, which reads all secrets, but no connection.
 void check_start(Settings& settings) {
   try_plugins(settings, true);
-  if (!settings.otlp.empty()) trace::require_endpoint(settings.otlp);
+  if (!settings.otlp.endpoint.empty()) trace::require_collector(settings.otlp);
   check_metrics(settings.metrics, process_environment);
   static_cast<void>(ServiceMaker(settings).make());
   warn_of(lanemq::settings::exposed_files());
@@ -437,7 +436,7 @@ int run(Settings settings) {
   };
   tell_manager(notifier, settings.worker);
   leave_signals_to_those_who_wait();
-  if (!settings.otlp.empty()) settings.worker.calls = std::make_shared<CallSpans>(settings.otlp);
+  if (!settings.otlp.endpoint.empty()) settings.worker.calls = std::make_shared<CallSpans>(settings.otlp);
   metrics = serve_metrics(settings, settings.worker);
   const auto longest = settings.worker.drain_timeout + kStopMargin;
   StopSignals stop_signals([&notifier, longest] { notifier.stopping(longest, "stops, jobs may finish"); });

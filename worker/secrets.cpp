@@ -84,24 +84,6 @@ std::vector<std::string> service_headers(const Settings& settings, const Service
   return lines;
 }
 
-bool goes_in_clear(std::string_view url) {
-  constexpr std::string_view kScheme = "http://";
-  if (!url.starts_with(kScheme)) return false;
-  url.remove_prefix(kScheme.size());
-  std::string_view host = url.substr(0, url.find_first_of("/?#"));
-  host.remove_prefix(host.rfind('@') + 1);
-  const std::size_t end = host.starts_with('[') ? host.find(']') + 1 : host.find(':');
-  const std::string name(host.substr(0, end));
-  if (name == "localhost" || name.ends_with(".localhost")) return false;
-  // A host that only begins like a local address is a name, which may stand for any address.
-  in_addr v4{};
-  if (::inet_pton(AF_INET, name.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 != IN_LOOPBACKNET;
-  in6_addr v6{};
-  if (!name.starts_with('[') || ::inet_pton(AF_INET6, name.substr(1, name.size() - 2).c_str(), &v6) != 1)
-    return true;
-  return !IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
 ServiceSecrets::ServiceSecrets(const std::string& service, const std::vector<std::string>& headers,
                                const std::vector<KeySettings>& keys, Environment environment) try
     : service_(service), environment_(std::move(environment)) {

@@ -20,9 +20,6 @@ namespace lanemq::worker {
 std::vector<std::string> service_headers(const Settings& settings, const ServiceSettings& service,
                                          const Environment& environment, std::string& without_key);
 
-/// Whether others can read what is sent there: `http://`, and not to this machine.
-bool goes_in_clear(std::string_view url);
-
 /// The result of reading a secret again.
 struct SecretChange {
   std::string use;      ///< `key k1` or `header x-org`

@@ -247,7 +247,8 @@ const Options<Settings>& option_table() {
       text("metrics_tls_key", "file", "The certificate's key: PEM, without a passphrase.", &Settings::metrics,
            &MetricsOptions::tls_key)
           .when_empty("none"),
-      rows::otlp(&Settings::otlp),
+      rows::otlp(&Settings::otlp, &trace::Collector::endpoint),
+      rows::otlp_in_clear(&Settings::otlp, &trace::Collector::in_clear),
       row({.key = "trace_upstreams",
            .unit = "none|own|all",
            .sentence = "Which upstreams get the trace of a job (traceparent, tracestate): none, those of "
@@ -358,13 +359,17 @@ void read_lane_times(const std::string& path, const toml::table& lanes, Settings
 /// A service as a table of the file.
 struct ServiceTable {
   std::string name{}, handler{};
+  bool in_clear = false;
 };
 
 const Options<ServiceTable>& service_options() {
   using namespace rows;
   static const Options<ServiceTable> kOptions{
       text("name", "text", "What jobs call it.", &ServiceTable::name),
-      text("handler", "HANDLER[:ARGUMENT]", "What runs them.", &ServiceTable::handler)};
+      text("handler", "HANDLER[:ARGUMENT]", "What runs them.", &ServiceTable::handler),
+      yes_or_no("in_clear",
+                "Its key may go to another machine over http://, where who is on the way reads it.",
+                &ServiceTable::in_clear)};
   return kOptions;
 }
 
@@ -437,6 +442,7 @@ ServiceSettings service_table(const std::string& path, const toml::node& node, H
     if (exec.argv.empty()) exec.argv = std::move(service.exec.argv);
   });
   heard.places["service." + service.name] = place_of(path, node.source());
+  service.in_clear = said.in_clear;
   service.headers = std::move(headers);
   service.keys = std::move(keys);
   service.plugin = std::move(plugin);
@@ -486,7 +492,9 @@ std::string print(Settings& settings) {
   };
   for (const ServiceSettings& service : settings.services) {
     out += "\n[[service]]\n" +
-           print_table(service_options(), {.name = service.name, .handler = handler_of(service)}, Shown::all);
+           print_table(service_options(),
+                       {.name = service.name, .handler = handler_of(service), .in_clear = service.in_clear},
+                       Shown::all);
     if (service.handler == "exec") out += print_table(exec_options(), service.exec, Shown::all);
     if (service.handler == "webhook") out += print_table(webhook_options(), service.webhook, Shown::all);
     out += entries("headers", service.headers, [](const std::string& header) {

@@ -13,6 +13,7 @@
 #include "common/settings/broker_keys.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/option.hpp"
+#include "common/trace/collector.hpp"
 #include "worker/handlers/exec/exec_options.hpp"
 #include "worker/handlers/http/http_client.hpp"
 #include "worker/handlers/model/lane_times.hpp"
@@ -37,8 +38,9 @@ struct ServiceSettings {
   std::string name;
   std::string handler;     ///< `echo`, `http`, `openai`, `anthropic`, `exec`, `plugin` or `webhook`
   std::string argument{};  ///< a duration, a URL, or FILE[:ARGUMENT]; a program is in `exec`
-  std::vector<std::string> headers{};                         ///< as written: secrets are not read yet
-  std::vector<KeySettings> keys{};                            ///< at most kKeysMax, with distinct names
+  std::vector<std::string> headers{};  ///< as written: secrets are not read yet
+  bool in_clear = false;               ///< its key may go to another machine over http://
+  std::vector<KeySettings> keys{};     ///< at most kKeysMax, with distinct names
   std::vector<std::pair<std::string, std::string>> plugin{};  ///< its table, [service.plugin]
   ExecOptions exec{};                                         ///< of an exec service
   WebhookOptions webhook{};                                   ///< of a webhook service
@@ -68,7 +70,7 @@ struct Settings {
   log::Level log_level = log::Level::info;
   log::Format log_format = log::Format::text;
   bool keep_cores = false;
-  std::string otlp;  ///< where spans go; empty: nowhere
+  trace::Collector otlp{};  ///< where spans go; empty: nowhere
   MetricsOptions metrics;
   TracedUpstreams traced_upstreams = TracedUpstreams::own;
 };

@@ -115,13 +115,13 @@ const settings::Options<Config>& option_table() {
       list("cluster_workers", "endpoints", "The same for workers.", &Config::core,
            &core::Options::worker_endpoints)
           .when_empty("none: workers know what they were given"),
-      settings::rows::otlp(&Config::server, &io::ServerOptions::otlp),
+      settings::rows::otlp(&Config::server, &io::ServerOptions::otlp, &trace::Collector::endpoint),
+      settings::rows::otlp_in_clear(&Config::server, &io::ServerOptions::otlp, &trace::Collector::in_clear),
       settings::rows::log_level(&Config::log_level),
       settings::rows::log_format(&Config::log_format),
       text("secret_key", "source",
            "The broker's own key: file:PATH, credential:NAME or env:VARIABLE. With it clients and workers "
-           "must "
-           "show keys, and all that they say is encrypted.",
+           "must show keys, and all that they say is encrypted.",
            &Config::secret_key)
           .when_empty("neither keys nor encryption"),
       text("keys_folder", "folder", "The keys of clients, gateways and workers, one a file NAME.toml.",

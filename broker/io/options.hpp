@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "broker/core/base/identity.hpp"
+#include "common/trace/collector.hpp"
 
 namespace lanemq::io {
 
@@ -58,7 +59,7 @@ struct ServerOptions {
   std::size_t connections_per_address_max = 0;  ///< of one AddressOwner; 0: a quarter of connections_max
   std::size_t receiving_bytes_max = std::size_t{512} << 20;  ///< messages that are not whole, of all clients
   int io_threads = 1;
-  std::string otlp{};                    ///< where spans go; empty: nowhere, and none are made
+  trace::Collector otlp{};               ///< where spans go; empty: nowhere, and none are made
   std::vector<PluginOptions> plugins{};  ///< at most kPluginsMax
 };
 

@@ -62,7 +62,7 @@ core::Options with_adapters(core::Options options, Store& store, bool traces) {
 Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
                int signals, Configuration configuration, std::uint64_t seed, service::Notifier& notifier)
     : options_(options),
-      broker_(with_adapters(core_options, *store, !options.otlp.empty()), seed),
+      broker_(with_adapters(core_options, *store, !options.otlp.endpoint.empty()), seed),
       store_(std::move(store)),
       sockets_(options_, core_options),
       gate_(broker_, [this] { return now(); }),
@@ -82,7 +82,7 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
               core::TimePoint(kTimeAtStart)),
       signals_(signals),
       started_(Clock::now()) {
-  if (!options_.otlp.empty())
+  if (!options_.otlp.endpoint.empty())
     spans_ = std::make_unique<WaitSpans>(options_.otlp, std::chrono::steady_clock::now() - kTimeAtStart);
   if (configuration.bank) bank_ = std::make_unique<BankDesk>(std::move(configuration.bank));
   restore();

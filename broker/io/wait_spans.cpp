@@ -7,8 +7,8 @@
 
 namespace lanemq::io {
 
-WaitSpans::WaitSpans(const std::string& otlp, trace::Steady zero)
-    : zero_(zero), exporter_({.endpoint = otlp, .service = "lanemq-broker", .version = version()}) {}
+WaitSpans::WaitSpans(const trace::Collector& otlp, trace::Steady zero)
+    : zero_(zero), exporter_({.collector = otlp, .service = "lanemq-broker", .version = version()}) {}
 
 void WaitSpans::take(const std::vector<core::Wait>& waits) {
   for (const core::Wait& wait : waits) {

@@ -15,7 +15,7 @@ class WaitSpans {
  public:
   /// `otlp`: the collector. `zero`: when the core's time began. Throws std::invalid_argument for what is no
   /// collector.
-  WaitSpans(const std::string& otlp, trace::Steady zero);
+  WaitSpans(const trace::Collector& otlp, trace::Steady zero);
 
   void take(const std::vector<core::Wait>& waits);
   std::uint64_t sent() const { return exporter_.sent(); }

@@ -40,7 +40,7 @@ struct Gateway {
   RefusalLog refusal_log{};
   DiskLog disk_log{};
   ResponseOwners responses{};  ///< stored by upstreams
-  RequestTraces traces{""};
+  RequestTraces traces{trace::Collector{}};
   bool leaving = false;   ///< /readyz refuses: draining will follow
   bool draining = false;  ///< new work is refused
   /// Whether the broker, or those of all shards, have been silent for so long that no request should wait.

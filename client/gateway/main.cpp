@@ -266,7 +266,7 @@ void check_start(const Settings& settings) {
   if (const auto reason = lanemq::settings::why_not_listen(settings.server.address, settings.server.port))
     throw std::runtime_error("cannot listen on " + settings.server.address + ":" +
                              std::to_string(settings.server.port) + ": " + *reason);
-  if (!settings.otlp.empty()) trace::require_endpoint(settings.otlp);
+  if (!settings.otlp.endpoint.empty()) trace::require_collector(settings.otlp);
   if (settings.batches.folder_named) check_state_folder(settings.batches.folder);
 }
 

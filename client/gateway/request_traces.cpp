@@ -37,10 +37,10 @@ std::optional<trace::Context> trace_of(const Headers& headers) {
   return parent.empty() ? std::nullopt : trace::read_context(parent, state_of(headers));
 }
 
-RequestTraces::RequestTraces(const std::string& otlp) {
-  if (otlp.empty()) return;
+RequestTraces::RequestTraces(const trace::Collector& otlp) {
+  if (otlp.endpoint.empty()) return;
   exporter_ = std::make_unique<trace::Exporter>(
-      trace::ExporterOptions{.endpoint = otlp, .service = "lanemq-gateway", .version = version()});
+      trace::ExporterOptions{.collector = otlp, .service = "lanemq-gateway", .version = version()});
 }
 
 std::optional<trace::Context> RequestTraces::begin(const Headers& headers) const {

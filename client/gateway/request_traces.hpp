@@ -19,7 +19,7 @@ class RequestTraces {
  public:
   /// `otlp`: the collector; empty: no spans are made, and callers' traces go on as they came. Throws
   /// std::invalid_argument for what is no collector.
-  explicit RequestTraces(const std::string& otlp);
+  explicit RequestTraces(const trace::Collector& otlp);
 
   /// Where what a request causes stands; none: it has no trace. With a span of its own for each call.
   std::optional<trace::Context> begin(const Headers& headers) const;

@@ -17,6 +17,7 @@
 #include "common/settings/broker_keys.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/option.hpp"
+#include "common/trace/collector.hpp"
 
 namespace lanemq::gateway {
 
@@ -33,7 +34,7 @@ struct Settings {
   log::Format log_format = log::Format::text;
   bool keep_cores = false;
   bool access_log = false;
-  std::string otlp{};  ///< where spans go; empty: nowhere
+  trace::Collector otlp{};  ///< where spans go; empty: nowhere
   bool insecure = false;
   /// As configured: paths, or `credential:NAME`; and the files that these are. Empty: no TLS.
   std::string tls_certificate{}, tls_key{}, tls_certificate_file{}, tls_key_file{};

@@ -244,6 +244,13 @@ Option<Settings> otlp(T Settings::*first, Path... path) {
       .when_empty("none, and no spans are made");
 }
 
+template <class Settings, class T, class... Path>
+Option<Settings> otlp_in_clear(T Settings::*first, Path... path) {
+  return yes_or_no("otlp_in_clear",
+                   "The collector may be http:// on another machine: who is on the way reads the spans.",
+                   first, path...);
+}
+
 /// Whether service::guard_memory() is taken back.
 template <class Settings, class T, class... Path>
 Option<Settings> keep_cores(T Settings::*first, Path... path) {

@@ -110,14 +110,20 @@ class Exporter::Post {
   std::string answer_;
 };
 
-void require_endpoint(const std::string& endpoint) {
+void require_collector(const Collector& collector) {
+  const std::string& endpoint = collector.endpoint;
   if (const std::string problem = http_url_problem(endpoint); !problem.empty())
     throw std::invalid_argument("otlp \"" + printable(endpoint) + "\": " + problem +
                                 "; name a collector as in http://127.0.0.1:4318");
+  if (!collector.in_clear && goes_in_clear(endpoint))
+    throw std::invalid_argument(
+        "otlp \"" + printable(endpoint) +
+        "\" is on another machine and not https://: who is on the way reads the spans; use "
+        "https://, or say otlp_in_clear = true");
 }
 
 Exporter::Exporter(ExporterOptions options) : options_(std::move(options)) {
-  require_endpoint(options_.endpoint);
+  require_collector(options_.collector);
   curl_global_init(CURL_GLOBAL_DEFAULT);
   const SignalsBlocked blocked;
   thread_ = std::thread([this] { run(); });
@@ -147,7 +153,7 @@ void Exporter::add(Span span) {
 }
 
 void Exporter::run() {
-  Post post(with_path(options_.endpoint), options_.service + "/" + options_.version,
+  Post post(with_path(options_.collector.endpoint), options_.service + "/" + options_.version,
             [this] { return !leaving_ || Clock::now() < leave_by_; });
   std::vector<Span> batch;
   for (bool last = false; !last;) {
@@ -184,8 +190,9 @@ void Exporter::lose(std::size_t count, const std::string& why) {
   const auto now = Clock::now();
   if (said_at_ != Clock::time_point{} && now - said_at_ < kSaidEvery) return;
   said_at_ = now;
-  log::event(log::Level::warning, "traces.lost",
-             {{"collector", options_.endpoint}, {"reason", why}, {"spans", lost()}, {"sent", sent()}});
+  log::event(
+      log::Level::warning, "traces.lost",
+      {{"collector", options_.collector.endpoint}, {"reason", why}, {"spans", lost()}, {"sent", sent()}});
 }
 
 }  // namespace lanemq::trace

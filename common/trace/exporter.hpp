@@ -12,15 +12,16 @@
 #include <thread>
 #include <vector>
 
+#include "common/trace/collector.hpp"
 #include "common/trace/span.hpp"
 
 namespace lanemq::trace {
 
 /// Where spans go, and whose they are.
 struct ExporterOptions {
-  std::string endpoint;  ///< http://HOST:PORT; /v1/traces is added where no path is named
-  std::string service;   ///< service.name
-  std::string version;   ///< service.version
+  Collector collector;
+  std::string service;  ///< service.name
+  std::string version;  ///< service.version
 };
 
 /// Sends spans to a collector of OTLP over HTTP, in JSON, in batches, on a thread of its own. Nobody waits
@@ -36,7 +37,7 @@ class Exporter {
   static constexpr std::chrono::milliseconds kFarewell{1'000};
   static constexpr std::size_t kAnswerBytesMax = std::size_t{64} * 1024;
 
-  /// Throws std::invalid_argument where require_endpoint() does.
+  /// Throws std::invalid_argument where require_collector() does.
   explicit Exporter(ExporterOptions options);
   /// Sends what waits, for kFarewell at most.
   ~Exporter();
@@ -67,9 +68,5 @@ class Exporter {
   std::chrono::steady_clock::time_point leave_by_{};  // set before leaving_
   std::thread thread_;                                // last: it uses the other members
 };
-
-/// Refuses what is no endpoint: http or https, a host, no credentials. Throws std::invalid_argument with what
-/// is wrong.
-void require_endpoint(const std::string& endpoint);
 
 }  // namespace lanemq::trace

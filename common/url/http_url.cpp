@@ -77,6 +77,19 @@ HttpUrlParts parts_of_url(const std::string& url) {
           .target = read.part(CURLUPART_PATH) + (query.empty() ? "" : "?" + query)};
 }
 
+bool goes_in_clear(const std::string& url) {
+  const Url read(url);
+  if (read.part(CURLUPART_SCHEME) != "http") return false;
+  std::string host = lower_case(read.part(CURLUPART_HOST));
+  if (host == "localhost" || host.ends_with(".localhost")) return false;
+  if (in_addr v4{}; inet_pton(AF_INET, host.c_str(), &v4) == 1)
+    return ntohl(v4.s_addr) >> 24 != IN_LOOPBACKNET;
+  if (!host.starts_with('[')) return true;
+  in6_addr v6{};
+  host = host.substr(1, host.find(']') - 1);
+  return inet_pton(AF_INET6, host.c_str(), &v6) != 1 || !IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 bool is_own_host(const std::string& url) {
   std::string host = lower_case(Url(url).part(CURLUPART_HOST));
   if (host.starts_with('[')) {

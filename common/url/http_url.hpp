@@ -21,6 +21,10 @@ struct HttpUrlParts {
 /// Requires: http_url_problem(url) is empty.
 HttpUrlParts parts_of_url(const std::string& url);
 
+/// Whether others can read what is sent there: http, and not to this machine. A name but localhost may stand
+/// for any address. Requires: http_url_problem(url) is empty.
+bool goes_in_clear(const std::string& url);
+
 /// Whether the URL's host is of one's own network: this machine, a private or link-local address (RFC 1918,
 /// RFC 4193), or a name that the public DNS does not have (without a dot, or below local, internal, lan or
 /// home.arpa). Looks at the text alone. Requires: http_url_problem(url) is empty.

@@ -66,6 +66,24 @@ class Check(unittest.TestCase):
                              "--check"), (0, "", ""))
         self.assertEqual(run("lanemq-gateway", "--listen", address, "--state", self.path("state"), "--check"), (0, "", ""))
 
+    def test_what_goes_to_another_machine_in_clear_is_meant(self):
+        for program in BASE:
+            self.assert_refused(2, program, "--otlp", "http://collector:4318", words="otlp_in_clear")
+        for program in ("lanemq-worker", "lanemq-gateway"):
+            for fine in ("https://collector:4318", "http://localhost:4318"):
+                self.assert_passes(program, "--otlp", fine)
+            self.assert_passes(program, "--otlp", "http://collector:4318", "--otlp-in-clear")
+        path, service = self.path("worker.toml"), '[[service]]\nname = "a"\nhandler = "openai:HTTP://models.example/v1"\n'
+        with open(self.path("key"), "w") as file:
+            file.write("sk-test-0123456789")
+        os.chmod(self.path("key"), 0o600)
+        service += f'keys = {{ k = "file:{self.path("key")}" }}\n'
+        for more, code in (("", 2), ("in_clear = true\n", 0)):
+            with open(path, "w") as file:
+                file.write(service + more)
+            done = run("lanemq-worker", "--config", path, "--check")
+            self.assertEqual((done[0], "in_clear = true" in done[2]), (code, code != 0), done[2])
+
     def test_the_broker_refuses_endpoints(self):
         for code, endpoint, words in ((3, "tcp://localhost:*", "cannot bind"), (2, "tcp://0.0.0.0:*", "--insecure"),
                                       (2, "tcp://127.0.0.1:99999", "names no port"), (2, "smoke://signal", "tcp://HOST:PORT"),

@@ -78,9 +78,11 @@ TEST(SpanIds, differ_and_begin_traces_of_their_own) {
 
 TEST(Exporter, refuses_what_is_no_collector) {
   for (const char* bad : {"", "127.0.0.1:4318", "ftp://127.0.0.1", "http://", "http://user:word@127.0.0.1"})
-    EXPECT_THROW(require_endpoint(bad), std::invalid_argument) << bad;
-  require_endpoint("http://127.0.0.1:4318");
-  require_endpoint("https://collector.example/otlp/v1/traces");
+    EXPECT_THROW(require_collector({.endpoint = bad}), std::invalid_argument) << bad;
+  require_collector({.endpoint = "http://127.0.0.1:4318"});
+  require_collector({.endpoint = "https://collector.example/otlp/v1/traces"});
+  EXPECT_THROW(require_collector({.endpoint = "http://collector.example:4318"}), std::invalid_argument);
+  require_collector({.endpoint = "http://collector.example:4318", .in_clear = true});
 }
 
 }  // namespace

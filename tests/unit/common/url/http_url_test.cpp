@@ -51,5 +51,17 @@ TEST(HttpUrl, of_strangers) {
     EXPECT_FALSE(is_own_host(strange)) << strange;
 }
 
+TEST(GoesInClear, is_http_to_another_machine) {
+  for (const char* url : {"http://192.0.2.1/v1", "http://api.example", "http://localhost.example:80/",
+                          "http://[2001:db8::1]/v1", "HTTP://api.example/127.0.0.1",
+                          "http://api.example?localhost", "http://127.evil.example/v1",
+                          "http://127.0.0.1.evil.example", "http://collector:4318", "http://0.0.0.0"})
+    EXPECT_TRUE(goes_in_clear(url)) << url;
+  for (const char* url : {"https://api.example/v1", "http://127.0.0.1:8000/v1", "http://localhost/v1",
+                          "http://a.localhost:1", "http://[::1]:8000/v1", "http://127.8.8.8", "http://0x7f.1",
+                          "http://LOCALHOST", "http://[0:0::0:1]/"})
+    EXPECT_FALSE(goes_in_clear(url)) << url;
+}
+
 }  // namespace
 }  // namespace lanemq
