@@ -208,7 +208,8 @@ void Engine::tell_reopen() {
       ", " + (pending == 1 ? std::string("a request waits") : std::to_string(pending) + " requests wait");
   if (reason == Reason::not_owner)
     return log(named() + " may not own its store now: looking for the owner" + wait);
-  if (reason == Reason::silence) return log("no word from " + named() + ": connecting again" + wait);
+  if (reason == Reason::silence || reason == Reason::unmet)
+    return log("no word from " + named() + ": connecting again" + wait);
   std::string all;
   for (const std::string& one : link_.endpoints().named())
     all += (all.empty() ? "" : ", ") + printable(one);

@@ -111,12 +111,13 @@ Link::Ends Link::make_ends() try {
 
 /// Throws zmq::error_t.
 void Link::connect(zmq::socket_t& socket) {
+  reached_ = false;
   place_ = endpoints_.current();
   socket.connect(place_);
 }
 
 void Link::let_go() try {
-  if (!place_.empty()) ends_.socket.disconnect(std::exchange(place_, {}));
+  if (reached_ && !place_.empty()) ends_.socket.disconnect(std::exchange(place_, {}));
 } catch (const zmq::error_t&) {  // it was not connected
 }
 
@@ -222,6 +223,7 @@ std::optional<LinkEvent> Link::next_event() {
   while (const auto event = ends_.monitor.next())
     switch (event->number) {
       case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        reached_ = true;
         return LinkEvent::connected;
       case ZMQ_EVENT_DISCONNECTED:
         return LinkEvent::disconnected;

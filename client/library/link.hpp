@@ -71,7 +71,8 @@ class Link {
   /// then keeps the old one.
   void reopen();
   /// The connection is lost: libzmq makes no new one on this socket, on which it would say what the old one
-  /// had not said, beside reopen(). Requires: all that was received was read.
+  /// had not said, beside reopen(). Of one that ended before the handshake nothing was said, and libzmq goes
+  /// on trying. Requires: all that was received was read.
   void let_go();
 
   /// Puts the addresses of names in their place, as far as these have been looked up. Returns how many
@@ -121,7 +122,8 @@ class Link {
 
   std::shared_ptr<zmq::context_t> context_;
   Endpoints endpoints_;
-  std::string place_;  // what the socket is connected to; empty: nothing
+  std::string place_;     // what the socket is connected to; empty: nothing
+  bool reached_ = false;  // a handshake has succeeded there
   socket::AddressLook addresses_;
   bool looks_ = false;           // its descriptor is watched
   bool awaits_address_ = false;  // the socket is connected once the present endpoint's name is looked up

@@ -482,6 +482,7 @@ void Session::renew_watches(TimePoint now) {
 // ---- the connection -----------------------------------------------------------------------------------
 
 void Session::connected() {
+  if (reason_ == Reason::unmet) reopen_at_.reset();
   connected_ = true;
   ping_due_ = broker_batch_asked_ =
       true;  // its answer says where other brokers are, which nobody says any more once they are needed
@@ -499,7 +500,8 @@ void Session::look_for_owner(const wire::ErrorReply& reply, TimePoint now) {
 
 void Session::disconnected(TimePoint now) {
   if (reopen_at_) return;  // known already
-  if (std::exchange(connected_, false)) ++fruitless_;
+  const bool unmet = !std::exchange(connected_, false);
+  if (!unmet) ++fruitless_;
   ++lost_;
   if (fruitless_ >= kFruitlessMax) {
     if (blame_largest_body()) lost_ = 0;
@@ -507,7 +509,7 @@ void Session::disconnected(TimePoint now) {
   }
   // The first message resets the count, so a broker that restarts is joined again at once.
   reopen_at(lost_ <= 1 ? now : now + std::min(kReopenPause * (1 << std::min(lost_ - 2, 30)), kReopenPauseMax),
-            Reason::silence);
+            unmet ? Reason::unmet : Reason::silence);
 }
 
 void Session::found_nobody(TimePoint now, bool named) {

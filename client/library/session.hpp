@@ -171,6 +171,8 @@ class Session {
   /// A message that could not be decoded. It proves nothing: the peer may be no broker.
   void heard_nonsense();
 
+  /// A handshake has succeeded. Where the last connection had ended before its handshake this is libzmq's
+  /// next try on the same socket: it is the new one that was due.
   void connected();
   /// The connection is gone. A new one is due at once, or after a pause if the last ones were fruitless.
   void disconnected(TimePoint now);
@@ -205,6 +207,7 @@ class Session {
   /// Why it is due, or was the last time.
   enum class Reason : unsigned char {
     silence,    ///< the connection is gone, or the broker silent
+    unmet,      ///< it ended before the handshake: libzmq tries again on the same socket, too
     not_owner,  ///< the broker may not own its store
     nobody,     ///< nobody listens there
     round,      ///< nobody serves at any of the endpoints

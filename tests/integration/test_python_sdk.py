@@ -910,25 +910,6 @@ class Workers(SdkCase):
         self.assertEqual(held.came, ["a"])
         self.assertGreaterEqual(client.counters["reconnected"], 1)  # more on a machine that is too busy to answer in time
 
-    def test_a_connection_that_is_ended_is_made_again_by_the_session_alone(self):
-        # libzmq would make 10 more in the pauses of the session, and say on each what the broker hears again on the next.
-        came = []
-        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as hasty:
-            def end_all():
-                with contextlib.suppress(OSError):
-                    while True:
-                        came.append(hasty.accept()[0].close())
-            threading.Thread(target=end_all, daemon=True).start()
-            client = self.connect(broker=f"tcp://127.0.0.1:{hasty.getsockname()[1]}")
-
-            def ask():
-                with contextlib.suppress(lanemq.LaneMQError):
-                    client.submit("x", b"")
-            threading.Thread(target=ask, daemon=True).start()
-            harness.wait_until(lambda: client.counters["reconnected"] >= 5, "the session's connections")
-            ended = len(came)
-            self.assertLessEqual(ended, 2 * (client.counters["reconnected"] + 1))  # one each, where the machine is not too busy
-
 
 class SeveralBrokers(SdkCase):
     """Clients and workers that are given several endpoints."""

@@ -167,7 +167,8 @@ export class Driver {
   #reopened = 0; // since the last word
   /** What the socket is connected to. @type {string | undefined} */
   #place;
-  #lost = false; // the connection to it
+  #there = false; // a connection whose handshake has succeeded
+  #lost = false; // such a one, and what it has brought may not all be read
   #ended = false;
   /** For each socket that is not all gone. @type {Set<Promise<void>>} */
   #watches = new Set();
@@ -346,7 +347,8 @@ export class Driver {
       if (socket !== this.#socket || this.#ended) continue;
       if (event.type === "handshake") this.#reached();
       else if (event.type === "disconnect") {
-        this.#lost = true;
+        this.#lost ||= this.#there;
+        this.#there = false;
         this.#session.disconnected(now());
       }
       else if (event.type === "connect:retry") this.#foundNobody();
@@ -366,7 +368,7 @@ export class Driver {
 
   /**
    * libzmq would make a new connection, on which it says what the old one had not said; the session makes its own, and the broker would
-   * hear all of that twice.
+   * hear all of that twice. Where there was no handshake nothing was said, and libzmq goes on trying: the session takes what it comes to.
    */
   #letGo() {
     this.#lost = false;
@@ -407,7 +409,7 @@ export class Driver {
     if (!this.#names.has(endpoint)) this.#names.set(endpoint, Addresses.of(endpoint));
     this.#addresses = this.#names.get(endpoint);
     this.#maySay = !this.#addresses;
-    this.#lost = false;
+    this.#lost = this.#there = false;
     this.#place = this.#addresses ? undefined : endpoint;
     const socket = openSocket(this.#peer, this.#place, this.#bodyBytesMax);
     this.#serve(socket);
@@ -428,7 +430,7 @@ export class Driver {
 
   #reached() {
     this.#addresses?.reached();
-    this.#maySay = true;
+    this.#maySay = this.#there = true;
     this.#session.connected();
   }
 

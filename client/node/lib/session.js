@@ -227,6 +227,7 @@ export class Session {
   #probes = [];
   /** @type {number | undefined} */
   #reopenAt = undefined;
+  #unmet = false; // that is because of a connection that ended before the handshake: libzmq tries, too
   #connected = false;
   #fruitless = 0;
   #lost = 0;
@@ -417,7 +418,13 @@ export class Session {
 
   // ---- the connection ------------------------------------------------------------------------------------
 
+  /**
+   * A handshake has succeeded. Where the last connection had ended before its handshake this is libzmq's next try on the same socket:
+   * it is the new one that was due.
+   */
   connected() {
+    if (this.#unmet) this.#reopenAt = undefined;
+    this.#unmet = false;
     this.#connected = true;
   }
 
@@ -427,6 +434,7 @@ export class Session {
    */
   disconnected(now) {
     if (this.#reopenAt !== undefined) return;
+    this.#unmet = !this.#connected;
     if (this.#connected) this.#fruitless += 1;
     this.#connected = false;
     this.#lost += 1;
@@ -460,7 +468,7 @@ export class Session {
   takeReopen(now) {
     if (this.#reopenAt === undefined || this.#reopenAt > now) return false;
     this.#reopenAt = undefined;
-    this.#connected = this.#saidBatch = this.#heardHere = this.#askedRules = this.#astray = false;
+    this.#connected = this.#unmet = this.#saidBatch = this.#heardHere = this.#askedRules = this.#astray = false;
     this.#quietSince = this.#pinged = now;
     this.#probeAt = now + PROBE_AFTER;
     this.#own.clear();

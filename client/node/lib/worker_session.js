@@ -118,6 +118,7 @@ export class WorkerSession {
   #wordsDue = Infinity;
   /** @type {number | undefined} */
   #reopenAt = undefined;
+  #unmet = false; // as a client's session
   #lost = 0;
   #rounds;
   #connected = false;
@@ -276,7 +277,10 @@ export class WorkerSession {
 
   // ---- the connection ------------------------------------------------------------------------------------
 
+  /** As a client's session. */
   connected() {
+    if (this.#unmet) this.#reopenAt = undefined;
+    this.#unmet = false;
     this.#connected = true; // the greeting waits in the socket
   }
 
@@ -288,6 +292,8 @@ export class WorkerSession {
   /** @param {number} now */
   disconnected(now) {
     if (this.#reopenAt !== undefined) return;
+    this.#unmet = !this.#connected;
+    this.#connected = false;
     this.#lost += 1;
     this.#reopenAt = now + reopenPause(this.#lost);
   }
@@ -299,6 +305,7 @@ export class WorkerSession {
    */
   refused(message, now) {
     this.effects.push({ what: "refused", message, ever: false });
+    this.#unmet = false;
     this.#reopenAt = now + REFUSED_PAUSE;
   }
 
@@ -306,7 +313,7 @@ export class WorkerSession {
   takeReopen(now) {
     if (this.#reopenAt === undefined || this.#reopenAt > now) return false;
     this.#reopenAt = undefined;
-    this.#connected = this.#heardHere = false;
+    this.#connected = this.#heardHere = this.#unmet = false;
     this.#greet(now);
     return true;
   }

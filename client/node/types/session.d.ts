@@ -182,6 +182,10 @@ export class Session {
      * @param {(id: string) => LaneMQError} error
      */
     endAll(error: (id: string) => LaneMQError): void;
+    /**
+     * A handshake has succeeded. Where the last connection had ended before its handshake this is libzmq's next try on the same socket:
+     * it is the new one that was due.
+     */
     connected(): void;
     /**
      * The connection is gone. A new one is due at once, or after a pause where the last ones were fruitless.

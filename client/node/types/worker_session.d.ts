@@ -71,6 +71,7 @@ export class WorkerSession {
     drain(deadline: number, now: number): void;
     /** Leaves now; the broker gives what runs to other workers. */
     leave(): void;
+    /** As a client's session. */
     connected(): void;
     /** @param {number} now */
     foundNobody(now: number): void;

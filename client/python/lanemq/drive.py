@@ -163,8 +163,9 @@ class Link:
         self._place = place
 
     def let_go(self) -> None:
-        """The connection is lost, and what it has brought is read. libzmq would make a new one, on which it says what the old one
-        had not said; the session makes its own, and the broker would hear all of that twice."""
+        """A connection is lost that was there, and what it has brought is read. libzmq would make a new one, on which it says what
+        the old one had not said; the session makes its own, and the broker would hear all of that twice. Where there was no
+        handshake nothing was said, and libzmq goes on trying: the session takes what it comes to."""
         place, self._place = self._place, ""
         if place and not self.socket.closed:
             self.socket.disconnect(place)
@@ -289,7 +290,8 @@ class Line:
                 self.link.reached = True
                 self.session.connected()
             elif event["event"] == zmq.EVENT_DISCONNECTED:
-                self.link.reached, self._lost = False, True
+                self._lost = self._lost or self.link.reached
+                self.link.reached = False
                 self.session.disconnected(now)
             elif event["event"] == zmq.EVENT_CONNECT_RETRIED and self.link.leads_on:
                 self.session.found_nobody(now)

@@ -227,6 +227,7 @@ class Session:
         self._probed = 0  # the last one
         self._probes: tuple[int, ...] = ()  # those asked for
         self._reopen_at: float | None = None
+        self._unmet = False  # that is because of a connection that ended before the handshake: libzmq tries, too
         self._connected = False
         self._fruitless = self._lost = 0
         self.counters = Counters()
@@ -348,6 +349,10 @@ class Session:
     # ---- the connection ---------------------------------------------------------------------------------------
 
     def connected(self) -> None:
+        """A handshake has succeeded. Where the last connection had ended before its handshake this is libzmq's next try on the same
+        socket: it is the new one that was due."""
+        if self._unmet:
+            self._unmet, self._reopen_at = False, None
         self._connected = True
 
     def disconnected(self, now: float) -> None:
@@ -356,6 +361,7 @@ class Session:
             return
         if self._connected:
             self._fruitless += 1
+        self._unmet = not self._connected
         self._connected = False
         self._lost += 1
         if self._fruitless >= FRUITLESS_MAX:
@@ -382,7 +388,7 @@ class Session:
         """True, once per decision: replace the connection now. All that is pending is then sent on it, in its order."""
         if self._reopen_at is None or self._reopen_at > now:
             return False
-        self._reopen_at = None
+        self._reopen_at, self._unmet = None, False
         self._connected = self._said_batch = self._heard_here = self._asked_rules = self._astray = False
         self._quiet_since = self._pinged = now
         self._probe_at = now + PROBE_AFTER

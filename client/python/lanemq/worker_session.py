@@ -92,6 +92,7 @@ class WorkerSession:
         self._heard_heartbeat_at = float("-inf")
         self._drain_deadline = self._parting_until = self._words_due = float("inf")
         self._reopen_at: float | None = None
+        self._unmet = False  # as a client's session
         self._lost = 0
         self.outcomes_dropped = self.stale = self.undecodable = 0
         self._greet(now)
@@ -183,6 +184,9 @@ class WorkerSession:
     # ---- the connection ---------------------------------------------------------------------------------------
 
     def connected(self) -> None:
+        """As a client's session."""
+        if self._unmet:
+            self._unmet, self._reopen_at = False, None
         self._connected = True  # the greeting waits in the socket
 
     def found_nobody(self, now: float) -> None:
@@ -200,12 +204,15 @@ class WorkerSession:
 
     def disconnected(self, now: float) -> None:
         if self._reopen_at is None:
+            self._unmet = not self._connected
+            self._connected = False
             self._lost += 1
             pause = REOPEN_PAUSE * 2 ** min(self._lost - 2, 10) if self._lost > 1 else 0.0
             self._reopen_at = now + min(pause, REOPEN_PAUSE_MAX)
 
     def refused(self, message: str, now: float) -> None:
         """The broker does not take this worker's key: it asks again later, by a new connection."""
+        self._unmet = False
         self.effects.append(("refused", message, False))
         self._reopen_at = now + REFUSED_PAUSE
 
@@ -213,7 +220,7 @@ class WorkerSession:
         if self._reopen_at is None or self._reopen_at > now:
             return False
         self._reopen_at = None
-        self._connected = self._heard_here = False
+        self._connected = self._heard_here = self._unmet = False
         self._greet(now)
         return True
 

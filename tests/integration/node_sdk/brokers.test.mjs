@@ -37,19 +37,6 @@ test("one that says nothing is left after a second", async (t) => {
   assert(took > 900 && took < PATIENCE / 2, `${took} ms`);
 });
 
-test("a connection that is ended is made again by the session alone", async (t) => {
-  // libzmq would make 10 more in the pauses of the session, and say on each what the broker hears again on the next.
-  const here = await room(t);
-  let ended = 0;
-  const hasty = createServer((socket) => socket.on("error", () => {}).destroy(void ++ended)).listen(0, "127.0.0.1");
-  await once(hasty, "listening");
-  here.after(() => hasty.close());
-  const client = here.connect({ broker: `tcp://127.0.0.1:${hasty.address().port}` });
-  client.submit("x", "").catch(() => {});
-  await until(() => client.counters.reconnected >= 5, "the session's connections");
-  assert(ended <= 2 * (client.counters.reconnected + 1), `${ended}`); // one each, where the machine is not too busy
-});
-
 test("another broker goes on", async (t) => {
   const first = new Room(t);
   const store = ["--store", `sqlite:${first.folder()}/jobs.db`, ...STEADY];

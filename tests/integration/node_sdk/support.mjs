@@ -199,7 +199,7 @@ export async function proxy(room, endpoint, nearPort = 0, nearHost = "127.0.0.1"
       one.on("close", () => open.delete(one) && other.destroy());
     }
   });
-  await new Promise((resolve) => server.listen(nearPort, nearHost, resolve));
+  await new Promise((resolve, reject) => server.once("error", reject).listen(nearPort, nearHost, resolve));
   const cut = () => open.forEach((one) => one.destroy());
   const close = () => {
     server.close();

@@ -223,51 +223,6 @@ TEST(Client, does_not_wait_for_the_word_of_an_endpoint_where_nobody_listens) {
   EXPECT_EQ(logged, 0) << "it has said that it had waited";
 }
 
-/// Ends each connection as soon as it is made.
-class Hasty {
- public:
-  Hasty() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in here{.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof here;
-    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&here), size), 0);
-    EXPECT_EQ(::listen(fd_, 8), 0);
-    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&here), &size);
-    endpoint_ = "tcp://127.0.0.1:" + std::to_string(ntohs(here.sin_port));
-    thread_ = std::thread([this] {
-      for (int one; (one = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0; ++ended_)
-        ::close(one);
-    });
-  }
-  ~Hasty() {
-    ::shutdown(fd_, SHUT_RDWR);
-    thread_.join();
-    ::close(fd_);
-  }
-  Hasty(const Hasty&) = delete;
-  Hasty& operator=(const Hasty&) = delete;
-
-  const std::string& endpoint() const { return endpoint_; }
-  std::size_t ended() const { return ended_; }
-
- private:
-  int fd_;
-  std::string endpoint_;
-  std::atomic<std::size_t> ended_{0};
-  std::thread thread_;
-};
-
-TEST(Client, makes_a_connection_that_is_ended_again_by_its_session_alone) {
-  // libzmq would make 10 more in the pauses of the session, and say on each what the broker hears again on
-  // the next.
-  const Hasty hasty;
-  Client client({.endpoint = hasty.endpoint()});
-  const auto answer = client.submit({.service = "echo"});
-  ASSERT_TRUE(eventually([&] { return client.counters().reconnected >= 5; }));
-
-  const std::size_t ended = hasty.ended();
-  EXPECT_LE(ended, 2 * (client.counters().reconnected + 1)) << "one each, where the machine is not too busy";
-}
-
 TEST(Client, says_once_that_nobody_listens_at_any_endpoint) {
   std::string gone;
   { gone = FakeBroker().endpoint(); }

@@ -626,6 +626,21 @@ TEST_F(SessionTest, a_lost_connection_is_replaced_when_nothing_is_pending_too) {
   EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen"));
 }
 
+TEST_F(SessionTest, a_try_of_libzmq_that_comes_through_is_the_connection_that_was_due) {
+  submit(1);
+  EXPECT_THAT(drain(), ElementsAre("submit 1"));  // it waits in the socket
+  for (int lost = 0; lost < 3; ++lost) {
+    session_.disconnected(now_);  // before any handshake
+    if (lost < 2) pass(milliseconds(100));
+  }
+  session_.connected();
+  EXPECT_FALSE(session_.take_reopen(now_ + seconds(10))) << "the broker would hear all of it twice";
+
+  session_.disconnected(now_);
+  session_.connected();
+  EXPECT_TRUE(session_.take_reopen(now_ + seconds(10))) << "one that was there and is lost is replaced";
+}
+
 TEST_F(SessionTest, asks_on_each_connection_where_other_brokers_are) {
   session_.connected();
   submit(1);

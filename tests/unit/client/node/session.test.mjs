@@ -36,6 +36,20 @@ function turns(now) {
   return session.takeReopen(now);
 }
 
+test("a try of libzmq that comes through is the connection that was due", () => {
+  session = new Session(0, () => 0);
+  begin(job("a")); // it waits in the socket
+  for (let lost = 0; lost < 3; ++lost) {
+    session.disconnected(lost * 1000); // before any handshake
+    session.takeReopen(lost * 1000);
+  }
+  session.connected();
+  assert(!session.takeReopen(60_000)); // else the broker would hear all of it twice
+  session.disconnected(3000);
+  session.connected();
+  assert(session.takeReopen(60_000)); // one that was there and is lost is replaced
+});
+
 test("where nobody listens the next endpoint's turn comes at once, with a pause behind a round", () => {
   session = new Session(0, () => 0, { endpoints: 2 });
   begin(job("a"));

@@ -48,6 +48,19 @@ describe("greeting", () => {
     assert.deepEqual(result, ["result", { job: 2, attempt: 1 }, "done"]);
   });
 
+  test("a try of libzmq that comes through is the connection that was due", () => {
+    assert.deepEqual(ops(0), ["ready"]); // it waits in the socket
+    for (let lost = 0; lost < 3; ++lost) {
+      session.disconnected(lost * 1000); // before any handshake
+      session.takeReopen(lost * 1000);
+    }
+    session.connected();
+    assert(!session.takeReopen(60_000)); // else the broker would have two workers
+    session.disconnected(3000);
+    session.connected();
+    assert(session.takeReopen(60_000)); // one that was there and is lost is replaced
+  });
+
   test("unknown_session is greeted once on the same connection", () => {
     meet();
     job(1);

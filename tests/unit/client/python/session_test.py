@@ -30,6 +30,19 @@ class Case(unittest.TestCase):
         return said(self.session, now)
 
 
+class Reconnected(Case):
+    def test_a_try_of_libzmq_that_comes_through_is_the_connection_that_was_due(self):
+        self.begin(job("a"))  # it waits in the socket
+        for lost in range(3):
+            self.session.disconnected(float(lost))  # before any handshake
+            self.session.take_reopen(float(lost))
+        self.session.connected()
+        self.assertFalse(self.session.take_reopen(60.0))  # else the broker would hear all of it twice
+        self.session.disconnected(3.0)
+        self.session.connected()
+        self.assertTrue(self.session.take_reopen(60.0))  # one that was there and is lost is replaced
+
+
 class SeveralEndpoints(Case):
     def setUp(self):
         self.session = Session(0.0, lambda: 0.0, endpoints=2)

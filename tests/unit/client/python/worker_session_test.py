@@ -93,6 +93,17 @@ class Greeting(Case):
         self.assertEqual(chunk, ("chunk", {"job": 1, "attempt": 1, "seq": 0}, b"piece"))
         self.assertEqual(result, ("result", {"job": 2, "attempt": 1}, b"done"))
 
+    def test_a_try_of_libzmq_that_comes_through_is_the_connection_that_was_due(self):
+        self.assertEqual(self.ops(0.0), ["ready"])  # it waits in the socket
+        for lost in range(3):
+            self.session.disconnected(float(lost))  # before any handshake
+            self.session.take_reopen(float(lost))
+        self.session.connected()
+        self.assertFalse(self.session.take_reopen(60.0))  # else the broker would have two workers
+        self.session.disconnected(3.0)
+        self.session.connected()
+        self.assertTrue(self.session.take_reopen(60.0))  # one that was there and is lost is replaced
+
     def test_unknown_session_is_greeted_once_on_the_same_connection(self):
         said(self.session, 0.0)
         self.welcome()
