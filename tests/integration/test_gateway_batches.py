@@ -169,6 +169,27 @@ class Batches(BatchCase):
         self.assertEqual(self.ask("GET", f"/v1/files/{other['id']}", headers=stranger).status, 404)
 
 
+    def test_one_that_is_uploaded_again_is_one(self):
+        def made(content="hello", boundary="XX", **headers):
+            form = "".join(f'--{boundary}\r\ncontent-disposition: form-data; name={name}\r\n\r\n{text}\r\n'
+                           for name, text in (('"purpose"', "batch"), ('"file"; filename="a.jsonl"', content)))
+            return self.ask("POST", "/v1/files", form + f"--{boundary}--\r\n",
+                            {"content-type": f"multipart/form-data; boundary={boundary}",
+                             **{name.replace("_", "-"): text for name, text in headers.items()}})
+        first = made(idempotency_key="k").json()["id"]
+        self.restart()
+        self.assertEqual(made(idempotency_key="k", boundary="another").json()["id"], first)  # SDKs make one for each try
+        conflict = made("other", idempotency_key="k")
+        self.assertEqual((conflict.status, conflict.headers["x-should-retry"]), (409, "false"))
+        second = made(x_stainless_retry_count="0").json()["id"]
+        self.assertEqual(made(x_stainless_retry_count="1", boundary="third").json()["id"], second)
+        third = made(x_stainless_retry_count="0").json()["id"]
+        self.assertEqual(len({first, second, third}), 3)
+        self.assertEqual(len(self.ask("GET", "/v1/files").json()["data"]), 3)
+        self.assertEqual(self.ask("DELETE", f"/v1/files/{first}").status, 200)
+        self.assertNotEqual(made(idempotency_key="k").json()["id"], first)
+
+
 class StoredResponses(BatchCase):
     config = key("maker") + key("other")
 

@@ -152,6 +152,56 @@ StoredBatch BatchDesk::new_batch(const BatchCaller& caller, Api api, WallTime no
           .deadline = ms_of(now + settings_.window)};
 }
 
+// ---- what is asked again ----------------------------------------------------------------------------------
+
+namespace {
+
+/// How long an SDK's own retry finds what it made.
+constexpr std::chrono::milliseconds kRetryRetain{2 * 60 * 1000};
+
+std::string name_of_key(const BatchCaller& caller) {
+  return "key " + name_of_asked(caller.owner, caller.asked.idempotency_key);
+}
+std::string name_of_body(const BatchCaller& caller) {
+  return "body " + name_of_asked(caller.owner, caller.request);
+}
+
+}  // namespace
+
+/// The id of what the same request has made before; empty: it is new.
+tl::expected<std::string, ApiError> BatchDesk::made_before(const BatchCaller& caller, WallTime now) {
+  std::optional<AskedBefore> before;
+  if (!caller.asked.idempotency_key.empty()) {
+    before = store_.asked_before(name_of_key(caller), ms_of(now));
+    if (before && before->request != caller.request)
+      return refused("conflict", "this Idempotency-Key came with another path or body before; use a new key");
+  } else if (caller.asked.is_retry) {
+    before = store_.asked_before(name_of_body(caller), ms_of(now));
+  }
+  return before ? std::move(before->made) : std::string();
+}
+
+/// The answer to a request that made a batch before; none: it is new, or that batch is deleted since.
+std::optional<BatchDesk::Reply> BatchDesk::batch_made_before(const BatchCaller& caller, Api api,
+                                                             WallTime now) {
+  const auto before = made_before(caller, now);
+  if (!before) return tl::unexpected(before.error());
+  const auto made = own_batch(caller, api, *before);
+  if (!made) return std::nullopt;
+  return batch_document(*made, caller.base_url);
+}
+
+/// Requires: in a transaction.
+void BatchDesk::remember(const BatchCaller& caller, const std::string& made, std::int64_t now) {
+  const auto add = [&](std::string name, std::chrono::milliseconds retain) {
+    store_.add_asked(
+        {.name = std::move(name), .request = caller.request, .made = made, .until = now + retain.count()},
+        now);
+  };
+  if (!caller.asked.idempotency_key.empty()) add(name_of_key(caller), caller.asked_retain);
+  if (caller.asked.sdk_retries) add(name_of_body(caller), kRetryRetain);
+}
+
 // ---- files ------------------------------------------------------------------------------------------------
 
 tl::expected<Upload, ApiError> BatchDesk::begin_upload(const BatchCaller& caller, Api api,
@@ -186,12 +236,18 @@ tl::expected<void, ApiError> read_file_form(const BatchSettings& settings, std::
         "too_large",
         "a file holds up to " + std::to_string(settings.file_bytes_max) + " bytes (file_bytes_max)", "file");
   upload.filename = beginning(content->filename, kFilenameBytesMax);
+  upload.content = content->bytes;
   upload.writing->write(content->bytes);
   upload.writing->sync();
   return {};
 }
 
 BatchDesk::Reply BatchDesk::create_file(const BatchCaller& caller, const Upload& upload, WallTime now) {
+  const auto before = made_before(caller, now);
+  if (!before) return tl::unexpected(before.error());
+  if (const auto made = before->empty() ? std::nullopt : store_.file(*before);
+      made && made->owner == caller.owner)
+    return file_document(*made);
   if (const auto room = room_for(caller, static_cast<std::size_t>(upload.writing->bytes())); !room)
     return tl::unexpected(room.error());
   StoredFile file{.id = upload.id,
@@ -201,7 +257,10 @@ BatchDesk::Reply BatchDesk::create_file(const BatchCaller& caller, const Upload&
                   .bytes = upload.writing->bytes(),
                   .created_at = ms_of(now),
                   .expires_at = ms_of(now) + upload.lifetime_ms};
-  store_.transaction([&] { store_.add_file(file); });
+  store_.transaction([&] {
+    store_.add_file(file);
+    remember(caller, file.id, file.created_at);
+  });
   upload.writing->keep();
   return file_document(file);
 }
@@ -246,51 +305,8 @@ tl::expected<OpenFile, ApiError> BatchDesk::open_file(const BatchCaller& caller,
 
 // ---- batches ----------------------------------------------------------------------------------------------
 
-namespace {
-
-/// How long an SDK's own retry finds its batch.
-constexpr std::chrono::milliseconds kRetryRetain{2 * 60 * 1000};
-
-std::string name_of_key(const BatchCaller& caller) {
-  return "key " + name_of_asked(caller.owner, caller.asked.idempotency_key);
-}
-std::string name_of_body(const BatchCaller& caller) {
-  return "body " + name_of_asked(caller.owner, caller.request);
-}
-
-}  // namespace
-
-/// The answer to a request that made a batch before; none: it is new.
-std::optional<BatchDesk::Reply> BatchDesk::asked_before(const BatchCaller& caller, Api api, WallTime now) {
-  std::optional<AskedBefore> before;
-  if (!caller.asked.idempotency_key.empty()) {
-    before = store_.asked_before(name_of_key(caller), ms_of(now));
-    if (before && before->request != caller.request)
-      return refused("conflict", "this Idempotency-Key came with another path or body before; use a new key");
-  } else if (caller.asked.is_retry) {
-    before = store_.asked_before(name_of_body(caller), ms_of(now));
-  }
-  if (!before) return std::nullopt;
-  const auto made = own_batch(caller, api, before->batch);
-  if (!made) return std::nullopt;  // it is deleted since
-  return batch_document(*made, caller.base_url);
-}
-
-/// Requires: in a transaction.
-void BatchDesk::remember(const BatchCaller& caller, const StoredBatch& batch) {
-  const auto add = [&](std::string name, std::chrono::milliseconds retain) {
-    store_.add_asked({.name = std::move(name),
-                      .request = caller.request,
-                      .batch = batch.id,
-                      .until = batch.created_at + retain.count()},
-                     batch.created_at);
-  };
-  if (!caller.asked.idempotency_key.empty()) add(name_of_key(caller), caller.asked_retain);
-  if (caller.asked.sdk_retries) add(name_of_body(caller), kRetryRetain);
-}
-
 BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_view body, WallTime now) {
-  if (auto before = asked_before(caller, Api::openai, now)) return *std::move(before);
+  if (auto before = batch_made_before(caller, Api::openai, now)) return *std::move(before);
   const auto params = read_batch_params(body);
   if (!params) return tl::unexpected(params.error());
   if (std::find(std::begin(kEndpoints), std::end(kEndpoints), params->endpoint) == std::end(kEndpoints)) {
@@ -312,7 +328,7 @@ BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_
   batch.output_lifetime_ms = params->output_lifetime_ms;
   store_.transaction([&] {
     store_.add_batch(batch);
-    remember(caller, batch);
+    remember(caller, batch.id, batch.created_at);
   });
   std::string document = batch_document(batch, caller.base_url);
   engine_.start(std::move(batch));
@@ -326,6 +342,7 @@ tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, s
   if (!look.valid || !look.is_object)
     return wrong("the body " + (look.valid ? "must be a JSON object" : look.problem));
   const std::string_view requests = member_bytes(body, "requests");
+  upload.content = body;
   if (picked[0].twice || !requests.starts_with('['))
     return wrong("requests: an array of {\"custom_id\", \"params\"}", "requests");
   std::unordered_set<std::string> ids;
@@ -353,7 +370,7 @@ tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, s
 
 BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, const Upload& upload,
                                                  WallTime now) {
-  if (auto before = asked_before(caller, Api::anthropic, now)) return *std::move(before);
+  if (auto before = batch_made_before(caller, Api::anthropic, now)) return *std::move(before);
   for (const auto& [model, line] : upload.models)
     if (!engine_.model_allowed(caller.models, model)) {
       const std::string place = "requests." + std::to_string(line);
@@ -380,7 +397,7 @@ BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, cons
   store_.transaction([&] {
     store_.add_file(input);
     store_.add_batch(batch);
-    remember(caller, batch);
+    remember(caller, batch.id, batch.created_at);
   });
   upload.writing->keep();
   std::string document = batch_document(batch, caller.base_url);

@@ -57,6 +57,7 @@ struct Upload {
   std::int64_t lines = 0;                        ///< of a batch of messages
   std::string model{};                           ///< of the first line
   std::map<std::string, std::int64_t> models{};  ///< the models of the lines, with the first line of each
+  std::string_view content{};  ///< without the form around it; while the request's body is there
 };
 
 /// Read a caller's body, write it and sync it. On any thread; may throw StoreFault. `form`: the whole body,
@@ -98,8 +99,9 @@ class BatchDesk {
 
  private:
   tl::expected<StoredFile, ApiError> own_file(const BatchCaller& caller, const std::string& id);
-  std::optional<Reply> asked_before(const BatchCaller& caller, Api api, WallTime now);
-  void remember(const BatchCaller& caller, const StoredBatch& batch);
+  tl::expected<std::string, ApiError> made_before(const BatchCaller& caller, WallTime now);
+  std::optional<Reply> batch_made_before(const BatchCaller& caller, Api api, WallTime now);
+  void remember(const BatchCaller& caller, const std::string& made, std::int64_t now);
   tl::expected<StoredBatch, ApiError> own_batch(const BatchCaller& caller, Api api, const std::string& id);
   tl::expected<void, ApiError> disk_takes() const;
   tl::expected<void, ApiError> room_for(const BatchCaller& caller, std::size_t bytes);

@@ -151,7 +151,7 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
       result.models += pattern + "\n";
     result.files_bytes_max = static_cast<std::int64_t>(caller->key->files_bytes_max);
   }
-  if (takes == Takes::new_work) {
+  if (request.method == "POST") {
     auto asked = read_asked_again(request);
     if (!asked) return tl::unexpected(std::move(asked.error()));
     result.asked = *std::move(asked);
@@ -165,16 +165,16 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
   return result;
 }
 
-void BatchRoutes::know_again(BatchCaller& caller, const HttpRequest& request) {
+void BatchRoutes::know_again(BatchCaller& caller, const HttpRequest& request, std::string_view content) {
   if (caller.asked.idempotency_key.empty() && !caller.asked.sdk_retries) return;
-  caller.request = request.path + " " + sha256_hex(request.body.bytes());  // a body may have 256 MiB
+  caller.request = request.path + " " + sha256_hex(content);  // it may have 256 MiB
 }
 
 void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes,
                         const Ask& ask) {
   auto caller = caller_of(request, api, takes);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
-  if (takes == Takes::new_work) know_again(*caller, request);
+  if (takes == Takes::new_work) know_again(*caller, request, request.body.bytes());
   const auto holder = std::make_shared<Asked>(Asked{std::move(request), responder});
   service_->ask(
       [this, holder, api, ask, caller = *caller, began = gateway_.loop.now()](BatchDesk& desk, WallTime now) {
@@ -244,9 +244,11 @@ void BatchRoutes::read_upload(std::shared_ptr<UnderWay> under_way) {
       [this, under_way, &settings = gateway_.settings.batches] {
         try {
           const DiskFaults faults;
-          know_again(under_way->caller, under_way->request);
           const auto read = under_way->uploads.read(settings, under_way->request, under_way->upload);
-          if (!read) under_way->reply = tl::unexpected(read.error());
+          if (!read)
+            under_way->reply = tl::unexpected(read.error());
+          else
+            know_again(under_way->caller, under_way->request, under_way->upload.content);
           if (faults.happened())
             under_way->reply = tl::unexpected(ApiError{
                 .name = "internal", .message = "the gateway's disk does not give back what was uploaded"});

@@ -45,7 +45,7 @@ class BatchRoutes {
   void send_file(HttpRequest request, const ResponderPtr& responder, Api api, std::string_view type,
                  const Open& open);
   tl::expected<BatchCaller, ApiError> caller_of(const HttpRequest& request, Api api, Takes takes) const;
-  static void know_again(BatchCaller& caller, const HttpRequest& request);
+  static void know_again(BatchCaller& caller, const HttpRequest& request, std::string_view content);
 
   Gateway& gateway_;
   BatchService* service_;

@@ -54,7 +54,7 @@ constexpr const char* kLaterSchema = R"(
 CREATE TABLE IF NOT EXISTS responses(
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS asked(
-  name TEXT PRIMARY KEY, request TEXT NOT NULL, batch TEXT NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
+  name TEXT PRIMARY KEY, request TEXT NOT NULL, made TEXT NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS asked_until ON asked(until);
 CREATE INDEX IF NOT EXISTS files_of_owner ON files(owner, id);
 CREATE INDEX IF NOT EXISTS batches_of_owner ON batches(owner, api, id);
@@ -463,12 +463,12 @@ void BatchStore::add_batch(StoredBatch& batch) {
 
 std::optional<AskedBefore> BatchStore::asked_before(const std::string& name, std::int64_t now) {
   sqlite::Statement& statement =
-      core_->use("SELECT name, request, batch, until FROM asked WHERE name = ? AND until > ?");
+      core_->use("SELECT name, request, made, until FROM asked WHERE name = ? AND until > ?");
   Parameters(statement) << name << now;
   const std::vector<AskedBefore> rows = core_->rows<AskedBefore>(statement, [](const sqlite::Statement& row) {
     return AskedBefore{.name = std::string(row.bytes(0)),
                        .request = std::string(row.bytes(1)),
-                       .batch = std::string(row.bytes(2)),
+                       .made = std::string(row.bytes(2)),
                        .until = row.integer(3)};
   });
   return rows.empty() ? std::nullopt : std::optional(rows.front());
@@ -479,8 +479,8 @@ void BatchStore::add_asked(const AskedBefore& asked, std::int64_t now) {
   Parameters(removal) << now;
   checked(removal.run());
   sqlite::Statement& statement =
-      core_->use("INSERT OR REPLACE INTO asked(name, request, batch, until) VALUES(?, ?, ?, ?)");
-  Parameters(statement) << asked.name << asked.request << asked.batch << asked.until;
+      core_->use("INSERT OR REPLACE INTO asked(name, request, made, until) VALUES(?, ?, ?, ?)");
+  Parameters(statement) << asked.name << asked.request << asked.made << asked.until;
   checked(statement.run());
 }
 

@@ -85,11 +85,11 @@ struct StoredBatch {
   BatchUsage usage{};
 };
 
-/// A request that made a batch, by which it is known when it is asked again.
+/// A request that made a file or a batch, by which it is known when it is asked again.
 struct AskedBefore {
   std::string name{};     ///< of its caller and its Idempotency-Key, or its body
   std::string request{};  ///< a hash of its path and body
-  std::string batch{};    ///< its id
+  std::string made{};     ///< the id of what it made
   std::int64_t until = 0;
 };
 
