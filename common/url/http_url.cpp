@@ -2,6 +2,7 @@
 #include "common/url/http_url.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -55,6 +56,14 @@ bool is_own_v6(const in6_addr& address) {
   return (bytes[0] & 0xFE) == 0xFC;
 }
 
+/// Of a name, also one of another script, or of an address. libcurl lets others through as they stand, and
+/// reads them as something else the next time.
+bool may_be_in_host(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x80 || std::isalnum(byte) != 0 ||
+         std::string_view(".-_~[]:").find(c) != std::string_view::npos;
+}
+
 }  // namespace
 
 std::string http_url_problem(const std::string& url) {
@@ -62,7 +71,10 @@ std::string http_url_problem(const std::string& url) {
   if (std::string problem = read.problem(); !problem.empty()) return problem;
   const std::string scheme = read.part(CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https") return "the scheme must be http or https";
-  if (read.part(CURLUPART_HOST).empty()) return "it names no host";
+  const std::string host = read.part(CURLUPART_HOST);
+  if (host.empty()) return "it names no host";
+  if (!std::all_of(host.begin(), host.end(), may_be_in_host))
+    return "its host has a character that no name has";
   if (!read.part(CURLUPART_USER).empty() || !read.part(CURLUPART_PASSWORD).empty())
     return "it holds credentials; put them into a header";
   return {};

@@ -10,6 +10,7 @@
 #include "tests/fuzz/frames.hpp"
 #include "tests/fuzz/heavy_shapes.hpp"
 #include "tests/fuzz/streams.hpp"
+#include "tests/fuzz/texts.hpp"
 #include "tests/http/shapes.hpp"
 
 namespace {
@@ -51,7 +52,9 @@ int main(int argc, char** argv) {
   for (const lanemq::http::test::Shape& shape : lanemq::http::test::read_shapes(LANEMQ_HTTP_SHAPES))
     if (shape.bytes.size() <= kFuzzerBytes) requests.push_back(shape.bytes);
   if (!write_seeds(folder / "http", requests)) return 3;
-  return write_seeds(folder / "events", event_seeds()) && write_seeds(folder / "request", request_seeds())
-             ? 0
-             : 3;
+  const bool written =
+      write_seeds(folder / "events", event_seeds()) && write_seeds(folder / "request", request_seeds()) &&
+      write_seeds(folder / "url", url_seeds()) && write_seeds(folder / "path", path_seeds()) &&
+      write_seeds(folder / "terminal", terminal_seeds());
+  return written ? 0 : 3;
 }

@@ -9,7 +9,8 @@ namespace {
 TEST(HttpUrl, has_a_host_and_no_credentials) {
   for (const char* good : {"http://a", "https://a.example/v1?x=y", "http://[::1]:80"})
     EXPECT_EQ(http_url_problem(good), "") << good;
-  for (const char* bad : {"", "a", "a:80", "ftp://a", "http://", "http://u@a", "http://u:p@a", "http:// a"})
+  for (const char* bad : {"", "a", "a:80", "ftp://a", "http://", "http://u@a", "http://u:p@a", "http:// a",
+                          "http://0x%%7f.1/", "http://a\"b"})
     EXPECT_NE(http_url_problem(bad), "") << bad;
 }
 
