@@ -235,11 +235,16 @@ void CallerLedger::book(Account& account, std::int64_t used, std::int64_t ahead,
   std::int64_t least = wanted, most = wanted;
   if (account.limit) {
     if (granted < used) account.take(used - std::exchange(granted, used));
-    if (wanted > granted) {
-      const std::int64_t there = account.whole();
-      most = std::min(wanted, granted + there);
-      least = std::min(wanted, granted + std::max<std::int64_t>(there - account.rounded, 0));
-    }
+    const std::int64_t there = account.whole(), held = granted - used;
+    // What it holds pays what the key owes, in whole tokens. Of how much that is roundings make a range.
+    const auto owes = [&](Scaled level) {
+      return level < 0 ? static_cast<std::int64_t>((kMinute - 1 - level) / kMinute) : 0;
+    };
+    const std::int64_t owes_most = owes(account.level - Scaled(account.rounded) * kMinute),
+                       owes_least = std::max<std::int64_t>(owes(account.level) - 1 - account.rounded, 0);
+    least = std::min(wanted, owes_most > 0 ? granted - std::min(owes_most, held)
+                                           : granted + std::max<std::int64_t>(there - account.rounded, 0));
+    most = std::min(wanted, owes_least > 0 ? granted - std::min(owes_least, held) : granted + there);
     account.take(answer - granted);
   }
   if (answer < least || answer > most)

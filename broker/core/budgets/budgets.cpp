@@ -480,10 +480,12 @@ void Budgets::ease(std::size_t budget) {
 }
 
 std::vector<std::size_t> Budgets::take_eased() {
-  for (const std::size_t budget : shared.take_eased())
-    ease(budget);
-  for (const SharedBudgets::ModelPaused& pause : shared.take_models_paused())
-    take_model_paused(pause);
+  if (shared.any()) {
+    for (const std::size_t budget : shared.take_eased())
+      ease(budget);
+    for (const SharedBudgets::ModelPaused& pause : shared.take_models_paused())
+      take_model_paused(pause);
+  }
   for (const std::size_t line : eased_)
     if (line < budgets_.size()) budgets_[line].eased = false;
   return std::exchange(eased_, {});

@@ -2,6 +2,7 @@
 #include "broker/core/budgets/caller_budgets.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "broker/core/base/identity.hpp"
 
@@ -33,14 +34,21 @@ void book(std::optional<TokenBucket>& bucket, const CallerBudgets::Use& use, std
     granted = use.used + use.ahead;
     return;
   }
+  std::int64_t held = granted - use.used;
+  if (held < 0) bucket->take(-std::exchange(held, 0));
   // What it holds pays first what the key owes.
-  if (granted < use.used)
-    bucket->take(use.used - granted);
-  else
-    bucket->give(granted - use.used);
-  const std::int64_t given = std::min(use.ahead, std::max<std::int64_t>(bucket->level(), 0));
-  bucket->take(given);
-  granted = use.used + given;
+  const std::int64_t paid = std::clamp<std::int64_t>(-bucket->level(), 0, held);
+  bucket->give(paid);
+  held -= paid;
+  if (use.ahead <= held) {
+    bucket->give(held - use.ahead);
+    held = use.ahead;
+  } else {
+    const std::int64_t given = std::min(use.ahead - held, std::max<std::int64_t>(bucket->level(), 0));
+    bucket->take(given);
+    held += given;
+  }
+  granted = use.used + held;
 }
 
 /// What the bucket has left for all, and when there is something.

@@ -108,7 +108,15 @@ void Dispatcher::settle_level(const Job& handed_over, TimePoint now) {
   }
 }
 
+/// Whether any lane is owed a job of the service, or a part of one.
+bool Dispatcher::is_any_owed(const Service& service) const {
+  for (std::size_t lane = 0; lane < state_.lanes.size(); ++lane)
+    if (service.owed[lane] > 0) return true;
+  return false;
+}
+
 void Dispatcher::settle_turns() {
+  if (!turns_changed_ && !parking_.has_asked()) return;
   // A changed turn may be in any lane.
   if (std::exchange(turns_changed_, false)) level_ = 0;
   // So may flows that are to be asked again.
@@ -195,8 +203,9 @@ Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
   // Of equal turns the older one goes.
   Flow* boosted = next != nullptr && next_turn == lane.turn_of_boosted() ? next : nullptr;
   for (std::size_t below = level + 1u; below < state_.lanes.size(); ++below) {
-    if (state_.options.lanes[below].boost_after.count() <= 0) continue;
-    for (FlowGroup* group : state_.lanes[below]->ready()) {
+    const std::vector<FlowGroup*>& ready = state_.lanes[below]->ready();
+    if (ready.empty() || state_.options.lanes[below].boost_after.count() <= 0) continue;
+    for (FlowGroup* group : ready) {
       // Flows that are boosted higher were asked at their level.
       Flow* const oldest = group->oldest();
       if (boosted != nullptr && oldest->head_arrival() > boosted->head_arrival()) continue;
@@ -206,15 +215,22 @@ Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
   return boosted != nullptr ? boosted : next;
 }
 
+/// The pick where a flow is next at this level.
+Pick Dispatcher::pick_for(Flow& next, LaneIndex level, TimePoint now) {
+  // The top lane goes before what is owed to others.
+  if (terms_.shares() && level > 0) {
+    if (is_any_owed(next.service()))
+      if (const Pick pick = owed_others(next, now)) return pick;
+    if (const Pick pick = owed_elsewhere(next, now)) return pick;
+  }
+  return ask(next, As::usual, now);
+}
+
 /// The next pick at this level. A flow that cannot run blocks only flows behind it that want the same budget:
 /// else small jobs would pass a large one for ever.
 Pick Dispatcher::pick_from(LaneIndex level, TimePoint now) {
   while (Flow* const next = next_in(level, now)) {
-    // The top lane goes before what is owed to others.
-    const bool shares = terms_.shares() && level > 0;
-    Pick pick = shares ? owed_others(*next, now) : Pick{};
-    if (!pick && shares) pick = owed_elsewhere(*next, now);
-    if (!pick) pick = ask(*next, As::usual, now);
+    const Pick pick = pick_for(*next, level, now);
     if (moves_left_ == 0 && !pick) return {};
     if (!pick) continue;
     if (pick.what != Pick::What::start || !behind_ || now < pick.job->deadline) return pick;

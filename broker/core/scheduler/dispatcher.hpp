@@ -82,8 +82,10 @@ class Dispatcher {
 
   Pick pick_alone(TimePoint now);
   std::optional<Claim> claim_alone(const Job& job, TimePoint now);
+  Pick pick_for(Flow& next, LaneIndex level, TimePoint now);
   Pick pick_from(LaneIndex level, TimePoint now);
   void settle_level(const Job& handed_over, TimePoint now);
+  bool is_any_owed(const Service& service) const;
   void settle_turns();
   Flow* next_in(LaneIndex level, TimePoint now);
   Pick ask(Flow& flow, As as, TimePoint now);

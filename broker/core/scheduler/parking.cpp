@@ -210,6 +210,7 @@ void Parking::make_way() {
 }
 
 bool Parking::pass_on() {
+  if (asked_.empty() && moved_.empty() && groups_.empty()) return false;  // mostly nobody stands in a line
   const std::vector<Flow*> asked = std::exchange(asked_, {});
   for (Flow* flow : asked) {
     if (!flow->parked_.asked) continue;

@@ -84,6 +84,7 @@ class Parking {
   bool pass_on();
   /// When wake() wants to be called; kNever: only after a change.
   TimePoint next_wakeup() const { return wakes_.empty() ? kNever : wakes_.front_key(); }
+  bool has_asked() const { return highest_asked_ != kNoLane; }
   /// The highest level of a flow that is to be asked again, since the last call.
   LaneIndex take_highest_asked() { return std::exchange(highest_asked_, kNoLane); }
   static constexpr LaneIndex kNoLane = 0xFF;
