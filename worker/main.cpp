@@ -140,10 +140,13 @@ class ServiceMaker {
           .field("hint", "set " + without_key + " or give it a key, unless its upstream needs none");
     const auto secrets =
         std::make_shared<ServiceSecrets>(service.name, headers, service.keys, process_environment);
-    if (!secrets->empty() && !service.in_clear && goes_in_clear(service.argument))
+    const std::string& proxy = settings_.http.proxy;  // to which a call without TLS goes as it stands
+    const bool by_proxy =
+        !proxy.empty() && goes_in_clear(proxy) && parts_of_url(service.argument).scheme == "http";
+    if (!secrets->empty() && !service.in_clear && (by_proxy || goes_in_clear(service.argument)))
       throw UsageError(
-          "service \"" + printable(service.name) +
-          "\": its upstream is on another machine and not https://: who is on the way reads its key; "
+          "service \"" + printable(service.name) + "\": its " + (by_proxy ? "http_proxy" : "upstream") +
+          " is on another machine, and the upstream not https://: who is on the way reads its key; "
           "use https://, or say in_clear = true in its [[service]] of the configuration");
     auto credentials = std::make_shared<CredentialBox>(secrets->credentials());
     secret_services_.push_back({.name = service.name,

@@ -172,17 +172,16 @@ void CallerLimits::count_in(State& state, TimePoint now) {
   state.share.take(now);
 }
 
-std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now, bool resumes) {
+std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now, std::int64_t spare) {
   if (!caller.key) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  if (std::optional<ApiError> over = why_not(caller, resumes ? 1 : 0, now)) return over;
+  if (std::optional<ApiError> over = why_not(caller, spare, now)) return over;
   count_in(state_of(*caller.key, now), now);
   return std::nullopt;
 }
 
-tl::expected<bool, ApiError> CallerLimits::try_take(const Caller& caller, TimePoint now, bool resumes) {
+tl::expected<bool, ApiError> CallerLimits::try_take(const Caller& caller, TimePoint now, std::int64_t spare) {
   if (!caller.key) return true;
-  const std::int64_t spare = resumes ? 1 : 0;
   {
     const std::lock_guard lock(mutex_);
     if (std::optional<ApiError> over = why_not(caller, spare, now)) return tl::unexpected(*std::move(over));

@@ -16,6 +16,7 @@
 #include <tl/expected.hpp>
 
 #include <lanemq/client.hpp>
+#include <lanemq/limits.hpp>
 
 #include "client/gateway/access.hpp"
 #include "client/gateway/http_words.hpp"
@@ -38,15 +39,17 @@ class CallerLimits {
   using TimePoint = Loop::TimePoint;
   using milliseconds = std::chrono::milliseconds;
 
+  static constexpr std::int64_t kAnyPlace = limits::share_max;
+
   /// Why a request would be refused now; counts nothing. Places of calls without a waiting caller count as
   /// free: the request may be that caller's next try.
   std::optional<ApiError> why_not(const Caller& caller, TimePoint now);
-  /// Counts a request in, or returns why not. Each counted request must be given back once. `resumes`: it
-  /// joins a call without a waiting caller, whose place it uses.
-  std::optional<ApiError> take(const Caller& caller, TimePoint now, bool resumes = false);
+  /// Counts a request in, or returns why not. Each counted request must be given back once. `spare`: so many
+  /// places that the caller has it may use: that of a call without a waiting caller which it joins, or any.
+  std::optional<ApiError> take(const Caller& caller, TimePoint now, std::int64_t spare = 0);
   /// The same, where limits may be shared. True: the request is counted in. False: the broker has to be asked
   /// first; to be tried again after told(), and until then begin_waiting() counts it.
-  tl::expected<bool, ApiError> try_take(const Caller& caller, TimePoint now, bool resumes);
+  tl::expected<bool, ApiError> try_take(const Caller& caller, TimePoint now, std::int64_t spare);
   void give_back(const Caller& caller);
   /// Takes a place for a call that goes on without a waiting caller; to be released.
   void hold(const Caller& caller);

@@ -349,9 +349,23 @@ bool Flight::wait_for_next_broker(const ClientError& error) {
   return true;
 }
 
+/// The broker knows the job of an Idempotency-Key, and has its answer no more, as that of a stream after a
+/// restart: it runs again.
+bool Flight::run_again_where_gone(const ClientError& error) {
+  Flights::Claim* const claim = flights_.claim_of(*this);
+  if (error.code != name_of(ErrorCode::gone) || error.local || claim == nullptr || last_seq_ >= 0 ||
+      ++again_.gone > kOrphanedMax)
+    return false;
+  facts_.replayed = false;
+  base_id_ = flights_.id_of_key(plan_, ++generation_);
+  claim->generation = generation_;
+  submit_step();
+  return true;
+}
+
 void Flight::go_on(const ClientError& why) {
   step_timer_.reset();
-  if (take_up_orphan(why) || wait_for_next_broker(why)) return;
+  if (take_up_orphan(why) || run_again_where_gone(why) || wait_for_next_broker(why)) return;
   if (may_fall_back(why)) {
     ++flights_.gateway_.metrics.fall_backs;
     ++step_;
@@ -539,10 +553,10 @@ std::string silence_of_queue(const std::string& shard) {
              : "shard \"" + printable(shard) + "\" of the queue behind this gateway does not answer";
 }
 
-bool Flights::resumes(const JobPlan& plan) const {
-  if (background_.knows(response_of(plan.path))) return true;
+std::int64_t Flights::spare_places(const JobPlan& plan) const {
+  if (background_.knows(response_of(plan.path), plan.caller.name)) return CallerLimits::kAnyPlace;
   const std::shared_ptr<Flight> flight = running_of(plan);
-  return flight && flight->holds_place_;
+  return flight && flight->holds_place_ ? 1 : 0;
 }
 
 tl::expected<Flights::Boarded, ApiError> Flights::board_by_key(JobPlan plan) {
@@ -619,7 +633,7 @@ void Flights::settle(const Flight& flight) {
   const JobPlan& plan = flight.plan();
   const Caller& caller = plan.caller;
   if (!caller.key || flight.facts_.replayed) return;
-  if (const std::string_view id = response_of(plan.path); flight.done_ && !id.empty())
+  if (const std::string id = response_of(plan.path); flight.done_ && !id.empty())
     background_.heard(id, flight.done_->body);
   if (!flight.costs_tokens() || (plan.background_bytes > 0 && settle_background(flight))) return;
   const Loop::TimePoint now = gateway_.loop.now();

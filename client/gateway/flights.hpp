@@ -139,6 +139,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void cancel_job();
   bool may_fall_back(const ClientError& error) const;
   bool take_up_orphan(const ClientError& error);
+  bool run_again_where_gone(const ClientError& error);
   bool wait_for_next_broker(const ClientError& error);
 
   Flights& flights_;
@@ -148,6 +149,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   /// Why it was submitted again.
   struct {
     int orphaned = 0;                                 ///< how often the broker took this gateway for gone
+    int gone = 0;                                     ///< how often the broker had an answer no more
     std::optional<Loop::TimePoint> stopping_since{};  ///< when a broker first said that it stops
   } again_;
   std::size_t looked_at_ = 0, looks_ = 0;
@@ -203,9 +205,9 @@ class Flights {
   void end_waiting(const std::string& shard = {});
   /// Whether one more response in the background could not be followed.
   bool background_full(const Caller& caller) const { return background_.full(caller); }
-  /// Whether its caller has a place for the request already: board() would join a call without a watcher, or
-  /// it is for a response in the background.
-  bool resumes(const JobPlan& plan) const;
+  /// The places of its caller that the request may use: that of a call without a watcher which board() would
+  /// join, and any for a response of its own in the background.
+  std::int64_t spare_places(const JobPlan& plan) const;
 
  private:
   friend class Flight;

@@ -333,15 +333,15 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
              "the gateway follows " + std::to_string(BackgroundResponses::kKnownMax) +
              " responses in the background at most, and this key has its share; ask for those that are over",
          .retry_after = kFullRetryAfter});
-  const bool resumes = flights_.resumes(*plan);
-  const tl::expected<bool, ApiError> taken = limits_.try_take(caller, gateway_.loop.now(), resumes);
+  const std::int64_t spare = flights_.spare_places(*plan);
+  const tl::expected<bool, ApiError> taken = limits_.try_take(caller, gateway_.loop.now(), spare);
   if (!taken) {
     ++gateway_.metrics.caller_limits_hit;
     return refuse(taken.error());
   }
   if (*taken) return board(request, responder, *std::move(plan), caller);
   const auto waits = std::make_shared<Waits>(Waits{request, *std::move(plan)});
-  shares_->wait(caller, resumes, [this, waits, responder, caller](const std::optional<ApiError>& over) {
+  shares_->wait(caller, spare, [this, waits, responder, caller](const std::optional<ApiError>& over) {
     if (over) {
       if (over->name == kCallerLimit) ++gateway_.metrics.caller_limits_hit;
       return responder->answer(refusal_of(caller, waits->request, *over));

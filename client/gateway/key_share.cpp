@@ -20,10 +20,8 @@ KeyShare::Lack KeyShare::lack(std::int64_t spare) const {
 }
 
 std::optional<KeyShare::TimePoint> KeyShare::refused_until(Lack lack, TimePoint now) const {
-  const TimePoint until = lack == Lack::places     ? places_.refused_until
-                          : lack == Lack::requests ? requests_.refused_until
-                                                   : tokens_.refused_until;
-  return until > now ? std::optional(until) : std::nullopt;
+  const Part& part = lack == Lack::places ? places_ : lack == Lack::requests ? requests_ : tokens_;
+  return stands(part, now) ? std::optional(part.refused_until) : std::nullopt;
 }
 
 void KeyShare::take(TimePoint now) {
@@ -57,7 +55,7 @@ std::int64_t KeyShare::slice(const Part& part, std::int64_t limit, TimePoint now
 
 bool KeyShare::is_due(std::int64_t waiting, TimePoint now) const {
   const bool active = is_active(now);
-  const auto may = [&](const Part& part) { return part.refused_until <= now; };
+  const auto may = [&](const Part& part) { return !stands(part, now); };
   const bool requests_limited = limits_.requests_per_minute > 0,
              tokens_limited = limits_.tokens_per_minute > 0, places_limited = limits_.concurrency > 0;
   // Used beyond what was given: others have to hear of it.

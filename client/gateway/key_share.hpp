@@ -28,6 +28,9 @@ class KeyShare {
   static constexpr milliseconds kRenewEvery{4'000};
   /// How soon a place is asked for again that others have.
   static constexpr milliseconds kPlacePause{20};
+  /// After this a call that comes has the broker asked again, though it has named a later time: another
+  /// gateway may have given back.
+  static constexpr milliseconds kRefusedFor{1'000};
   /// An ask that was not answered is made again after this.
   static constexpr milliseconds kAskAgain{1'000};
 
@@ -42,7 +45,7 @@ class KeyShare {
   enum class Lack : unsigned char { nothing, places, requests, tokens };
   /// What is missing for one more call. `spare`: places of this gateway that the call may use.
   Lack lack(std::int64_t spare) const;
-  /// The broker has said that there is none of it before that time; none: it has to be asked.
+  /// The broker has said just now that there is none of it before that time; none: it has to be asked.
   std::optional<TimePoint> refused_until(Lack lack, TimePoint now) const;
 
   void take(TimePoint now);
@@ -74,6 +77,9 @@ class KeyShare {
     TimePoint scarce_until{};  ///< nothing is taken ahead
     std::int64_t held() const { return granted - used; }
   };
+  bool stands(const Part& part, TimePoint now) const {
+    return part.refused_until > now && told_at_ && now - *told_at_ < kRefusedFor;
+  }
   bool is_due(std::int64_t waiting, TimePoint now) const;
   bool is_active(TimePoint now) const { return used_at_ && now - *used_at_ < kIdle; }
   std::int64_t slice(const Part& part, std::int64_t limit, TimePoint now) const;

@@ -23,11 +23,9 @@ KeyShares::KeyShares(Gateway& gateway, CallerLimits& limits)
   look();
 }
 
-void KeyShares::wait(const Caller& caller, bool resumes, Then then) {
-  Waiting one{.caller = caller,
-              .resumes = resumes,
-              .then = std::move(then),
-              .until = gateway_.loop.now() + kPatience};
+void KeyShares::wait(const Caller& caller, std::int64_t spare, Then then) {
+  Waiting one{
+      .caller = caller, .spare = spare, .then = std::move(then), .until = gateway_.loop.now() + kPatience};
   limits_.begin_waiting(caller);
   ++waiting_count_;
   if (waiting_count_ > kWaitingMax) one.until = {};  // its time is over: the next look refuses it
@@ -95,7 +93,7 @@ void KeyShares::serve(const std::string& key) {
   waiting_.erase(line);
   std::deque<Waiting> left;
   for (Waiting& one : waiting) {
-    const tl::expected<bool, ApiError> taken = limits_.try_take(one.caller, gateway_.loop.now(), one.resumes);
+    const tl::expected<bool, ApiError> taken = limits_.try_take(one.caller, gateway_.loop.now(), one.spare);
     if (taken && !*taken)
       left.push_back(std::move(one));
     else

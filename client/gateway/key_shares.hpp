@@ -35,12 +35,12 @@ class KeyShares {
 
   /// Counts a call in once the broker has given what it needs, and calls `then` without an error; or with why
   /// not. After CallerLimits::try_take() has said that the broker has to be asked; never inside this call.
-  void wait(const Caller& caller, bool resumes, Then then);
+  void wait(const Caller& caller, std::int64_t spare, Then then);
 
  private:
   struct Waiting {
     Caller caller;
-    bool resumes;
+    std::int64_t spare;
     Then then;
     Loop::TimePoint until;
   };

@@ -549,14 +549,14 @@ void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& re
                  .message = "the gateway follows " + std::to_string(LeftWatch::kFollowedMax) +
                             " jobs of keys with limits at most, and this key has its share; try again later",
                  .retry_after = kFullRetryAfter}));
-  const tl::expected<bool, ApiError> taken = limits_.try_take(caller, gateway_.loop.now(), false);
+  const tl::expected<bool, ApiError> taken = limits_.try_take(caller, gateway_.loop.now(), 0);
   if (!taken) {
     ++gateway_.metrics.caller_limits_hit;
     return responder->answer(refusal(gateway_, request, taken.error()));
   }
   if (*taken) return leave_counted(request, responder, caller, *std::move(job));
   const auto waits = std::make_shared<std::pair<HttpRequest, LeftJob>>(request, *std::move(job));
-  shares_->wait(caller, false, [this, waits, responder, caller](const std::optional<ApiError>& over) {
+  shares_->wait(caller, 0, [this, waits, responder, caller](const std::optional<ApiError>& over) {
     if (!over) return leave_counted(waits->first, responder, caller, std::move(waits->second));
     if (over->name == kCallerLimit) ++gateway_.metrics.caller_limits_hit;
     responder->answer(refusal(gateway_, waits->first, *over));

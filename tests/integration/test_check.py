@@ -78,6 +78,11 @@ class Check(unittest.TestCase):
             file.write("sk-test-0123456789")
         os.chmod(self.path("key"), 0o600)
         service += f'keys = {{ k = "file:{self.path("key")}" }}\n'
+        near = service.replace("models.example", "127.0.0.1:9")
+        with open(path, "w") as file:
+            file.write(near)
+        self.assertEqual(run("lanemq-worker", "--config", path, "--check")[0], 0)
+        self.assertEqual(run("lanemq-worker", "--config", path, "--http-proxy", f"http://{FOREIGN}:3128", "--check")[0], 2)
         for more, code in (("", 2), ("in_clear = true\n", 0)):
             with open(path, "w") as file:
                 file.write(service + more)

@@ -1008,7 +1008,11 @@ class InTheBackground(GatewayCase):
         for fields in ({"background": True}, {}):
             refused = self.respond("one", **fields)
             self.assertEqual((refused.status, refused.json()["error"]["code"]), (429, "tenant_concurrency"))
-        self.assertEqual(self.status("one", id), "in_progress")  # for which it needs no other place
+        waits = [self.raw() for _ in range(3)]  # for which it needs no other place, however many
+        for connection in waits:
+            connection.sendall(f"GET /v1/responses/{id.replace('_', '%5F')} HTTP/1.1\r\nhost: gateway\r\n"
+                               "authorization: Bearer one-secret\r\n\r\n".encode())
+        self.assertEqual([self.answer_of(connection).json()["status"] for connection in waits], ["in_progress"] * 3)
         self.assertEqual(self.respond("one").status, 429)
         self.over.add(id)
         self.assertEqual(self.status("one", id), "completed")
@@ -1275,6 +1279,30 @@ class AskedAgain(GatewayCase):
         self.room.start_broker(*self.arguments, **endpoints)
         self.assertEqual(harness.wait_until(asked, "the answer of the next life"), "no")
         self.assertEqual(len(self.when_called(2)), 2)
+
+    def test_a_stream_that_the_broker_keeps_no_more_runs_again(self):
+        endpoints = harness.fixed_endpoints()
+        self.room.broker.kill()
+        self.arguments = (*self.arguments, "--store", f"sqlite:{self.folder}/jobs.db")
+        self.room.start_broker(*self.arguments, **endpoints)
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", endpoints["workers"], "--service", f"openai=openai:{self.upstream}/v1",
+            env={**os.environ, "OPENAI_API_KEY": UPSTREAM_KEY}))
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+        base = self.ready(self.room.start(harness.Process(
+            harness.program("lanemq-gateway"), "--broker", endpoints["clients"], "--listen", "127.0.0.1:0",
+            "--config", os.path.join(self.folder, "gateway.toml"))))
+
+        def asked(stream):
+            answer = self.ask("POST", CHAT, chat(stream=stream), {"idempotency-key": f"k-{stream}"}, base=base)
+            return answer.status == 200 and answer.headers.get("idempotency-replayed", "no")
+        for stream in (False, True):
+            self.assertEqual([asked(stream), asked(stream)], ["no", "true"])
+        self.room.broker.kill()
+        self.room.start_broker(*self.arguments, **endpoints)
+        self.assertEqual(harness.wait_until(lambda: asked(False), "the answer of the next life"), "true")
+        self.assertEqual([asked(True), asked(True)], ["no", "true"])
+        self.assertEqual(len(self.when_called(3)), 3)
 
     def test_a_failure_is_not_what_a_key_brings_back(self):
         key = {"idempotency-key": "k", "x-lanemq-timeout-ms": "200"}

@@ -23,10 +23,17 @@ bool speaks_of_account(std::string_view said) {
   constexpr std::string_view kWords[] = {"credit balance",
                                          "insufficient_quota",
                                          "insufficient credits",
+                                         "insufficient balance",
+                                         "\u4f59\u989d",
                                          "billing",
-                                         "your organization",
+                                         "organization",
                                          "your account",
+                                         "the account",
+                                         "acct_",
                                          "org-",
+                                         "proj_",
+                                         "api key",
+                                         "api_key",
                                          "payment",
                                          "spending limit"};
   return std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view word) {

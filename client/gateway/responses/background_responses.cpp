@@ -8,6 +8,7 @@
 #include "client/gateway/fair_bound.hpp"
 #include "client/gateway/job_routes.hpp"
 #include "common/json/members.hpp"
+#include "common/url/percent.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -27,10 +28,10 @@ std::string_view said_text(std::string_view value) {
 
 }  // namespace
 
-std::string_view response_of(std::string_view path) {
+std::string response_of(std::string_view path) {
   if (!path.starts_with(kStoredResponses)) return {};
   const std::string_view rest = path.substr(kStoredResponses.size());
-  return rest.substr(0, rest.find('/'));
+  return percent_decoded(rest.substr(0, rest.find('/')));
 }
 
 ResponseState state_of_response(std::string_view answer) {
@@ -64,6 +65,11 @@ struct BackgroundResponses::One : std::enable_shared_from_this<One> {
 bool BackgroundResponses::full(const Caller& caller) const {
   const auto at = of_caller_.find(caller.name);
   return !may_take_one_of(kKnownMax, ones_.size(), at == of_caller_.end() ? 0 : at->second, kTimesFree);
+}
+
+bool BackgroundResponses::knows(std::string_view id, std::string_view caller) const {
+  const auto at = ones_.find(id);
+  return at != ones_.end() && at->second->asker.caller.name == caller;
 }
 
 void BackgroundResponses::begin(ResponseAsker asker, std::string_view id, std::int64_t taken) {

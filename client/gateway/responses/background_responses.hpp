@@ -22,7 +22,7 @@ namespace lanemq::gateway {
 /// In front of the id, in the path of a request for a response.
 inline constexpr std::string_view kStoredResponses = "/v1/responses/";
 /// The id of the response that a request is for; empty: it is for none.
-std::string_view response_of(std::string_view path);
+std::string response_of(std::string_view path);
 
 /// Who asked for a response, and by which jobs.
 struct ResponseAsker {
@@ -63,7 +63,8 @@ class BackgroundResponses {
   bool full(const Caller& caller) const;
   /// The upstream works on it. `taken`: of the key's tokens.
   void begin(ResponseAsker asker, std::string_view id, std::int64_t taken);
-  bool knows(std::string_view id) const { return ones_.contains(id); }
+  /// Whether it is followed, and the caller's.
+  bool knows(std::string_view id, std::string_view caller) const;
   /// A caller has the answer to a request for it.
   void heard(std::string_view id, const Blob& answer);
 

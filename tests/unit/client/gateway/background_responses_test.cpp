@@ -154,6 +154,7 @@ TEST_F(BackgroundResponsesTest, a_key_leaves_room_for_others) {
 TEST(ResponseOf, is_the_id_in_a_path) {
   EXPECT_EQ(response_of("/v1/responses/resp_1"), "resp_1");
   EXPECT_EQ(response_of("/v1/responses/resp_1/cancel"), "resp_1");
+  EXPECT_EQ(response_of("/v1/responses/resp%5F1%3D"), "resp_1=");
   for (const char* path : {"/v1/responses", "/v1/responses/", "/v1/chat/completions", ""})
     EXPECT_EQ(response_of(path), "") << path;
 }

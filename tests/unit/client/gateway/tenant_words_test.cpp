@@ -53,7 +53,10 @@ TEST(TenantWords, say_nothing_of_money_under_any_status) {
   for (const auto& [status, said] :
        {std::pair(400, R"({"error":{"message":"Your credit balance is too low to access the API"}})"),
         std::pair(500, R"({"error":{"code":"insufficient_quota","message":"see plan and BILLING"}})"),
-        std::pair(404, R"({"error":{"message":"The model is not there for Your Organization"}})")}) {
+        std::pair(404, R"({"error":{"message":"The model is not there for Your Organization"}})"),
+        std::pair(400, R"({"error":"Incorrect API key provided: xa***xx"})"),
+        std::pair(404, R"({"error":{"message":"Project `proj_1` does not have access to model"}})"),
+        std::pair(402, "{\"error\":{\"code\":\"1113\",\"message\":\"\u4f59\u989d\"}}")}) {
     const ClientError told = for_tenant(ClientError{
         .code = "upstream_rejected", .message = "no", .upstream_status = status, .body = Blob::borrow(said)});
     EXPECT_TRUE(told.body.empty()) << said;
