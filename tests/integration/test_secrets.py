@@ -92,7 +92,7 @@ class Hostile(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def refusal(self, key, code="invalid_api_key"):
-        return json.dumps({"error": {"message": f"Incorrect API key provided: {key}.", "type": key, "param": key, "code": code}})
+        return json.dumps({"error": {"message": f"This request is odd, it says {key}.", "type": key, "param": key, "code": code}})
 
     def refuses(self, key):
         self.answer(400, self.refusal(key, "bad"))
