@@ -186,6 +186,7 @@ std::optional<BatchDesk::Reply> BatchDesk::batch_made_before(const BatchCaller& 
                                                              WallTime now) {
   const auto before = made_before(caller, now);
   if (!before) return tl::unexpected(before.error());
+  if (before->empty()) return std::nullopt;
   const auto made = own_batch(caller, api, *before);
   if (!made) return std::nullopt;
   return batch_document(*made, caller.base_url);
@@ -245,9 +246,8 @@ tl::expected<void, ApiError> read_file_form(const BatchSettings& settings, std::
 BatchDesk::Reply BatchDesk::create_file(const BatchCaller& caller, const Upload& upload, WallTime now) {
   const auto before = made_before(caller, now);
   if (!before) return tl::unexpected(before.error());
-  if (const auto made = before->empty() ? std::nullopt : store_.file(*before);
-      made && made->owner == caller.owner)
-    return file_document(*made);
+  if (!before->empty())
+    if (const auto made = own_file(caller, *before)) return file_document(*made);
   if (const auto room = room_for(caller, static_cast<std::size_t>(upload.writing->bytes())); !room)
     return tl::unexpected(room.error());
   StoredFile file{.id = upload.id,
