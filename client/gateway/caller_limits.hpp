@@ -39,6 +39,7 @@ class CallerLimits {
   using TimePoint = Loop::TimePoint;
   using milliseconds = std::chrono::milliseconds;
 
+  /// Of `spare`: the request needs no place of its own, whatever the caller has.
   static constexpr std::int64_t kAnyPlace = limits::share_max;
 
   /// Why a request would be refused now; counts nothing. Places of calls without a waiting caller count as

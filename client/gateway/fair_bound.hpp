@@ -21,6 +21,32 @@ inline bool may_take_one_of(std::size_t bound, std::size_t used, std::size_t hel
   return used < bound && held < std::max<std::size_t>(1, times_free * (bound - used - 1));
 }
 
+/// Places that several owners share: how many each has, and whether it may take one more (may_take_one_of).
+class PlacesByOwner {
+ public:
+  PlacesByOwner(std::size_t bound, std::size_t times_free) : bound_(bound), times_free_(times_free) {}
+
+  bool may_take(std::string_view owner) const {
+    const auto at = held_.find(owner);
+    return may_take_one_of(bound_, used_, at == held_.end() ? 0 : at->second, times_free_);
+  }
+  void take(const std::string& owner) {
+    ++held_[owner];
+    ++used_;
+  }
+  /// Requires: the owner has one.
+  void give_back(std::string_view owner) {
+    const auto at = held_.find(owner);
+    if (--at->second == 0) held_.erase(at);
+    --used_;
+  }
+
+ private:
+  const std::size_t bound_, times_free_;
+  std::map<std::string, std::size_t, std::less<>> held_;  ///< none is 0
+  std::size_t used_ = 0;
+};
+
 /// Things that are kept for several owners, each with a weight. Who needs room takes the oldest of the owner
 /// with the most, so that others keep theirs.
 template <class Thing>

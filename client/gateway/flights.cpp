@@ -31,6 +31,8 @@ constexpr int kUnservedLooks = 2;
 constexpr milliseconds kUnnamedRetain = std::chrono::minutes(2);
 /// How often a job is submitted again that the broker has cancelled since it took this gateway for gone.
 constexpr int kOrphanedMax = 3;
+/// The same of one whose answer the broker has no more.
+constexpr int kGoneMax = 3;
 /// The pause before a job is submitted again that a stopping broker did not keep, where it says none.
 constexpr milliseconds kStoppingPause{1000};
 /// Bytes of all finished flights that are kept.
@@ -131,9 +133,8 @@ void Flight::on_known(const Reply<JobStatus>& status) {
   // The first steps have failed, and no other was tried.
   if ((has_failed || (looked_at_ > 0 && !is_known)) && ++looks_ < Flights::kGenerationsMax) {
     looked_at_ = 0;
-    base_id_ = flights_.id_of_key(plan_, ++generation_);
+    base_id_ = flights_.next_id_of_key(*this);
     facts_.id = base_id_;
-    if (Flights::Claim* const claim = flights_.claim_of(*this)) claim->generation = generation_;
     return find_generation();
   }
   // What the broker has lost since, as with the store in memory, runs again and is paid again.
@@ -324,9 +325,7 @@ bool Flight::may_fall_back(const ClientError& error) const {
 bool Flight::take_up_orphan(const ClientError& error) {
   const bool is_orphan = error.code == name_of(ErrorCode::cancelled) && error.message == kOrphanText;
   if (!is_orphan || last_seq_ >= 0 || error.chunks > 0 || ++again_.orphaned > kOrphanedMax) return false;
-  Flights::Claim* const claim = flights_.claim_of(*this);
-  base_id_ = claim != nullptr ? flights_.id_of_key(plan_, ++generation_) : new_ulid();
-  if (claim != nullptr) claim->generation = generation_;
+  base_id_ = flights_.claim_of(*this) != nullptr ? flights_.next_id_of_key(*this) : new_ulid();
   submit_step();
   return true;
 }
@@ -352,13 +351,11 @@ bool Flight::wait_for_next_broker(const ClientError& error) {
 /// The broker knows the job of an Idempotency-Key, and has its answer no more, as that of a stream after a
 /// restart: it runs again.
 bool Flight::run_again_where_gone(const ClientError& error) {
-  Flights::Claim* const claim = flights_.claim_of(*this);
-  if (error.code != name_of(ErrorCode::gone) || error.local || claim == nullptr || last_seq_ >= 0 ||
-      ++again_.gone > kOrphanedMax)
+  const bool is_gone = error.code == name_of(ErrorCode::gone) && !error.local;
+  if (!is_gone || flights_.claim_of(*this) == nullptr || last_seq_ >= 0 || ++again_.gone > kGoneMax)
     return false;
   facts_.replayed = false;
-  base_id_ = flights_.id_of_key(plan_, ++generation_);
-  claim->generation = generation_;
+  base_id_ = flights_.next_id_of_key(*this);
   submit_step();
   return true;
 }
@@ -457,13 +454,12 @@ void Flight::leave(FlightWatcher& watcher) {
 /// Whether an SDK may ask again: after its timeout it does so within half a second, or a second the next
 /// time. A stream's reader that hangs up has rather read enough.
 bool Flight::may_have_grace() const {
-  return plan_.may_return && !plan_.stream && joinable_ && flights_.may_have_grace(plan_.caller.name) &&
+  return plan_.may_return && !plan_.stream && joinable_ && flights_.in_grace_.may_take(plan_.caller.name) &&
          flights_.gateway_.settings.retry_grace > milliseconds(0);
 }
 
 void Flight::begin_grace() {
-  ++flights_.in_grace_;
-  ++flights_.in_grace_of_[plan_.caller.name];
+  flights_.in_grace_.take(plan_.caller.name);
   const milliseconds grace = flights_.gateway_.settings.retry_grace;
   grace_until_ = flights_.gateway_.loop.now() + grace;
   grace_timer_ = flights_.gateway_.loop.timer();
@@ -475,9 +471,7 @@ void Flight::begin_grace() {
 
 void Flight::end_grace() {
   if (!grace_timer_) return;
-  --flights_.in_grace_;
-  const auto at = flights_.in_grace_of_.find(plan_.caller.name);
-  if (--at->second == 0) flights_.in_grace_of_.erase(at);
+  flights_.in_grace_.give_back(plan_.caller.name);
   grace_timer_.reset();
 }
 
@@ -554,7 +548,8 @@ std::string silence_of_queue(const std::string& shard) {
 }
 
 std::int64_t Flights::spare_places(const JobPlan& plan) const {
-  if (background_.knows(response_of(plan.path), plan.caller.name)) return CallerLimits::kAnyPlace;
+  const std::string response = response_of(plan.path);
+  if (!response.empty() && background_.knows(response, plan.caller.name)) return CallerLimits::kAnyPlace;
   const std::shared_ptr<Flight> flight = running_of(plan);
   return flight && flight->holds_place_ ? 1 : 0;
 }
@@ -599,6 +594,13 @@ std::string Flights::id_of_key(const JobPlan& plan, std::uint64_t generation) {
   return generation == 0 ? id : id + ".g" + std::to_string(generation);
 }
 
+/// The next one: the job of the flight's present id is not the one that its caller wants.
+std::string Flights::next_id_of_key(Flight& flight) {
+  ++flight.generation_;
+  if (Claim* const claim = claim_of(flight)) claim->generation = flight.generation_;
+  return id_of_key(flight.plan(), flight.generation_);
+}
+
 Flights::Boarded Flights::board_new(JobPlan plan, std::string id) {
   const std::string fingerprint = plan.fingerprint;
   auto flight = std::make_shared<Flight>(*this, std::move(plan), std::move(id));
@@ -614,11 +616,6 @@ void Flights::drop_old_claims(const std::string& caller) {
       [&](const std::string& name) { claims_.erase(name); });
   while (claims_.size() >= kIdempotencyKeysMax)
     claims_.erase(claims_in_order_.take_of_most());
-}
-
-bool Flights::may_have_grace(const std::string& caller) const {
-  const auto at = in_grace_of_.find(caller);
-  return may_take_one_of(kInGraceMax, in_grace_, at == in_grace_of_.end() ? 0 : at->second, kTimesFree);
 }
 
 Flights::Claim* Flights::claim_of(const Flight& flight) {
@@ -656,7 +653,7 @@ bool Flights::settle_background(const Flight& flight) {
   std::string id = flight.streamed_ids_.first();
   if (answer.starts_with('{')) {
     const ResponseState state = state_of_response(answer);
-    id = state.goes_on ? std::string(state.id) : std::string();
+    id = state.goes_on ? state.id : std::string();
   }
   if (id.empty()) return false;
   const JobPlan& plan = flight.plan();

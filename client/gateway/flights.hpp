@@ -222,9 +222,9 @@ class Flights {
 
   tl::expected<Boarded, ApiError> board_by_key(JobPlan plan);
   static std::string id_of_key(const JobPlan& plan, std::uint64_t generation);
+  std::string next_id_of_key(Flight& flight);
   Boarded board_new(JobPlan plan, std::string id);
   void drop_old_claims(const std::string& caller);
-  bool may_have_grace(const std::string& caller) const;
   Claim* claim_of(const Flight& flight);
   std::shared_ptr<Flight> running_of(const JobPlan& plan) const;
   void settle(const Flight& flight);
@@ -244,9 +244,8 @@ class Flights {
     std::shared_ptr<Flight> flight;
     Loop::TimePoint until;
   };
-  KeptByOwner<Kept> kept_;                          ///< by caller, and weighed by their bytes
-  std::map<std::string, std::size_t> in_grace_of_;  ///< by caller; none is 0
-  std::size_t in_grace_ = 0;
+  KeptByOwner<Kept> kept_;  ///< by caller, and weighed by their bytes
+  PlacesByOwner in_grace_{kInGraceMax, kTimesFree};
 };
 
 /// That the queue does not answer, or the part of it that is that shard.

@@ -134,7 +134,8 @@ std::optional<ApiError> why_not_model(const Caller& caller, const std::string& m
                            (route->api == Api::openai ? "OpenAI's" : "Anthropic's") +
                            " API; requests are not translated from one API to the other",
                        "model");
-  std::string query = caller.has_models() ? percent_decoded(request.query) : std::string();
+  if (!caller.has_models()) return std::nullopt;
+  std::string query = percent_decoded(request.query);
   std::transform(query.begin(), query.end(), query.begin(), [](unsigned char c) { return std::tolower(c); });
   if (query.find("model") != std::string::npos || query.find("fallback") != std::string::npos)
     return forbidden_model(request.query, "query");

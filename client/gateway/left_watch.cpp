@@ -4,8 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "client/gateway/fair_bound.hpp"
-
 namespace lanemq::gateway {
 namespace {
 
@@ -39,13 +37,11 @@ struct LeftWatch::Job : std::enable_shared_from_this<Job> {
 };
 
 bool LeftWatch::full(const Caller& caller) const {
-  if (!is_followed(caller)) return false;
-  const auto at = of_caller_.find(caller.name);
-  return !may_take_one_of(kFollowedMax, jobs_.size(), at == of_caller_.end() ? 0 : at->second, kTimesFree);
+  return is_followed(caller) && !places_.may_take(caller.name);
 }
 
 void LeftWatch::follow(const Caller& caller, std::string id, std::int64_t taken) {
-  ++of_caller_[caller.name];
+  places_.take(caller.name);
   const auto job = std::make_shared<Job>(caller, std::move(id), taken, gateway_.loop.timer());
   jobs_.insert(job);
   ask(*job);
@@ -66,7 +62,7 @@ void LeftWatch::told(const std::shared_ptr<Job>& job, const FetchAnswer& answer)
     return job->timer->after(kAskAgainAfter, [this, at = job.get()] { ask(*at); });
   }
   jobs_.erase(job);
-  if (const auto at = of_caller_.find(job->caller.name); --at->second == 0) of_caller_.erase(at);
+  places_.give_back(job->caller.name);
   limits_.give_back(job->caller);
   limits_.spend_tokens(job->caller, cost_of(answer, job->taken) - job->taken, now);
 }

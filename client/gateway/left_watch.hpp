@@ -3,13 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "client/gateway/caller_limits.hpp"
+#include "client/gateway/fair_bound.hpp"
 #include "client/gateway/gateway.hpp"
 
 namespace lanemq::gateway {
@@ -42,7 +41,7 @@ class LeftWatch {
   Gateway& gateway_;
   CallerLimits& limits_;
   std::set<std::shared_ptr<Job>> jobs_;
-  std::map<std::string, std::size_t, std::less<>> of_caller_;  // jobs of jobs_, by caller
+  PlacesByOwner places_{kFollowedMax, kTimesFree};  // of jobs_
 };
 
 }  // namespace lanemq::gateway

@@ -1259,32 +1259,14 @@ class AskedAgain(GatewayCase):
             self.assertEqual((conflict.status, conflict.headers["x-should-retry"]), (409, "false"))
         self.assertEqual(len(self.when_called(2)), 2)
 
-    def test_what_the_broker_has_lost_runs_again_and_is_said_to(self):
+    def on_fixed_endpoints(self, *arguments):
+        """Another broker, with a worker and a gateway: what asks, and what has the broker die and come back."""
         endpoints = harness.fixed_endpoints()
-        self.room.broker.kill()
-        self.room.start_broker(*self.arguments, **endpoints)
-        worker = self.room.start(harness.Process(
-            harness.program("lanemq-worker"), "--broker", endpoints["workers"], "--service", f"openai=openai:{self.upstream}/v1",
-            env={**os.environ, "OPENAI_API_KEY": UPSTREAM_KEY}))
-        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
-        path = os.path.join(self.folder, "gateway.toml")
-        base = self.ready(self.room.start(harness.Process(
-            harness.program("lanemq-gateway"), "--broker", endpoints["clients"], "--listen", "127.0.0.1:0", "--config", path)))
 
-        def asked():
-            answer = self.ask("POST", CHAT, chat(), {"idempotency-key": "k"}, base=base)
-            return answer.status == 200 and answer.headers.get("idempotency-replayed", "no")
-        self.assertEqual([asked(), asked()], ["no", "true"])
-        self.room.broker.kill()
-        self.room.start_broker(*self.arguments, **endpoints)
-        self.assertEqual(harness.wait_until(asked, "the answer of the next life"), "no")
-        self.assertEqual(len(self.when_called(2)), 2)
-
-    def test_a_stream_that_the_broker_keeps_no_more_runs_again(self):
-        endpoints = harness.fixed_endpoints()
-        self.room.broker.kill()
-        self.arguments = (*self.arguments, "--store", f"sqlite:{self.folder}/jobs.db")
-        self.room.start_broker(*self.arguments, **endpoints)
+        def start():
+            self.room.broker.kill()
+            self.room.start_broker(*self.arguments, *arguments, **endpoints)
+        start()
         worker = self.room.start(harness.Process(
             harness.program("lanemq-worker"), "--broker", endpoints["workers"], "--service", f"openai=openai:{self.upstream}/v1",
             env={**os.environ, "OPENAI_API_KEY": UPSTREAM_KEY}))
@@ -1293,13 +1275,23 @@ class AskedAgain(GatewayCase):
             harness.program("lanemq-gateway"), "--broker", endpoints["clients"], "--listen", "127.0.0.1:0",
             "--config", os.path.join(self.folder, "gateway.toml"))))
 
-        def asked(stream):
+        def asked(stream=False):
             answer = self.ask("POST", CHAT, chat(stream=stream), {"idempotency-key": f"k-{stream}"}, base=base)
             return answer.status == 200 and answer.headers.get("idempotency-replayed", "no")
+        return asked, start
+
+    def test_what_the_broker_has_lost_runs_again_and_is_said_to(self):
+        asked, restart = self.on_fixed_endpoints()
+        self.assertEqual([asked(), asked()], ["no", "true"])
+        restart()
+        self.assertEqual(harness.wait_until(asked, "the answer of the next life"), "no")
+        self.assertEqual(len(self.when_called(2)), 2)
+
+    def test_a_stream_that_the_broker_keeps_no_more_runs_again(self):
+        asked, restart = self.on_fixed_endpoints("--store", f"sqlite:{self.folder}/jobs.db")
         for stream in (False, True):
             self.assertEqual([asked(stream), asked(stream)], ["no", "true"])
-        self.room.broker.kill()
-        self.room.start_broker(*self.arguments, **endpoints)
+        restart()
         self.assertEqual(harness.wait_until(lambda: asked(False), "the answer of the next life"), "true")
         self.assertEqual([asked(True), asked(True)], ["no", "true"])
         self.assertEqual(len(self.when_called(3)), 3)

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <utility>
 
-#include "client/gateway/fair_bound.hpp"
 #include "client/gateway/job_routes.hpp"
+#include "common/json/cursor.hpp"
 #include "common/json/members.hpp"
 #include "common/url/percent.hpp"
 
@@ -22,10 +22,6 @@ std::int64_t said_number(std::string_view value) {
   return std::max<std::int64_t>(number, 0);
 }
 
-std::string_view said_text(std::string_view value) {
-  return value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : std::string_view();
-}
-
 }  // namespace
 
 std::string response_of(std::string_view path) {
@@ -36,7 +32,7 @@ std::string response_of(std::string_view path) {
 
 ResponseState state_of_response(std::string_view answer) {
   ResponseState state;
-  state.id = said_text(member_bytes(answer, "id"));
+  state.id = unquoted_json(member_bytes(answer, "id")).value_or("");
   const std::string_view status = member_bytes(answer, "status");
   state.goes_on = status == "\"queued\"" || status == "\"in_progress\"";
   const std::string_view usage = member_bytes(answer, "usage");
@@ -62,11 +58,6 @@ struct BackgroundResponses::One : std::enable_shared_from_this<One> {
   const std::unique_ptr<Loop::Timer> timer;
 };
 
-bool BackgroundResponses::full(const Caller& caller) const {
-  const auto at = of_caller_.find(caller.name);
-  return !may_take_one_of(kKnownMax, ones_.size(), at == of_caller_.end() ? 0 : at->second, kTimesFree);
-}
-
 bool BackgroundResponses::knows(std::string_view id, std::string_view caller) const {
   const auto at = ones_.find(id);
   return at != ones_.end() && at->second->asker.caller.name == caller;
@@ -75,7 +66,7 @@ bool BackgroundResponses::knows(std::string_view id, std::string_view caller) co
 void BackgroundResponses::begin(ResponseAsker asker, std::string_view id, std::int64_t taken) {
   if (id.empty() || ones_.contains(id) || full(asker.caller)) return;
   limits_.hold(asker.caller);
-  ++of_caller_[asker.caller.name];
+  places_.take(asker.caller.name);
   auto one = std::make_shared<One>(std::move(asker), std::string(id), taken, loop_);
   look_later(*one);
   ones_.emplace(one->id, std::move(one));
@@ -130,7 +121,7 @@ void BackgroundResponses::take_in(std::string_view id, bool goes_on, std::option
   const std::shared_ptr<One> one = at->second;
   ones_.erase(at);
   const Caller& caller = one->asker.caller;
-  if (const auto its = of_caller_.find(caller.name); --its->second == 0) of_caller_.erase(its);
+  places_.give_back(caller.name);
   limits_.release(caller);
   limits_.spend_tokens(caller, tokens.value_or(one->taken) - one->taken, loop_.now());
 }

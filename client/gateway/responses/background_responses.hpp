@@ -15,6 +15,7 @@
 #include <lanemq/client.hpp>
 
 #include "client/gateway/caller_limits.hpp"
+#include "client/gateway/fair_bound.hpp"
 #include "client/gateway/gateway.hpp"
 
 namespace lanemq::gateway {
@@ -30,9 +31,9 @@ struct ResponseAsker {
   std::string service{}, lane{}, model{};
 };
 
-/// What an answer of /v1/responses, or of a path below it, says of its response. Views into the answer.
+/// What an answer of /v1/responses, or of a path below it, says of its response.
 struct ResponseState {
-  std::string_view id{};
+  std::string id{};
   bool goes_on = false;                  ///< the upstream still works on it
   std::optional<std::int64_t> tokens{};  ///< input and output; none: it does not say
 };
@@ -60,7 +61,7 @@ class BackgroundResponses {
       : loop_(loop), limits_(limits), ask_(std::move(ask)) {}
 
   /// Whether a response of that caller could not be followed.
-  bool full(const Caller& caller) const;
+  bool full(const Caller& caller) const { return !places_.may_take(caller.name); }
   /// The upstream works on it. `taken`: of the key's tokens.
   void begin(ResponseAsker asker, std::string_view id, std::int64_t taken);
   /// Whether it is followed, and the caller's.
@@ -80,7 +81,7 @@ class BackgroundResponses {
   CallerLimits& limits_;
   const Ask ask_;
   std::map<std::string, std::shared_ptr<One>, std::less<>> ones_;  // by the response's id
-  std::map<std::string, std::size_t, std::less<>> of_caller_;      // how many of ones_, by caller
+  PlacesByOwner places_{kKnownMax, kTimesFree};                    // of ones_
 };
 
 /// By a job of the asker's service.
