@@ -23,6 +23,9 @@ std::string_view name_of(Direction direction);
 /// break one rule each. In a fixed order.
 std::vector<std::string> seed_frames(Direction direction);
 
+/// A number that the environment gives by that name, as LANEMQ_FUZZ_FRAMES and LANEMQ_FUZZ_SEED.
+std::uint64_t from_environment(const char* name, std::uint64_t fallback);
+
 /// Changes frames at random, the same way for the same seed.
 class Mutator {
  public:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decoder under a million mutated frames, and what reads upstreams under half as many, the same ones in
 // every run. LANEMQ_FUZZ_FRAMES and LANEMQ_FUZZ_SEED in the environment ask for more or for others.
-#include <cstdlib>
-
 #include <gtest/gtest.h>
 
 #include <lanemq/limits.hpp>
@@ -13,11 +11,6 @@
 
 namespace lanemq::fuzz {
 namespace {
-
-std::uint64_t from_environment(const char* name, std::uint64_t fallback) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? fallback : std::strtoull(value, nullptr, 0);
-}
 
 class Mutations : public testing::TestWithParam<Direction> {};
 

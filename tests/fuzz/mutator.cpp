@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdlib>
 
 #include "tests/fuzz/frames.hpp"
 
@@ -34,6 +35,11 @@ constexpr std::string_view kWords[] = {"\xA7service",
                                        "\x92\x01\x02"};
 
 }  // namespace
+
+std::uint64_t from_environment(const char* name, std::uint64_t fallback) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? fallback : std::strtoull(value, nullptr, 0);
+}
 
 std::uint64_t Mutator::draw() {
   // splitmix64: short, and the same on every machine.

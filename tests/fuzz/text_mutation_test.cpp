@@ -2,7 +2,6 @@
 // Mutated URLs, paths and texts for a terminal, the same ones in every run. LANEMQ_FUZZ_FRAMES and
 // LANEMQ_FUZZ_SEED in the environment ask for more or for others.
 #include <cstdint>
-#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -12,18 +11,13 @@
 namespace lanemq::fuzz {
 namespace {
 
-std::uint64_t asked(const char* name, std::uint64_t fallback) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? fallback : std::strtoull(value, nullptr, 0);
-}
-
 // What is checked aborts by itself: these have nothing left to expect.
 template <class Check>
 void run(const std::vector<std::string>& seeds, Check check) {
   for (const std::string& seed : seeds)
     check(seed);
-  Mutator mutator(asked("LANEMQ_FUZZ_SEED", 1));
-  for (std::uint64_t left = asked("LANEMQ_FUZZ_FRAMES", 1'000'000) / 20; left > 0; --left)
+  Mutator mutator(from_environment("LANEMQ_FUZZ_SEED", 1));
+  for (std::uint64_t left = from_environment("LANEMQ_FUZZ_FRAMES", 1'000'000) / 20; left > 0; --left)
     check(mutator.next(seeds));
 }
 
