@@ -38,6 +38,7 @@
 #include "common/service/notifier.hpp"
 #include "common/service/standard_descriptors.hpp"
 #include "common/settings/blank_file.hpp"
+#include "common/settings/folders.hpp"
 #include "common/settings/peer.hpp"
 #include "common/settings/secrets/secret_source.hpp"
 #include "common/settings/start_check.hpp"
@@ -246,7 +247,7 @@ StoreOptions store_options(const Config& config) {
                        .lease = std::chrono::duration_cast<std::chrono::milliseconds>(config.store_lease)};
   lanemq::io::ignore_environment_of_store(options);
   if (!options.specification.empty()) return options;
-  const auto place = lanemq::io::default_store(lanemq::io::read_state_folders(), config.core.shard);
+  const auto place = lanemq::io::default_store(process_environment, config.core.shard);
   if (!place) refuse_store(place.error());
   options.specification = *place;
   return options;
@@ -264,6 +265,14 @@ void make_store_folder(const Config& config, const StoreOptions& options) {
   if (!config.store.empty()) return;
   if (const auto made = lanemq::io::make_default_folder(options.specification); !made)
     refuse_store(made.error());
+}
+
+/// Makes the folder of the operators' socket where no option names one. A socket that cannot be made is a
+/// warning.
+void make_operators_folder(const Config& config) {
+  using lanemq::settings::kIpc;
+  if (!config.server.admin_required && !config.server.admin.empty())
+    static_cast<void>(lanemq::settings::make_folder_of(config.server.admin.substr(kIpc.size())));
 }
 
 void check_store(const Config& config) {
@@ -434,12 +443,14 @@ void settle_endpoints(Config& config) {
   }
   config.server.admin_required = !config.server.admin.empty();
   if (config.server.admin.empty()) {
-    const char* const folder = std::getenv("RUNTIME_DIRECTORY");
-    config.server.admin = lanemq::default_admin_endpoint(folder != nullptr ? folder : "");
+    const std::string file = lanemq::settings::own_operator_socket(process_environment);
+    if (!file.empty()) config.server.admin = std::string(lanemq::settings::kIpc) + file;
   }
   if (!config.server.otlp.endpoint.empty()) lanemq::trace::require_collector(config.server.otlp);
-  check_endpoint(config.server.admin, lanemq::settings::Port::any);
-  require_admin_local(config.server.admin);
+  if (!config.server.admin.empty()) {
+    check_endpoint(config.server.admin, lanemq::settings::Port::any);
+    require_admin_local(config.server.admin);
+  }
   require_apart("clients", config.server.clients, "workers", config.server.workers);
   require_apart("clients", config.server.clients, "operators", config.server.admin);
   require_apart("workers", config.server.workers, "operators", config.server.admin);
@@ -650,6 +661,7 @@ int serve(Config config, const std::function<Config()>& read_again) {
   // A log that a crash has left is written to the store when that is opened.
   notifier.extend(kOpeningMax, "opens the store");
   make_store_folder(config, options);
+  make_operators_folder(config);
   auto store = lanemq::io::open_store(options);
   if (!store) refuse_store(store.error());
   if (*store == nullptr) return 0;  // told to end before it owned the store

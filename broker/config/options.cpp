@@ -35,7 +35,7 @@ const settings::Options<Config>& option_table() {
       text("admin_endpoint", "endpoint", "Where operators connect, of this machine alone.", &Config::server,
            &io::ServerOptions::admin)
           .or_brief("admin")
-          .when_empty("a socket file in $RUNTIME_DIRECTORY, else tcp://127.0.0.1:5572"),
+          .when_empty("admin.sock in a folder of the user's"),
       settings::Option<Config>{
           {.key = "http",
            .kind = settings::Kind::text,

@@ -12,12 +12,13 @@
 
 #include "broker/io/store.hpp"
 #include "broker/io/store_place.hpp"
+#include "common/settings/environment.hpp"
 
 namespace lanemq::io {
 
 Result<std::optional<InstanceLock>> lock_instance(const StoreOptions& options) {
   if (!has_owners(options)) return std::optional<InstanceLock>();
-  const auto place = default_store(read_state_folders());
+  const auto place = default_store(settings::process_environment);
   if (!place || !make_default_folder(*place)) return std::optional<InstanceLock>();
   // A name may have any characters; its hash is a file's name.
   const std::string named = options.instance + "\n" + options.schema + "\n" + options.specification;

@@ -42,7 +42,7 @@ struct PluginOptions {
 struct ServerOptions {
   std::string clients = "tcp://127.0.0.1:5570";
   std::string workers = "tcp://127.0.0.1:5571";
-  std::string admin;            ///< where operators connect
+  std::string admin;            ///< where operators connect; empty: no place is known
   bool admin_required = false;  ///< the broker does not start without it; else its lack is a warning
   bool has_http = false;        ///< operators come from this process, too (kOwnOperators)
   /// The broker's own secret key, 40 characters of Z85: clients and workers must show one of `keys`, and all

@@ -5,13 +5,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <lanemq/limits.hpp>
 
+#include "common/settings/folders.hpp"
 #include "common/zmq/curve.hpp"
 
 namespace lanemq::io {
@@ -57,20 +56,11 @@ std::optional<std::string> why_no_socket_file(const std::string& endpoint) {
   constexpr std::string_view kIpc = "ipc://";
   if (!endpoint.starts_with(kIpc) || endpoint.ends_with(":*")) return std::nullopt;
   const std::string path = endpoint.substr(kIpc.size());
-  sockaddr_un address{};
   struct stat there {};
-  if (path.empty() || path == "*" || path.front() == '@' || path.size() >= sizeof address.sun_path ||
-      ::lstat(path.c_str(), &there) != 0)
+  if (path.empty() || path == "*" || path.front() == '@' || ::lstat(path.c_str(), &there) != 0)
     return std::nullopt;
   if (!S_ISSOCK(there.st_mode)) return "there is a file that is no socket; remove it, or name another path";
-  address.sun_family = AF_UNIX;
-  std::copy(path.begin(), path.end(), address.sun_path);
-  const int asking = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  // EAGAIN: its queue is full, so somebody listens.
-  const bool listens =
-      ::connect(asking, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
-  ::close(asking);
-  if (listens) return "another program listens there";
+  if (settings::listens_at(path)) return "another program listens there";
   return std::nullopt;
 }
 

@@ -81,12 +81,15 @@ zmq::context_t make_context(int io_threads) {
 }
 
 std::optional<Router> make_admin(zmq::context_t& context, const ServerOptions& options) try {
-  if (options.admin.empty()) return std::nullopt;
+  if (options.admin.empty())
+    throw BindError("",
+                    "no folder of this user is known for its socket file: RUNTIME_DIRECTORY, "
+                    "XDG_RUNTIME_DIR, XDG_STATE_HOME and HOME name none of its own");
   return std::optional<Router>(std::in_place, context, admin_router(options));
 } catch (const BindError& error) {
   if (options.admin_required) throw;
   log::event(log::Level::warning, "admin.unavailable",
-             {{"endpoint", options.admin},
+             {{"endpoint", options.admin.empty() ? "none" : options.admin},
               {"reason", error.reason()},
               {"do", "name a free endpoint with --admin; until then operators have none"}});
   if (!options.has_http) return std::nullopt;

@@ -2,22 +2,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <lanemq/result.hpp>
 
-namespace lanemq::io {
+#include "common/settings/environment.hpp"
 
-/// Folders for a program's state, as the system names them. Empty: not set.
-struct StateFolders {
-  std::string state_directory;  ///< $STATE_DIRECTORY, of systemd: a service's own
-  std::string xdg_state_home;   ///< $XDG_STATE_HOME
-  std::string home;             ///< $HOME, else the home of the password file
-};
-StateFolders read_state_folders();
+namespace lanemq::io {
 
 /// The store where no option names one: `lanemq.db`, or `lanemq-SHARD.db`, in the service's folder, else in
 /// `lanemq/` of the user's. The error asks for an option.
-Result<std::string> default_store(const StateFolders& folders, std::string_view shard = {});
+Result<std::string> default_store(const settings::Environment& environment, std::string_view shard = {});
 
 /// Creates the folder of default_store(), for the user alone.
 Result<void> make_default_folder(const std::string& specification);

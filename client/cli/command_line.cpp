@@ -7,16 +7,16 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include <unistd.h>
-
-#include <lanemq/admin_table.hpp>
 #include <lanemq/client.hpp>
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 
 #include "client/cli/terminal.hpp"
+#include "common/settings/environment.hpp"
+#include "common/settings/folders.hpp"
 #include "common/settings/secrets/secret_shapes.hpp"
 #include "common/settings/values.hpp"
 
@@ -39,12 +39,15 @@ void take_old_variable(const char* old, const char* name) {
   ::setenv(name, time.c_str(), 1);
 }
 
-/// The folder of the operators' socket: as the variable says, or that of the broker's service on this machine
-/// (packaging/systemd), where this user may use it. Empty: there is none.
-std::string runtime_folder() {
-  if (const char* const folder = std::getenv("RUNTIME_DIRECTORY")) return folder;
-  const std::string service = "/run/lanemq";
-  return ::access((service + "/admin.sock").c_str(), R_OK | W_OK) == 0 ? service : "";
+/// Where the broker listens for operators: the first of the places where brokers that name none do, and the
+/// service of this machine (packaging/systemd), at which somebody listens whom this user may ask; else where
+/// a broker of an earlier version does.
+std::string usual_admin_endpoint() {
+  std::vector<std::string> files = settings::operator_sockets(settings::process_environment);
+  files.emplace_back("/run/lanemq/admin.sock");
+  for (const std::string& file : files)
+    if (settings::listens_at(file)) return "ipc://" + file;
+  return "tcp://127.0.0.1:5572";
 }
 
 /// CLI11 counts an option that a variable has set as given.
@@ -74,10 +77,10 @@ CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out",
                   "One's own key for it: file:PATH or env:VARIABLE; lanemq keygen makes it")
       ->envname("LANEMQ_CLIENT_KEY")
       ->type_name("SOURCE");
-  admin_endpoint_ = default_admin_endpoint(runtime_folder());
-  app_.add_option("--admin", admin_endpoint_, "Where the broker listens for operators")
+  app_.add_option("--admin", admin_endpoint_,
+                  "Where the broker listens for operators; else admin.sock of this user's broker or of the "
+                  "machine's service, or tcp://127.0.0.1:5572")
       ->envname("LANEMQ_ADMIN")
-      ->capture_default_str()
       ->type_name("ENDPOINT");
   take_old_variable("LANEMQ_CONNECT_TIMEOUT_MS", "LANEMQ_CONNECT_TIMEOUT");
   add_duration(app_, "--connect-timeout", milliseconds(1), std::chrono::hours(1),
@@ -129,13 +132,14 @@ int CommandLine::run(int argc, char** argv) {
     say("a command is missing, such as submit, run, stats, ping or bench; see lanemq --help");
     return kExitUsage;
   }
-  common_.admin = admin_endpoint_;
+  const bool asks_operators = asks_ == Asks::operators || asks_ == Asks::both;
+  common_.admin = admin_endpoint_.empty() && asks_operators ? usual_admin_endpoint() : admin_endpoint_;
   // --admin alone means that there is no clients' endpoint to ask; typed alone it counts more than
   // LANEMQ_BROKER.
   const bool admin_alone = (app_.count("--admin") > 0 && app_.count("--broker") == 0) ||
                            (is_typed("--admin", argc, argv) && !is_typed("--broker", argc, argv));
   if (asks_ == Asks::operators || (asks_ == Asks::either && admin_alone)) {
-    common_.broker = admin_endpoint_;
+    common_.broker = common_.admin;
     common_.named_by = "--admin or LANEMQ_ADMIN";
     keys_said_ = {};
   }

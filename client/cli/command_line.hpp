@@ -18,6 +18,7 @@ enum class Asks : unsigned char {
   clients,    ///< the clients' endpoint
   operators,  ///< the operators' endpoint
   either,     ///< the clients'; but the operators', where the command line names only that
+  both,       ///< the clients', and the operators' beside it
   nobody,
 };
 

@@ -16,6 +16,7 @@
 #include "common/http/server/listen.hpp"
 #include "common/http/server/proxies.hpp"
 #include "common/http/server/secret.hpp"
+#include "common/settings/folders.hpp"
 #include "common/settings/option_reader.hpp"
 #include "common/settings/secrets/exposed_files.hpp"
 #include "common/settings/secrets/secret_source.hpp"
@@ -477,15 +478,8 @@ std::string print(Settings& settings) {
 /// The default folder of files and batches; empty: there is none. Each broker has its own, since batches are
 /// jobs of one broker.
 std::string usual_state_folder(const Environment& environment, const std::string& broker) {
-  const auto folder = [&](const char* variable) {
-    const char* const value = environment(variable);
-    return std::string(value != nullptr ? value : "");
-  };
-  // The service manager may name several, separated by colons.
-  if (const std::string given = folder("STATE_DIRECTORY"); !given.empty())
-    return given.substr(0, given.find(':'));
-  std::string base = folder("XDG_STATE_HOME");
-  if (base.empty()) base = folder("HOME").empty() ? "" : folder("HOME") + "/.local/state";
+  if (std::string service = settings::service_state_folder(environment); !service.empty()) return service;
+  const std::string base = settings::user_state_folder(environment);
   if (base.empty()) return base;
   std::string name = broker;
   std::replace_if(

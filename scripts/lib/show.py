@@ -34,7 +34,7 @@ def arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", action="store_true",
                         help="start one of each program, print what to type in a second terminal, and stop at Ctrl-C")
-    parser.add_argument("--free-ports", action="store_true", help="with --serve: on free ports, not on 5570 to 5572 and 8080")
+    parser.add_argument("--free-ports", action="store_true", help="with --serve: on free ports, not on 5570, 5571 and 8080")
     parser.add_argument("--rpm", type=int, default=600, help="the upstream's requests per minute (600)")
     parser.add_argument("--bulk", type=int, default=None, help="jobs in the bulk file (200; 10 with a real upstream)")
     parser.add_argument("--interactive", type=int, default=None,

@@ -33,7 +33,8 @@ from waits import PATIENCE, SANITIZED, Timeout, pace, wait_until  # noqa: F401: 
 # What programs keep where nobody says: not in the home of whoever runs the tests.
 STATE = tempfile.TemporaryDirectory()
 os.environ["XDG_STATE_HOME"] = STATE.name
-os.environ.pop("STATE_DIRECTORY", None)
+for name in ("STATE_DIRECTORY", "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"):
+    os.environ.pop(name, None)
 PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
 # So long a program that asks the broker something looks for it.
 os.environ["LANEMQ_CONNECT_TIMEOUT"] = f"{PATIENCE if SANITIZED else 20:.0f}s"

@@ -52,22 +52,49 @@ class Endpoint(harness.Case):
         self.assertNotIn("config.needs_restart", broker.stderr(), "nothing was changed")
 
     def test_a_default_that_is_taken_is_a_warning_and_a_named_one_an_error(self):
-        with socket.socket() as taken:
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                taken.bind(("127.0.0.1", 5572))
-                taken.listen()
-            except OSError:
-                pass  # by somebody else: just as well
+        path = os.path.join(self.folder, "lanemq", "admin.sock")
+        os.mkdir(os.path.dirname(path), 0o700)
+        with socket.socket(socket.AF_UNIX) as taken:
+            taken.bind(path)
+            taken.listen()
             command = [harness.program("lanemq-broker"), "--clients", "tcp://127.0.0.1:*", "--workers",
                        "tcp://127.0.0.1:*", "--store", "memory"]
-            environment = {name: value for name, value in os.environ.items() if name != "RUNTIME_DIRECTORY"}
-            broker = self.room.start(harness.Process(*command, env=environment))
+            broker = self.room.start(harness.Process(*command, env={**os.environ, "XDG_STATE_HOME": self.folder}))
             self.assertNotIn("admin=", broker.line())
-            self.assertIn("admin.unavailable endpoint=tcp://127.0.0.1:5572", broker.stderr())
-            code, errors = broker_that_ends(*command[1:], "--admin", "tcp://127.0.0.1:5572")
+            self.assertIn(f"admin.unavailable endpoint=ipc://{path}", broker.stderr())
+            code, errors = broker_that_ends(*command[1:], "--admin", "ipc://" + path)
             self.assertEqual(code, 3, errors)
             self.assertIn("--admin", errors)
+
+    def test_started_by_hand_it_is_a_file_of_the_users_own_which_the_command_line_finds(self):
+        command = [harness.program("lanemq-broker"), "--clients", "tcp://127.0.0.1:*", "--workers", "tcp://127.0.0.1:*",
+                   "--store", "memory"]
+        for variable, folder in (("XDG_STATE_HOME", "state"), ("XDG_RUNTIME_DIR", "runtime")):
+            base = os.path.join(self.folder, folder)
+            os.mkdir(base, 0o700)
+            environment = {**os.environ, "XDG_STATE_HOME": os.path.join(self.folder, "state"), variable: base}
+            broker = self.room.start(harness.Process(*command, env=environment))
+            path = os.path.join(base, "lanemq", "admin.sock")
+            self.assertIn(f" admin=ipc://{path}", broker.line())
+            self.assertEqual(stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode), 0o700)
+            lanemq = [harness.program("lanemq"), "pause", "lane", "batch", "--reason", "found by itself"]
+            done = subprocess.run(lanemq, env=environment, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            broker.kill()
+            # Its file is still there, and nobody listens at it.
+            self.assertTrue(os.path.exists(path))
+            done = subprocess.run([harness.program("lanemq"), "--connect-timeout", "1ms", "pauses"], env=environment,
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertNotIn(path, done.stderr)
+
+    def test_without_a_folder_there_is_none_and_the_log_says_so(self):
+        environment = {**os.environ, "XDG_STATE_HOME": os.path.join(self.folder, "x" * 110)}
+        broker = self.room.start(harness.Process(
+            harness.program("lanemq-broker"), "--clients", "tcp://127.0.0.1:*", "--workers", "tcp://127.0.0.1:*",
+            "--store", "memory", env=environment))
+        self.assertNotIn("admin=", broker.line())
+        self.assertIn("admin.unavailable endpoint=none", broker.stderr())
 
     def test_other_machines_are_kept_out_even_with_insecure(self):
         code, errors = broker_that_ends("--admin", "tcp://0.0.0.0:*", "--insecure")

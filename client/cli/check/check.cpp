@@ -318,7 +318,7 @@ void add_check(CommandLine& line) {
       ->default_str(settings::show(options->bounds.dead_within));
   command.add_flag("--json", options->json, "All of it as one line of JSON");
   command.footer(footer());
-  line.on_chosen(command, Asks::clients, [options](const Common& common) { return check(common, *options); });
+  line.on_chosen(command, Asks::both, [options](const Common& common) { return check(common, *options); });
 }
 
 }  // namespace lanemq::cli

@@ -81,9 +81,4 @@ std::optional<std::string> admin_fault(const wire::AdminQuery& query) {
   return std::nullopt;
 }
 
-std::string default_admin_endpoint(std::string_view runtime_directory) {
-  const std::string_view first = runtime_directory.substr(0, runtime_directory.find(':'));
-  return first.empty() ? "tcp://127.0.0.1:5572" : "ipc://" + std::string(first) + "/admin.sock";
-}
-
 }  // namespace lanemq

@@ -70,8 +70,4 @@ const AdminInfo* admin_info(const wire::AdminQuery& query);
 /// effect. Empty: nothing.
 std::optional<std::string> admin_fault(const wire::AdminQuery& query);
 
-/// The default endpoint of operators, for broker and command line: a socket file in the first folder of
-/// `runtime_directory` (systemd's $RUNTIME_DIRECTORY), or else a port.
-std::string default_admin_endpoint(std::string_view runtime_directory);
-
 }  // namespace lanemq

@@ -12,6 +12,7 @@
 #include "common/sqlite/database.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/unit/common/settings/surroundings.hpp"
 
 namespace lanemq {
 namespace {
@@ -105,14 +106,13 @@ TEST_F(CheckStore, keeps_out_while_a_broker_has_it) {
 }
 
 TEST(DefaultStore, is_the_services_folder_then_the_users) {
-  EXPECT_EQ(
-      io::default_store({.state_directory = "/var/lib/lanemq:/b", .xdg_state_home = "/x", .home = "/h"}),
-      "sqlite:/var/lib/lanemq/lanemq.db");
-  EXPECT_EQ(io::default_store({.state_directory = "", .xdg_state_home = "/x", .home = "/h"}),
-            "sqlite:/x/lanemq/lanemq.db");
-  EXPECT_EQ(io::default_store({.state_directory = "", .xdg_state_home = "relative", .home = "/h"}),
-            "sqlite:/h/.local/state/lanemq/lanemq.db");
-  const auto nowhere = io::default_store({});
+  const settings::Variables service{{"STATE_DIRECTORY", "/var/lib/lanemq:/b"}, {"XDG_STATE_HOME", "/x"}};
+  EXPECT_EQ(io::default_store(settings::environment(service)), "sqlite:/var/lib/lanemq/lanemq.db");
+  const settings::Variables user{{"XDG_STATE_HOME", "/x"}, {"HOME", "/h"}};
+  EXPECT_EQ(io::default_store(settings::environment(user)), "sqlite:/x/lanemq/lanemq.db");
+  EXPECT_EQ(io::default_store(settings::environment(user), "eu"), "sqlite:/x/lanemq/lanemq-eu.db");
+  const settings::Variables none{{"HOME", "relative"}};
+  const auto nowhere = io::default_store(settings::environment(none));
   ASSERT_FALSE(nowhere.has_value());
   EXPECT_THAT(nowhere.error().message, HasSubstr("--store sqlite:PATH"));
 }

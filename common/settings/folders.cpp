@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/settings/folders.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace lanemq::settings {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The longest path that a socket can have, with the NUL behind it.
+constexpr std::size_t kSocketPathMax = sizeof(sockaddr_un::sun_path);
+
+std::string value_of(const Environment& environment, const char* variable) {
+  const char* const value = environment(variable);
+  return value == nullptr ? "" : value;
+}
+
+/// The service manager may name several folders, separated by colons.
+std::string first_of(const std::string& folders) {
+  return folders.substr(0, folders.find(':'));
+}
+
+std::string home_of(const Environment& environment) {
+  if (std::string home = value_of(environment, "HOME"); !home.empty()) return home;
+  const passwd* const user = ::getpwuid(::getuid());
+  return user != nullptr && user->pw_dir != nullptr ? user->pw_dir : "";
+}
+
+/// Whether the folder, or the nearest that is there above it, is the user's own: $XDG_RUNTIME_DIR may be
+/// another's, of whom a program was started by sudo.
+bool can_be_made(fs::path folder) {
+  std::error_code why;
+  while (!fs::exists(folder, why) && folder.has_relative_path())
+    folder = folder.parent_path();
+  struct stat there {};
+  return ::stat(folder.c_str(), &there) == 0 && S_ISDIR(there.st_mode) && there.st_uid == ::geteuid();
+}
+
+}  // namespace
+
+std::string service_state_folder(const Environment& environment) {
+  return first_of(value_of(environment, "STATE_DIRECTORY"));
+}
+
+std::string user_state_folder(const Environment& environment) {
+  if (std::string named = value_of(environment, "XDG_STATE_HOME"); named.starts_with('/')) return named;
+  const std::string home = home_of(environment);
+  return home.starts_with('/') ? home + "/.local/state" : "";
+}
+
+std::vector<std::string> operator_sockets(const Environment& environment) {
+  std::vector<std::string> paths;
+  const auto add = [&](const std::string& folder) {
+    std::string path = folder + "/admin.sock";
+    if (folder.starts_with('/') && path.size() < kSocketPathMax) paths.push_back(std::move(path));
+  };
+  if (const std::string service = first_of(value_of(environment, "RUNTIME_DIRECTORY")); !service.empty()) {
+    add(service);
+    return paths;
+  }
+  for (const std::string& base : {value_of(environment, "XDG_RUNTIME_DIR"), user_state_folder(environment)})
+    if (!base.empty()) add(base + "/lanemq");
+  return paths;
+}
+
+std::string own_operator_socket(const Environment& environment) {
+  const std::vector<std::string> paths = operator_sockets(environment);
+  const auto found = std::find_if(paths.begin(), paths.end(), [](const std::string& path) {
+    return can_be_made(fs::path(path).parent_path());
+  });
+  return found == paths.end() ? "" : *found;
+}
+
+std::optional<std::string> make_folder_of(const std::string& file) {
+  const fs::path folder = fs::path(file).parent_path();
+  const mode_t before = ::umask(0077);
+  std::error_code why;
+  fs::create_directories(folder, why);
+  ::umask(before);
+  if (!why) return std::nullopt;
+  return "the folder " + folder.string() + " cannot be made: " + why.message();
+}
+
+bool listens_at(const std::string& socket_file) {
+  sockaddr_un address{};
+  if (socket_file.empty() || socket_file.size() >= kSocketPathMax) return false;
+  address.sun_family = AF_UNIX;
+  std::copy(socket_file.begin(), socket_file.end(), address.sun_path);
+  const int asking = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  // EAGAIN: its queue is full, so somebody listens.
+  const bool listens =
+      ::connect(asking, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
+  ::close(asking);
+  return listens;
+}
+
+}  // namespace lanemq::settings
