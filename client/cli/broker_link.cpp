@@ -7,7 +7,7 @@
 #include <lanemq/endpoints.hpp>
 #include <lanemq/text.hpp>
 
-#include "client/cli/explanation.hpp"
+#include "client/cli/explain/explanation.hpp"
 #include "common/explanation/explanation.hpp"
 #include "common/settings/peer.hpp"
 #include "common/settings/values.hpp"

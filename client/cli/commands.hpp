@@ -43,7 +43,8 @@ void add_run(CommandLine& line);
 void add_stats(CommandLine& line);
 void add_ping(CommandLine& line);
 void add_bench(CommandLine& line);
-void add_job_queries(CommandLine& line);  ///< status, cancel, fetch
+void add_job_queries(CommandLine& line);  ///< status, fetch
+void add_cancel(CommandLine& line);
 void add_explain(CommandLine& line);
 void add_watch(CommandLine& line);
 void add_limits(CommandLine& line);
@@ -54,5 +55,8 @@ void add_top(CommandLine& line);
 void add_simulate(CommandLine& line);
 void add_keygen(CommandLine& line);
 void add_completion(CommandLine& line);
+
+/// Cancels a job, and prints its status. Returns the exit code.
+int cancel_one(const Common& common, const std::string& id, bool json);
 
 }  // namespace lanemq::cli

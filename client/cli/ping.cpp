@@ -8,7 +8,7 @@
 
 #include "client/cli/broker_link.hpp"
 #include "client/cli/command_line.hpp"
-#include "client/cli/explanation.hpp"
+#include "client/cli/explain/explanation.hpp"
 #include "client/cli/terminal.hpp"
 #include "common/json/members.hpp"
 

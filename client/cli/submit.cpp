@@ -14,7 +14,7 @@
 
 #include "client/cli/broker_link.hpp"
 #include "client/cli/command_line.hpp"
-#include "client/cli/explanation.hpp"
+#include "client/cli/explain/explanation.hpp"
 #include "client/cli/meta.hpp"
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/terminal.hpp"
@@ -273,11 +273,6 @@ int status(const Common& common, const JobQuery& query) {
   return put_status(common, client, query, client.status(query.id));
 }
 
-int cancel(const Common& common, const JobQuery& query) {
-  Client client(client_options(common));
-  return put_status(common, client, query, client.cancel(query.id));
-}
-
 int fetch(const Common& common, const JobQuery& query) {
   Printing printing;  // must outlive the client, which calls it
   Client client(client_options(common));
@@ -308,6 +303,11 @@ CLI::App& add_job_query(CommandLine& line, const char* name, const char* descrip
 }
 
 }  // namespace
+
+int cancel_one(const Common& common, const std::string& id, bool json) {
+  Client client(client_options(common));
+  return put_status(common, client, {.id = id, .json = json}, client.cancel(id));
+}
 
 void add_submit(CommandLine& line) {
   const auto options = std::make_shared<SubmitOptions>();
@@ -368,7 +368,6 @@ void add_job_queries(CommandLine& line) {
   constexpr char kStatusJson[] = "The job's status as JSON, in one line";
   const auto query = std::make_shared<JobQuery>();
   add_job_query(line, "status", "Say where a job is", kStatusJson, Asks::either, query, status);
-  add_job_query(line, "cancel", "Cancel a job", kStatusJson, Asks::either, query, cancel);
   CLI::App& get = add_job_query(line, "fetch", "Get the answer of a job that was submitted before",
                                 "The answer as JSON, in one line, with what is known of its job",
                                 Asks::clients, query, fetch);

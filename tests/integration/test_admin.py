@@ -103,6 +103,34 @@ class Endpoint(harness.Case):
         self.assertIn("ssh", errors)
 
 
+class Cancel(harness.Case):
+    """`lanemq cancel` of many jobs."""
+
+    def cancel(self, *arguments):
+        done = subprocess.run([harness.program("lanemq"), "--admin", self.room.broker.admin, "cancel", *arguments],
+                              capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_filters_choose_which_jobs(self):
+        client = self.room.client()
+        for number in range(600):
+            client.submit(id=f"a{number}", client="team-a", lane="batch" if number % 2 else "normal")
+        client.submit(id="b", client="team-b")
+        self.room.stats_when(lambda stats: sum(lane["queued"] for lane in stats["lanes"].values()) == 601, "all jobs")
+        self.assertEqual(self.cancel("--client", "team-a", "--lane", "batch", "--dry-run")[:2], (0, "300 jobs would be cancelled\n"))
+        self.assertEqual(self.cancel("--client", "team-*", "--lane", "batch")[:2], (0, "300 jobs cancelled\n"))
+        self.assertEqual(self.cancel("--ids", "a1?", "--json")[:2], (0, '{"cancelled":5,"refused":0}\n'))
+        self.assertEqual(self.cancel("--client", "nobody")[:2], (0, "0 jobs cancelled\n"))
+        self.assertEqual(self.cancel("--all", "--state", "queued")[:2], (0, "296 jobs cancelled\n"))
+        self.assertEqual(client.status("b")["state"], "cancelled")
+
+    def test_what_is_asked_has_to_be_said(self):
+        for arguments, words in (((), "an ID, a filter such as --client, or --all"), (("a", "--all"), "id excludes --all"),
+                                 (("--state", "succeeded"), "--state"), (("a", "--dry-run"), "id excludes --dry-run")):
+            code, _, errors = self.cancel(*arguments)
+            self.assertEqual((code, words in errors), (2, True), errors)
+
+
 class Socket(harness.Case):
     def test_the_clients_socket_refuses_operators_and_theirs_refuses_jobs(self):
         refused = self.room.client().ask("admin", {"do": "jobs", "ref": "r"})

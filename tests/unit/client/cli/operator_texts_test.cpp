@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/cli/explanation.hpp"
+#include "client/cli/explain/explanation.hpp"
 #include "client/cli/simulate/report_text.hpp"
 #include "client/cli/stats_table.hpp"
 

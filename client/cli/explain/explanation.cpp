@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/explanation.hpp"
+#include "client/cli/explain/explanation.hpp"
 
 #include <nlohmann/json.hpp>
 

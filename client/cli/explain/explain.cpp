@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/broker_link.hpp"
 #include "client/cli/command_line.hpp"
-#include "client/cli/explanation.hpp"
+#include "client/cli/explain/explanation.hpp"
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
