@@ -157,4 +157,10 @@ tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) con
                 .keys = keys_};
 }
 
+bool Access::still_has(const Caller& caller) const {
+  if (caller.key == nullptr || caller.keys == keys_) return true;  // nothing was read again
+  return std::any_of(keys_->begin(), keys_->end(),
+                     [&](const auto& item) { return item.second.name == caller.name; });
+}
+
 }  // namespace lanemq::gateway

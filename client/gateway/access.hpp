@@ -101,6 +101,8 @@ class Access {
   /// Replaces the keys for later requests; present callers keep theirs.
   void replace(std::vector<KeySettings> keys);
 
+  /// Whether the caller's key is still there, under the same name.
+  bool still_has(const Caller& caller) const;
   /// The name of who has that secret, which may count no more; empty: nobody is known by it.
   std::string name_of(const std::string& secret_hash) const;
 

@@ -541,6 +541,15 @@ void Flights::end_waiting(const std::string& shard) {
   }
 }
 
+std::size_t Flights::end_calls_of(std::string_view caller) {
+  std::vector<std::shared_ptr<Flight>> ended;
+  for (const std::shared_ptr<Flight>& flight : running_)
+    if (flight->plan_.caller.name == caller) ended.push_back(flight);
+  for (const std::shared_ptr<Flight>& flight : ended)
+    flight->give_up(std::string(name_of(ErrorCode::forbidden)), "the key of this call was taken away");
+  return ended.size();
+}
+
 std::string silence_of_queue(const std::string& shard) {
   return shard.empty()
              ? "the queue behind this gateway does not answer"
@@ -631,7 +640,8 @@ void Flights::settle(const Flight& flight) {
   const Caller& caller = plan.caller;
   if (!caller.key || flight.facts_.replayed) return;
   if (const std::string id = response_of(plan.path); flight.done_ && !id.empty())
-    background_.heard(id, flight.done_->body);
+    plan.stream ? background_.ended(id, CallerLimits::told(flight.done_->usage))
+                : background_.heard(id, flight.done_->body);
   if (!flight.costs_tokens() || (plan.background_bytes > 0 && settle_background(flight))) return;
   const Loop::TimePoint now = gateway_.loop.now();
   std::size_t bytes = flight.seen_bytes_;

@@ -203,6 +203,10 @@ class Flights {
   /// The broker is away, or that shard: ends the calls without content that wait for it. Streams go on when
   /// it is back.
   void end_waiting(const std::string& shard = {});
+  /// Ends the calls of a caller whose key is no more, and cancels their jobs; returns how many.
+  std::size_t end_calls_of(std::string_view caller);
+  /// Has upstreams stop the responses in the background of a caller; returns how many.
+  std::size_t stop_background_of(std::string_view caller) { return background_.stop_all_of(caller); }
   /// Whether one more response in the background could not be followed.
   bool background_full(const Caller& caller) const { return background_.full(caller); }
   /// The places of its caller that the request may use: that of a call without a watcher which board() would

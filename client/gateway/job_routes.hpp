@@ -32,6 +32,9 @@ class JobRoutes {
   KeyShares* shares() { return shares_.get(); }
   /// The broker is away, or that shard: ends the calls without content that wait for it.
   void end_waiting(const std::string& shard = {}) { flights_.end_waiting(shard); }
+  /// See Flights.
+  std::size_t end_calls_of(std::string_view caller) { return flights_.end_calls_of(caller); }
+  std::size_t stop_background_of(std::string_view caller) { return flights_.stop_background_of(caller); }
 
  private:
   enum class Takes : unsigned char { body_with_model, body_with_optional_model, no_body };

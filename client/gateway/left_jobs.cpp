@@ -65,7 +65,7 @@ ApiError no_such_job(std::string_view id, std::string name = "not_found") {
 
 /// The job's id at the broker.
 std::string broker_id(const Caller& caller, std::string_view id) {
-  return sha256_hex(caller.name).substr(0, kOwnerDigits) + "." + std::string(id);
+  return own_job_ids(caller.name) + std::string(id);
 }
 
 /// The members of a posted job.
@@ -218,8 +218,9 @@ void with_document(Loop& loop, const std::string& id, const FetchAnswer& answer,
 /// Sends the states of a job as events until it is over.
 class JobEvents : public std::enable_shared_from_this<JobEvents> {
  public:
-  JobEvents(Gateway& gateway, std::string id, std::string at_broker, ResponderPtr responder)
+  JobEvents(Gateway& gateway, Caller caller, std::string id, std::string at_broker, ResponderPtr responder)
       : gateway_(gateway),
+        caller_(std::move(caller)),
         id_(std::move(id)),
         at_broker_(std::move(at_broker)),
         responder_(std::move(responder)),
@@ -250,6 +251,9 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
 
   void tell(const FetchAnswer& answer) {
     if (responder_->gone()) return;
+    if (!gateway_.access.still_has(caller_))
+      return end(error_of({.code = std::string(name_of(ErrorCode::forbidden)),
+                           .message = "the key of this call was taken away"}));
     if (!answer) {
       // The broker may be away for a moment while the job goes on.
       if (!is_end_of_job(answer.error()) && answer.error().local) return ask_later();
@@ -287,6 +291,7 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   }
 
   Gateway& gateway_;
+  const Caller caller_;
   const std::string id_, at_broker_;
   const ResponderPtr responder_;
   const std::unique_ptr<Loop::Timer> timer_;
@@ -325,6 +330,10 @@ void refuse(const LeftWaiting::One& waiting, const std::string& id, const Client
 }
 
 }  // namespace
+
+std::string own_job_ids(std::string_view caller) {
+  return sha256_hex(caller).substr(0, kOwnerDigits) + ".";
+}
 
 tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Caller& caller,
                                               const HttpRequest& http) {
@@ -639,14 +648,14 @@ void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& respo
       at_broker, milliseconds(0),
       answering<FetchAnswer>(
           gateway_.settings, waiting_, request, responder,
-          [this, id, at_broker](const LeftWaiting::One& waiting, const FetchAnswer& first) {
+          [this, id, at_broker, who = *caller](const LeftWaiting::One& waiting, const FetchAnswer& first) {
             if (!first && !is_end_of_job(first.error())) return refuse(waiting, id, first.error());
             Headers headers{{"content-type", "text/event-stream"},
                             {"cache-control", "no-cache"},
                             {"x-accel-buffering", "no"}};
             add_request_id(Api::openai, request_id_of(waiting.request), headers);
             waiting.responder->begin(200, std::move(headers));
-            std::make_shared<JobEvents>(gateway_, id, at_broker, waiting.responder)->begin(first);
+            std::make_shared<JobEvents>(gateway_, who, id, at_broker, waiting.responder)->begin(first);
           }));
 }
 

@@ -40,6 +40,9 @@ std::string job_document(std::string_view id, const JobStatus& status);
 std::string job_document(std::string_view id, const JobDone& done);
 std::string job_document(std::string_view id, const ClientError& error);
 
+/// What the ids at the broker of a caller's jobs begin with.
+std::string own_job_ids(std::string_view caller);
+
 /// Whether an error is a job's end, and not a failure to learn its state.
 bool is_end_of_job(const ClientError& error);
 
@@ -75,6 +78,8 @@ class LeftJobRoutes {
   void add_to(Router& router);
   /// The broker is away: answers those that wait for it. Streams of events go on.
   void end_waiting() { waiting_.end_all(); }
+  /// Cancels the jobs of a caller that are followed; returns how many.
+  std::size_t cancel_followed_of(std::string_view caller) { return watch_.cancel_all_of(caller); }
 
  private:
   tl::expected<std::string, HttpAnswer> admit(const HttpRequest& head);

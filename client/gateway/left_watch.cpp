@@ -47,6 +47,16 @@ void LeftWatch::follow(const Caller& caller, std::string id, std::int64_t taken)
   ask(*job);
 }
 
+std::size_t LeftWatch::cancel_all_of(std::string_view caller) {
+  std::size_t cancelled = 0;
+  for (const std::shared_ptr<Job>& job : jobs_) {
+    if (job->caller.name != caller) continue;
+    ++cancelled;
+    gateway_.broker.cancel(job->id, [](const Reply<JobStatus>&) {});  // told() hears of its end
+  }
+  return cancelled;
+}
+
 void LeftWatch::ask(Job& job) {
   job.asked_at = gateway_.loop.now();
   gateway_.broker.fetch(job.id, kFetchWait, [this, weak = job.weak_from_this()](const FetchAnswer& answer) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "client/gateway/caller_limits.hpp"
 #include "client/gateway/fair_bound.hpp"
@@ -31,6 +32,8 @@ class LeftWatch {
   /// `id`: at the broker. `taken`: of the key's tokens. Requires: limits.take() let the caller in; this gives
   /// it back.
   void follow(const Caller& caller, std::string id, std::int64_t taken);
+  /// Cancels the jobs of a caller that are followed; returns how many.
+  std::size_t cancel_all_of(std::string_view caller);
 
  private:
   struct Job;

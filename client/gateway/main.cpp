@@ -13,6 +13,8 @@
 #include "client/gateway/batches/batch_service.hpp"
 #include "client/gateway/batches/batch_store.hpp"
 #include "client/gateway/broker_drive.hpp"
+#include "client/gateway/control/control_socket.hpp"
+#include "client/gateway/control/key_stop.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/health.hpp"
 #include "client/gateway/http_words.hpp"
@@ -159,7 +161,7 @@ void encrypt(HttpServer& server, const Settings& settings) {
 class Reload {
  public:
   using Read = std::function<Settings()>;
-  using Tell = std::function<void(const Settings& settings)>;
+  using Tell = std::function<void(const Settings& before, const Settings& settings)>;
   Reload(Settings& settings, HttpServer& server, service::Notifier& notifier, Read read, Tell tell)
       : settings_(settings),
         server_(server),
@@ -176,7 +178,7 @@ class Reload {
       const std::vector<std::string> left = take_over(wanted, settings_);
       // Whether TLS is spoken at all needs a restart.
       if (identity && !before.tls_certificate.empty()) encrypt(server_, std::move(identity));
-      tell_(settings_);
+      tell_(before, settings_);
       for (const lanemq::settings::Changed& change : changed(option_table(), before, settings_))
         log::event(log::Level::info, "config.changed",
                    {{"key", change.key}, {"from", change.before}, {"to", change.after}});
@@ -315,6 +317,39 @@ void heed_silence(Gateway& gateway, Health& health, JobRoutes& job_routes, LeftJ
   gateway.on_shard_away = [&](const std::string& shard) { job_routes.end_waiting(shard); };
 }
 
+/// Opens the way of command lines to this gateway, where there is a folder; null: there is none.
+std::unique_ptr<ControlSocket> open_control(Gateway& gateway, const BatchService* batches, KeyStop& stop) {
+  if (batches == nullptr) return nullptr;
+  try {
+    return std::make_unique<ControlSocket>(
+        gateway.loop, gateway.settings.batches.folder,
+        [&stop](const std::string& key, const ControlSocket::Then& then) { stop.stop(key, then); });
+  } catch (const std::exception& error) {
+    log::event(
+        log::Level::warning, "control.unavailable",
+        {{"reason", error.what()}, {"do", "mend it and restart; until then --stop-key reaches nobody"}});
+    return nullptr;
+  }
+}
+
+/// Has the running gateway end what keys have left. Returns the exit code.
+int stop_keys(const Settings& settings, const std::vector<std::string>& names) {
+  const std::string& folder = settings.batches.folder;
+  if (folder.empty())
+    throw UsageError("no folder is known by which a gateway could be found; name it with --state");
+  for (const std::string& name : names) {
+    const std::optional<ControlAnswer> answer = command_gateway(folder, name);
+    if (!answer)
+      throw std::runtime_error(
+          "no gateway runs with the folder " + folder +
+          ": name that of the running one with --state or --config. Where none runs, its "
+          "batches go on when it is started");
+    if (!answer->done) throw std::runtime_error(answer->text);
+    std::fputs(answer->text.c_str(), stdout);
+  }
+  return kExitDone;
+}
+
 int run(Settings settings, const Reload::Read& read) {
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection shows in its call
   const log::Writing writing;
@@ -359,6 +394,8 @@ int run(Settings settings, const Reload::Read& read) {
   }
   BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
   batch_routes.add_to(router);
+  KeyStop key_stop(gateway, job_routes, left_job_routes, batches.get());
+  const std::unique_ptr<ControlSocket> control = open_control(gateway, batches.get(), key_stop);
   const std::string url =
       url_of(settings.tls_certificate.empty() ? "http" : "https", settings.server.address, server.port());
   ServiceBeat beat(notifier, server, health, url);
@@ -366,8 +403,9 @@ int run(Settings settings, const Reload::Read& read) {
   health.watch();
   beat.ready();
   log::say("ready " + url + "\n");
-  const Reload reload(settings, server, notifier, read, [&](const Settings& changed) {
+  const Reload reload(settings, server, notifier, read, [&](const Settings& before, const Settings& changed) {
     access.replace(changed.keys);
+    key_stop.cut_removed(before.keys, changed.keys);
     job_routes.limits().keep_only(changed.keys);
     if (batches) batches->change(changed);
   });
@@ -397,6 +435,7 @@ int main(int argc, char** argv) try {
   warn_of(request.old);
   warn_of(lanemq::settings::exposed_files());
   if (request.what == lanemq::settings::Asked::For::check) check_start(request.settings);
+  if (!request.stop_keys.empty()) return stop_keys(request.settings, request.stop_keys);
   if (request.what == lanemq::settings::Asked::For::run)
     return run(request.settings, [&] {
       if (const auto why_not = lanemq::settings::why_not_read_again(request.file)) throw UsageError(*why_not);

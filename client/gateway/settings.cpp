@@ -72,6 +72,9 @@ ProgramText program() {
           "Exit codes: 0 done, 2 usage, 3 the system refuses (a port, descriptors).",
       .blocks = {"key", "model"},
       .flags = {
+          {"--stop-key", "NAME",
+           "Have the running gateway, which has the same --state, end what that key has left there: calls, "
+           "batches, jobs; and end."},
           {"--make-key", "",
            "Print a [[key]] for the file of --config, and its new secret to the standard error, and end."}}};
 }
@@ -559,6 +562,8 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
     request.aside = "the secret, for its holder; it is shown this once: " + secret + "\n";
   }
   if (request.what == Asked::For::print) return request;
+  if (const auto stopped = asked.flags.find("--stop-key"); stopped != asked.flags.end())
+    request.stop_keys = stopped->second;
   if (asked.what == Asked::For::print_config) request.text = print(settings);
   BatchSettings& batches = settings.batches;
   if (!batches.folder_named) batches.folder = usual_state_folder(environment, settings.broker);

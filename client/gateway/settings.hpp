@@ -82,6 +82,7 @@ struct Request {
   Settings settings{};
   std::string text{};                        ///< to print: the help, the version or the configuration
   std::string aside{};                       ///< to print to the standard error, behind `text`
+  std::vector<std::string> stop_keys{};      ///< whose work the running gateway is to end; empty: none is
   std::string file{};                        ///< the configuration file that was read; empty: none
   std::vector<settings::OldSpelling> old{};  ///< options in the spelling of the version before
 };

@@ -5,6 +5,9 @@ import json
 import os
 import re
 import signal
+import socket
+import stat
+import subprocess
 import tempfile
 import unittest
 from unittest import mock
@@ -369,6 +372,98 @@ class Jobs(BatchCase):
         self.assertIn(b"event: done", seen)
         self.assertIn(b'"state":"cancelled"', seen)
         self.assertEqual(self.ask("GET", "/v1/jobs/nothing").status, 404)
+
+
+class StoppedKey(BatchCase):
+    """`--stop-key` ends what a key has left at the running gateway, and nothing of others."""
+
+    config = key("alpha", "concurrency = 50") + key("bravo") + key("free")
+
+    def stop(self, *names, state=None):
+        command = [harness.program("lanemq-gateway"), "--state", state or os.path.join(self.folder, "state")]
+        for name in names:
+            command += ["--stop-key", name]
+        return subprocess.run(command, capture_output=True, text=True, timeout=harness.PATIENCE)
+
+    def post(self, name, path, **fields):
+        answer = self.ask("POST", path, json.dumps(fields), bearer(name))
+        self.assertIn(answer.status, (200, 202), answer.body)
+        return answer.json()["id"]
+
+    def batch_of(self, name):
+        form = self.upload("\n".join(line(f"{n}", "gpt-x+hold") for n in range(5)), **bearer(name)).json()
+        return self.post(name, "/v1/batches", input_file_id=form["id"], endpoint=CHAT, completion_window="24h")
+
+    def test_it_ends_calls_streams_batches_and_jobs_of_that_key_alone(self):
+        batches = {name: self.batch_of(name) for name in ("alpha", "bravo")}
+        jobs = {name: self.post(name, "/v1/jobs", service="openai", delay_ms=3600000, body={}) for name in ("alpha", "bravo", "free")}
+        body = json.dumps({"model": "gpt-x+hold", "messages": [{"role": "user", "content": "x"}]})
+        calls = {name: self.send(CHAT, body, key=f"{name}-secret") for name in ("alpha", "bravo")}
+        events = self.send_get(f"/v1/jobs/{jobs['alpha']}/events", "alpha")
+        self.read_until(events, lambda seen: b"event: state" in seen)
+        self.when_running(12)
+
+        done = self.stop("alpha")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn('key "alpha": ended 1 call, 1 batch, 1 left job and 0 responses in the background', done.stdout)
+        self.assertIn("still configured", done.stdout)
+        ended = self.answer_of(calls["alpha"])
+        self.assertEqual((ended.status, "taken away" in ended.json()["error"]["message"]), (403, True), ended.body)
+        self.when_running(6)
+        job = self.ask("GET", f"/v1/jobs/{jobs['alpha']}", headers=bearer("alpha")).json()
+        self.assertEqual(job["state"], "cancelled")
+        self.read_until(events, lambda seen: b"event: done" in seen)
+        batch = harness.wait_until(lambda: (now := self.ask("GET", f"/v1/batches/{batches['alpha']}", headers=bearer("alpha")).json())
+                                   ["status"] == "cancelled" and now, "the batch's end")
+        self.assertEqual(batch["request_counts"]["completed"], 0)
+        self.release("gpt-x+hold")
+        self.assertEqual(self.answer_of(calls["bravo"]).status, 200)
+        harness.wait_until(lambda: self.ask("GET", f"/v1/batches/{batches['bravo']}", headers=bearer("bravo")).json()["status"] == "completed",
+                           "the other key's batch")
+        self.assertIn("key.stopped name=alpha calls=1 batches=1 jobs=1 responses=0", self.gateway.stderr())
+
+        # What no gateway follows is ended by the command that is named.
+        said = self.stop("free", "nobody-of-that-name")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        glob = re.search(r"lanemq cancel --ids '([^']+)'", said.stdout)[1]
+        lanemq = [harness.program("lanemq"), "--admin", self.room.broker.admin, "cancel", "--ids", glob]
+        would = subprocess.run([*lanemq, "--dry-run"], capture_output=True, text=True)
+        self.assertEqual((would.returncode, would.stdout), (0, "1 job would be cancelled\n"), would.stderr)
+        done = subprocess.run([*lanemq, "--json"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, json.loads(done.stdout)), (0, {"cancelled": 1, "refused": 0}), done.stderr)
+        states = {name: self.ask("GET", f"/v1/jobs/{jobs[name]}", headers=bearer(name)).json()["state"] for name in ("bravo", "free")}
+        self.assertEqual(states, {"bravo": "delayed", "free": "cancelled"})
+
+    def test_without_a_gateway_it_says_so(self):
+        with tempfile.TemporaryDirectory() as other:
+            done = self.stop("alpha", state=other)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("no gateway runs with the folder", done.stderr)
+        self.gateway.signal(signal.SIGKILL)
+        self.gateway.wait()
+        self.assertIn("no gateway runs", self.stop("alpha").stderr)
+
+    def test_strangers_at_its_socket_change_nothing(self):
+        path = os.path.join(self.folder, "state", "control.sock")
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        held = []
+        for _ in range(12):
+            peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.addCleanup(peer.close)
+            peer.connect(path)
+            held.append(peer)
+        # Eight at once; the others are told so.
+        self.assertIn(b"try again", held[-1].recv(4096))
+        for peer in held:
+            peer.close()
+        harness.wait_until(lambda: self.stop("alpha").returncode == 0, "room for a command")
+        for command in (b"", b"\0" * 4096, b"x" * 65536, "\u202e\x1b[31m".encode()):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
+                peer.connect(path)
+                peer.send(command)
+        self.assertEqual(self.ask("GET", "/v1/models", headers=bearer("alpha")).status, 200)
+        said = self.stop("\u202e\x1b[31m").stdout
+        self.assertNotRegex(said, "[\u202e\x1b]")
 
 
 class DurableLane(BatchCase):

@@ -132,7 +132,7 @@ tl::expected<void, ApiError> BatchDesk::room_for(const BatchCaller& caller, std:
 
 tl::expected<void, ApiError> BatchDesk::room_for_batch(const BatchCaller& caller) {
   if (auto takes = disk_takes(); !takes) return takes;
-  if (engine_.count(caller.owner) < settings_.batches_max) return {};
+  if (std::ssize(engine_.ids_of(caller.owner)) < settings_.batches_max) return {};
   ApiError error{.name = "caller_limit",
                  .message = "there are " + std::to_string(settings_.batches_max) +
                             " batches under way already (batches_per_caller_max); wait until one is over"};
@@ -441,6 +441,13 @@ BatchDesk::Reply BatchDesk::cancel_batch(const BatchCaller& caller, Api api, con
     return refused("conflict", "batch \"" + id + "\" is over already: nothing is left to cancel");
   engine_.cancel(id, now);
   return batch_document(*engine_.find(id), caller.base_url);
+}
+
+std::size_t BatchDesk::cancel_all_of(const std::string& owner, WallTime now) {
+  const std::vector<std::string> ids = engine_.ids_of(owner);
+  for (const std::string& id : ids)
+    engine_.cancel(id, now);
+  return ids.size();
 }
 
 BatchDesk::Reply BatchDesk::delete_message_batch(const BatchCaller& caller, const std::string& id) {

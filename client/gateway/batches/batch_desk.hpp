@@ -94,6 +94,8 @@ class BatchDesk {
   Reply batch(const BatchCaller& caller, Api api, const std::string& id);
   Reply batches(const BatchCaller& caller, Api api, const ListRequest& list);
   Reply cancel_batch(const BatchCaller& caller, Api api, const std::string& id, WallTime now);
+  /// Cancels all running batches of an owner; returns how many.
+  std::size_t cancel_all_of(const std::string& owner, WallTime now);
   Reply delete_message_batch(const BatchCaller& caller, const std::string& id);
   tl::expected<OpenFile, ApiError> open_results(const BatchCaller& caller, const std::string& id);
 

@@ -218,9 +218,11 @@ bool BatchEngine::model_allowed(std::string_view models, std::string_view model)
   return false;
 }
 
-std::int64_t BatchEngine::count(std::string_view owner) const {
-  return std::count_if(active_.begin(), active_.end(),
-                       [&](const auto& item) { return item.second->batch.owner == owner; });
+std::vector<std::string> BatchEngine::ids_of(std::string_view owner) const {
+  std::vector<std::string> ids;
+  for (const auto& [number, active] : active_)
+    if (active->batch.owner == owner) ids.push_back(active->batch.id);
+  return ids;
 }
 
 std::string BatchEngine::user_of(std::string_view file_id) const {

@@ -78,10 +78,10 @@ class BatchEngine {
   /// Cancels a batch, and has that on disk; a batch whose lines are all over goes on. Throws StoreFault, with
   /// nothing changed. Requires: find(id) is not null.
   void cancel(std::string_view id, WallTime now);
+  /// Running batches of a caller.
+  std::vector<std::string> ids_of(std::string_view owner) const;
   /// Whether a model, perhaps with @LANE, is one of `models` (StoredBatch::models).
   bool model_allowed(std::string_view models, std::string_view model) const;
-  /// Running batches of a caller.
-  std::int64_t count(std::string_view owner) const;
   /// The running batch with this input file; empty: there is none.
   std::string user_of(std::string_view file_id) const;
 

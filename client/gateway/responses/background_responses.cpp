@@ -80,7 +80,21 @@ void BackgroundResponses::look(One& one) {
   if (loop_.now() >= one.until) return take_in(one.id, false, std::nullopt);
   one.pause = std::min(2 * one.pause, kLookAfterMost);
   look_later(one);  // also where nobody answers
-  ask_(one.asker, one.id, [this, weak = one.weak_from_this()](const Answer& answer) {
+  ask(Asks::state, one);
+}
+
+std::size_t BackgroundResponses::stop_all_of(std::string_view caller) {
+  std::size_t stopped = 0;
+  for (const auto& [id, one] : ones_) {
+    if (one->asker.caller.name != caller) continue;
+    ++stopped;
+    ask(Asks::cancel, *one);
+  }
+  return stopped;
+}
+
+void BackgroundResponses::ask(Asks what, One& one) {
+  ask_(what, one.asker, one.id, [this, weak = one.weak_from_this()](const Answer& answer) {
     const std::shared_ptr<One> held = weak.lock();
     if (!held || !ones_.contains(held->id)) return;
     if (answer) return told(held->id, answer->body);
@@ -127,8 +141,11 @@ void BackgroundResponses::take_in(std::string_view id, bool goes_on, std::option
 }
 
 BackgroundResponses::Ask ask_by_job(Gateway& gateway) {
-  return [&gateway](const ResponseAsker& asker, const std::string& id, BackgroundResponses::Told told) {
-    const HttpRequest request{.method = "GET", .path = std::string(kStoredResponses) + id};
+  return [&gateway](BackgroundResponses::Asks what, const ResponseAsker& asker, const std::string& id,
+                    BackgroundResponses::Told told) {
+    const bool cancels = what == BackgroundResponses::Asks::cancel;
+    const HttpRequest request{.method = cancels ? "POST" : "GET",
+                              .path = std::string(kStoredResponses) + id + (cancels ? "/cancel" : "")};
     JobRequest job{.service = asker.service, .lane = asker.lane, .model = asker.model};
     job.client = asker.caller.client;
     job.cost = stated_cost(request.method, request.path);

@@ -54,8 +54,10 @@ class BackgroundResponses {
   static constexpr std::chrono::hours kFollowedFor{24};
 
   using Told = std::function<void(const Answer& answer)>;
-  /// Asks the upstream for a response.
-  using Ask = std::function<void(const ResponseAsker& asker, const std::string& id, Told told)>;
+  /// What is asked of the upstream.
+  enum class Asks : unsigned char { state, cancel };
+  /// Asks the upstream that has a response.
+  using Ask = std::function<void(Asks what, const ResponseAsker& asker, const std::string& id, Told told)>;
 
   BackgroundResponses(Loop& loop, CallerLimits& limits, Ask ask)
       : loop_(loop), limits_(limits), ask_(std::move(ask)) {}
@@ -68,12 +70,17 @@ class BackgroundResponses {
   bool knows(std::string_view id, std::string_view caller) const;
   /// A caller has the answer to a request for it.
   void heard(std::string_view id, const Blob& answer);
+  /// A caller has read a stream of it to the end. `tokens`: none: nobody tells them.
+  void ended(std::string_view id, std::optional<std::int64_t> tokens) { take_in(id, false, tokens); }
+  /// Has the upstream cancel those of a caller; returns how many.
+  std::size_t stop_all_of(std::string_view caller);
 
  private:
   struct One;
 
   void look_later(One& one);
   void look(One& one);
+  void ask(Asks what, One& one);
   void told(const std::string& id, const Blob& answer);
   void take_in(std::string_view id, bool goes_on, std::optional<std::int64_t> tokens);
 

@@ -72,8 +72,10 @@ struct BackgroundResponsesTest : testing::Test {
   std::deque<BackgroundResponses::Told> told;
   BackgroundResponses responses{
       loop, limits,
-      [this](const ResponseAsker& asker, const std::string& id, BackgroundResponses::Told then) {
-        asked.push_back(asker.service + " " + id);
+      [this](BackgroundResponses::Asks what, const ResponseAsker& asker, const std::string& id,
+             BackgroundResponses::Told then) {
+        asked.push_back(asker.service + " " + id +
+                        (what == BackgroundResponses::Asks::cancel ? " cancel" : ""));
         told.push_back(std::move(then));
       }};
   const KeySettings key{.name = "alice", .tokens_per_minute = 1'000, .concurrency = 1};
@@ -139,6 +141,27 @@ TEST_F(BackgroundResponsesTest, of_one_that_is_gone_or_never_ends_the_estimate_c
   loop.pass(BackgroundResponses::kFollowedFor);
   EXPECT_FALSE(has_place());
   loop.pass(BackgroundResponses::kLookAfterMost);
+  EXPECT_TRUE(has_place());
+}
+
+TEST_F(BackgroundResponsesTest, a_stream_that_was_read_to_its_end_says_that_it_is_over) {
+  begin();
+  responses.ended("resp_2", 5'000);
+  EXPECT_FALSE(has_place());
+  responses.ended("resp_1", 3'000);
+  EXPECT_EQ(until_tokens(), milliseconds(2'001 * 60));
+  loop.pass(seconds(200));
+  EXPECT_TRUE(has_place());
+  EXPECT_TRUE(asked.empty());
+}
+
+TEST_F(BackgroundResponsesTest, those_of_one_caller_are_cancelled_and_followed_to_their_end) {
+  begin();
+  EXPECT_EQ(responses.stop_all_of("bob"), 0u);
+  EXPECT_EQ(responses.stop_all_of("alice"), 1u);
+  EXPECT_EQ(asked, std::vector<std::string>{"openai resp_1 cancel"});
+  EXPECT_FALSE(has_place());
+  answer(JobDone{.body = document("cancelled")});
   EXPECT_TRUE(has_place());
 }
 

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "client/gateway/batches/batch_service.hpp"
+#include "client/gateway/control/control_socket.hpp"
+#include "client/gateway/gateway.hpp"
+#include "client/gateway/job_routes.hpp"
+#include "client/gateway/left_jobs.hpp"
+
+namespace lanemq::gateway {
+
+/// Ends what a key has left at this gateway: its holder is not to be served any more. Belongs to the loop's
+/// thread; all that it is given outlives it.
+class KeyStop {
+ public:
+  /// `batches`: null: there are none.
+  KeyStop(Gateway& gateway, JobRoutes& calls, LeftJobRoutes& jobs, BatchService* batches)
+      : gateway_(gateway), calls_(calls), jobs_(jobs), batches_(batches) {}
+
+  /// Ends all of it: calls, streams, responses in the background, batches, and jobs that were left and are
+  /// followed. The answer names the command for further jobs, which the broker alone knows.
+  void stop(const std::string& key, const ControlSocket::Then& then);
+  /// Ends the calls and streams of keys that `now` has no more.
+  void cut_removed(const std::vector<KeySettings>& before, const std::vector<KeySettings>& now);
+
+ private:
+  Gateway& gateway_;
+  JobRoutes& calls_;
+  LeftJobRoutes& jobs_;
+  BatchService* const batches_;
+};
+
+}  // namespace lanemq::gateway
