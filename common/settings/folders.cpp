@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/settings/folders.hpp"
 
-#include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <string_view>
-#include <system_error>
+#include <cstring>
 
 #include <pwd.h>
 #include <sys/socket.h>
@@ -15,8 +12,6 @@
 
 namespace lanemq::settings {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// The longest path that a socket can have, with the NUL behind it.
 constexpr std::size_t kSocketPathMax = sizeof(sockaddr_un::sun_path);
@@ -37,14 +32,31 @@ std::string home_of(const Environment& environment) {
   return user != nullptr && user->pw_dir != nullptr ? user->pw_dir : "";
 }
 
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 /// Whether the folder, or the nearest that is there above it, is the user's own: $XDG_RUNTIME_DIR may be
 /// another's, of whom a program was started by sudo.
-bool can_be_made(fs::path folder) {
-  std::error_code why;
-  while (!fs::exists(folder, why) && folder.has_relative_path())
-    folder = folder.parent_path();
+bool can_be_made(std::string folder) {
   struct stat there {};
-  return ::stat(folder.c_str(), &there) == 0 && S_ISDIR(there.st_mode) && there.st_uid == ::geteuid();
+  while (::stat(folder.c_str(), &there) != 0) {
+    if (errno != ENOENT || folder.size() <= 1) return false;
+    folder = folder_of(folder);
+  }
+  return S_ISDIR(there.st_mode) && there.st_uid == ::geteuid();
+}
+
+/// Makes a folder, for the user alone, with all above it; false: errno says why not.
+bool make_folder(const std::string& folder) {
+  struct stat there {};
+  if (::stat(folder.c_str(), &there) == 0) {
+    errno = ENOTDIR;
+    return S_ISDIR(there.st_mode);
+  }
+  if (errno == ENOENT && folder.size() > 1 && !make_folder(folder_of(folder))) return false;
+  return ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
 }
 
 }  // namespace
@@ -75,28 +87,22 @@ std::vector<std::string> operator_sockets(const Environment& environment) {
 }
 
 std::string own_operator_socket(const Environment& environment) {
-  const std::vector<std::string> paths = operator_sockets(environment);
-  const auto found = std::find_if(paths.begin(), paths.end(), [](const std::string& path) {
-    return can_be_made(fs::path(path).parent_path());
-  });
-  return found == paths.end() ? "" : *found;
+  for (std::string& path : operator_sockets(environment))
+    if (can_be_made(folder_of(path))) return std::move(path);
+  return "";
 }
 
 std::optional<std::string> make_folder_of(const std::string& file) {
-  const fs::path folder = fs::path(file).parent_path();
-  const mode_t before = ::umask(0077);
-  std::error_code why;
-  fs::create_directories(folder, why);
-  ::umask(before);
-  if (!why) return std::nullopt;
-  return "the folder " + folder.string() + " cannot be made: " + why.message();
+  const std::string folder = folder_of(file);
+  if (make_folder(folder)) return std::nullopt;
+  return "the folder " + folder + " cannot be made: " + std::strerror(errno);
 }
 
 bool listens_at(const std::string& socket_file) {
   sockaddr_un address{};
   if (socket_file.empty() || socket_file.size() >= kSocketPathMax) return false;
   address.sun_family = AF_UNIX;
-  std::copy(socket_file.begin(), socket_file.end(), address.sun_path);
+  std::memcpy(address.sun_path, socket_file.data(), socket_file.size());
   const int asking = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   // EAGAIN: its queue is full, so somebody listens.
   const bool listens =
