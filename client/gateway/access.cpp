@@ -9,6 +9,7 @@
 
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/named_models.hpp"
+#include "common/http/server/listen.hpp"
 #include "common/http/server/secret.hpp"
 
 namespace lanemq::gateway {
@@ -17,6 +18,9 @@ namespace {
 /// Digits of a secret's hash that name a caller where no keys are configured.
 constexpr std::size_t kNameDigits = 12;
 
+/// What a key without `ops` may not do.
+constexpr std::string_view kMetricsOp = "metrics";
+
 struct Op {
   std::string_view path, name;
 };
@@ -24,7 +28,8 @@ struct Op {
 constexpr Op kOps[] = {
     {"/v1/chat/completions", "chat"}, {"/v1/completions", "chat"},      {"/v1/messages", "chat"},
     {"/v1/responses", "responses"},   {"/v1/embeddings", "embeddings"}, {"/v1/jobs", "jobs"},
-    {"/v1/files", "files"},           {"/v1/batches", "batches"},       {"/v1/messages/batches", "batches"}};
+    {"/v1/files", "files"},           {"/v1/batches", "batches"},       {"/v1/messages/batches", "batches"},
+    {"/metrics", kMetricsOp}};
 
 bool matches(const std::vector<std::string>& patterns, std::string_view name) {
   return std::any_of(patterns.begin(), patterns.end(),
@@ -155,6 +160,18 @@ tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) con
                 .api = api,
                 .key = &key,
                 .keys = keys_};
+}
+
+std::optional<ApiError> Access::why_no_metrics(const HttpRequest& request) const {
+  if (keys_->empty() || is_loopback(request.peer)) return std::nullopt;
+  const tl::expected<Caller, ApiError> caller = caller_of(request);
+  if (!caller) return caller.error();
+  const std::vector<std::string>& ops = caller->key->ops;
+  if (std::find(ops.begin(), ops.end(), kMetricsOp) != ops.end()) return std::nullopt;
+  return ApiError{.name = "forbidden",
+                  .message =
+                      "the metrics tell of all callers: from another machine a key whose `ops` name "
+                      "\"metrics\" sees them"};
 }
 
 bool Access::still_has(const Caller& caller) const {

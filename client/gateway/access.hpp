@@ -101,6 +101,9 @@ class Access {
   /// Replaces the keys for later requests; present callers keep theirs.
   void replace(std::vector<KeySettings> keys);
 
+  /// Why the request may not see figures of all callers; none: it may. Where there are keys that is a request
+  /// from this machine, or with a key whose `ops` say so.
+  std::optional<ApiError> why_no_metrics(const HttpRequest& request) const;
   /// Whether the caller's key is still there, under the same name.
   bool still_has(const Caller& caller) const;
   /// The name of who has that secret, which may count no more; empty: nobody is known by it.

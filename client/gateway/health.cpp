@@ -18,12 +18,6 @@ constexpr std::chrono::milliseconds kPingEvery{500};
 constexpr std::chrono::milliseconds kLookEvery{20};
 constexpr std::chrono::milliseconds kUnservedEvery{2'000};
 
-HttpAnswer text_answer(int status, std::string text) {
-  return {.status = status,
-          .headers = {{"content-type", "text/plain; charset=utf-8"}},
-          .body = blob_of(std::move(text))};
-}
-
 }  // namespace
 
 Health::Health(Gateway& gateway, const HttpServer& server)
@@ -34,15 +28,22 @@ Health::Health(Gateway& gateway, const HttpServer& server)
       began_(gateway.loop.now()) {}
 
 void Health::add_routes(Router& router) {
-  router.add("GET", "/", [](const HttpRequest& request, const ResponderPtr& responder) {
-    responder->answer(text_answer(200, welcome(request)));
+  router.add("GET", "/", [this](const HttpRequest& request, const ResponderPtr& responder) {
+    responder->answer(text_answer(200, welcome(gateway_.settings, request)));
   });
   router.add("GET", "/healthz", [](const HttpRequest&, const ResponderPtr& responder) {
     responder->answer(text_answer(200, "ok\n"));
   });
-  router.add("GET", "/readyz",
-             [this](const HttpRequest&, const ResponderPtr& responder) { responder->answer(ready()); });
-  router.add("GET", "/metrics", [this](const HttpRequest&, const ResponderPtr& responder) {
+  router.add("GET", "/readyz", [this](const HttpRequest& request, const ResponderPtr& responder) {
+    HttpAnswer answer = ready();
+    // A load balancer needs the status alone.
+    if (gateway_.access.why_no_metrics(request))
+      answer = text_answer(answer.status, answer.status == 200 ? "ready\n" : "not ready\n");
+    responder->answer(std::move(answer));
+  });
+  router.add("GET", "/metrics", [this](const HttpRequest& request, const ResponderPtr& responder) {
+    if (const std::optional<ApiError> error = gateway_.access.why_no_metrics(request))
+      return responder->answer(refusal(gateway_, request, *error));
     gateway_.metrics.spans_sent = gateway_.traces.sent();
     gateway_.metrics.spans_lost = gateway_.traces.lost();
     const BatchFigures batches = batches_ ? batches_->figures() : BatchFigures{};

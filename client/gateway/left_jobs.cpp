@@ -58,9 +58,20 @@ bool is_job_id(std::string_view text) {
   });
 }
 
+/// Whether a service may be called so: what a log and a table show as it is.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.front() != ' ' && name.back() != ' ' && printable(name, name.size()) == name;
+}
+
 ApiError no_such_job(std::string_view id, std::string name = "not_found") {
   return {.name = std::move(name),
           .message = "there is no job \"" + printable(id, 64) + "\", or not any more"};
+}
+
+/// Whether the broker has no such job any more. Its message names the job by another id than the caller's.
+bool is_no_job(const ClientError& error) {
+  const std::optional<ErrorCode> code = error.known_code();
+  return code == ErrorCode::not_found || code == ErrorCode::gone;
 }
 
 /// The job's id at the broker.
@@ -218,9 +229,11 @@ void with_document(Loop& loop, const std::string& id, const FetchAnswer& answer,
 /// Sends the states of a job as events until it is over.
 class JobEvents : public std::enable_shared_from_this<JobEvents> {
  public:
-  JobEvents(Gateway& gateway, Caller caller, std::string id, std::string at_broker, ResponderPtr responder)
+  JobEvents(Gateway& gateway, Caller caller, std::string id, std::string at_broker, ResponderPtr responder,
+            std::shared_ptr<const void> place)
       : gateway_(gateway),
         caller_(std::move(caller)),
+        place_(std::move(place)),
         id_(std::move(id)),
         at_broker_(std::move(at_broker)),
         responder_(std::move(responder)),
@@ -251,14 +264,17 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
 
   void tell(const FetchAnswer& answer) {
     if (responder_->gone()) return;
+    if (gateway_.draining) return responder_->end();  // who asks again finds the next gateway
     if (!gateway_.access.still_has(caller_))
       return end(error_of({.code = std::string(name_of(ErrorCode::forbidden)),
                            .message = "the key of this call was taken away"}));
     if (!answer) {
       // The broker may be away for a moment while the job goes on.
       if (!is_end_of_job(answer.error()) && answer.error().local) return ask_later();
-      return end(is_end_of_job(answer.error()) ? job_document(id_, answer.error())
-                                               : error_of(answer.error()));
+      if (is_end_of_job(answer.error())) return end(job_document(id_, answer.error()));
+      const bool is_unknown = is_no_job(answer.error());
+      return end(error_of({.code = answer.error().code,
+                           .message = is_unknown ? no_such_job(id_).message : answer.error().message}));
     }
     if (std::holds_alternative<JobDone>(*answer))
       return with_document(gateway_.loop, id_, answer,
@@ -292,6 +308,7 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
 
   Gateway& gateway_;
   const Caller caller_;
+  const std::shared_ptr<const void> place_;
   const std::string id_, at_broker_;
   const ResponderPtr responder_;
   const std::unique_ptr<Loop::Timer> timer_;
@@ -318,15 +335,33 @@ void answer_with(const LeftWaiting::One& waiting, int status, std::string docume
 }
 
 void refuse(const LeftWaiting::One& waiting, const std::string& id, const ClientError& error) {
-  // The broker's message would name the job by another id than the caller's.
-  const std::optional<ErrorCode> code = error.known_code();
-  if (code == ErrorCode::not_found || code == ErrorCode::gone)
+  if (is_no_job(error))
     return waiting.responder->answer(error_for(waiting.request, no_such_job(id, error.code)));
   ApiError shown = api_error_of(error, {});
   // The client's own patience is over, and not the job's.
-  if (error.local && code == ErrorCode::deadline)
+  if (error.local && error.known_code() == ErrorCode::deadline)
     shown = {.name = "unavailable", .message = error.message, .retry_after = kUnavailableRetryAfter};
   waiting.responder->answer(error_for(waiting.request, shown));
+}
+
+/// Reads work for a service of one's own; or returns why it may not be.
+std::optional<ApiError> take_own_work(const Caller& caller, const Posted& posted, std::string_view text,
+                                      LeftJob& job) {
+  const std::string& service = posted["service"].text;
+  if (service.empty()) return bad_request("`service` is missing: what does the work", "service");
+  if (!is_plain_name(service))
+    return bad_request(
+        "`service` is a name that can be shown: no control characters, and no blank at its ends", "service");
+  // Its body is not read, so its models are not known.
+  if (caller.has_models())
+    return ApiError{.name = "forbidden",
+                    .message = "this key may use certain models only: say what is to be done as a `request`",
+                    .param = "body"};
+  job.request.service = service;
+  job.request.model = posted["model"].text;
+  job.body = member_bytes(text, "body");
+  job.tokens_bytes = job.body.size();
+  return std::nullopt;
 }
 
 }  // namespace
@@ -365,17 +400,8 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
     suffix = *lane;
     if (posted["service"].kind == Kind::text) job.request.service = posted["service"].text;
   } else {
-    if (posted["service"].text.empty()) return wrong("`service` is missing: what does the work", "service");
-    // The body of a service of one's own is not read, so its models are not known.
-    if (caller.key != nullptr && !caller.key->models.empty())
-      return tl::unexpected(
-          ApiError{.name = "forbidden",
-                   .message = "this key may use certain models only: say what is to be done as a `request`",
-                   .param = "body"});
-    job.request.service = posted["service"].text;
-    job.request.model = posted["model"].text;
-    job.body = member_bytes(text, "body");
-    job.tokens_bytes = job.body.size();
+    if (std::optional<ApiError> error = take_own_work(caller, posted, text, job))
+      return tl::unexpected(*std::move(error));
   }
 
   std::string_view named = posted["lane"].text;
@@ -637,25 +663,42 @@ void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& respon
                              }));
 }
 
+/// A place for a stream of events, as long as it is held.
+std::shared_ptr<const void> LeftJobRoutes::place_of_events(const std::string& caller) {
+  event_streams_->take(caller);
+  return {event_streams_.get(),
+          [streams = event_streams_, caller](const void*) { streams->give_back(caller); }};
+}
+
 void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& responder) {
   const std::optional<Caller> caller = admitted(gateway_, request, *responder);
   if (!caller) return;
   if (gateway_.broker_is_away()) return responder->answer(refusal(gateway_, request, unavailable()));
   const std::string& id = request.param("id");
   if (!is_job_id(id)) return responder->answer(refusal(gateway_, request, no_such_job(id)));
+  if (!event_streams_->may_take(caller->name))
+    return responder->answer(
+        refusal(gateway_, request,
+                {.name = "gateway_full",
+                 .message = "the gateway follows " + std::to_string(kEventStreamsMax) +
+                            " jobs by events at most, and this caller has its share; end some, or ask for "
+                            "jobs with wait_ms",
+                 .retry_after = kFullRetryAfter}));
+  const std::shared_ptr<const void> place = place_of_events(caller->name);
   const std::string at_broker = broker_id(*caller, id);
   gateway_.broker.fetch(
       at_broker, milliseconds(0),
       answering<FetchAnswer>(
           gateway_.settings, waiting_, request, responder,
-          [this, id, at_broker, who = *caller](const LeftWaiting::One& waiting, const FetchAnswer& first) {
+          [this, id, at_broker, who = *caller, place](const LeftWaiting::One& waiting,
+                                                      const FetchAnswer& first) {
             if (!first && !is_end_of_job(first.error())) return refuse(waiting, id, first.error());
             Headers headers{{"content-type", "text/event-stream"},
                             {"cache-control", "no-cache"},
                             {"x-accel-buffering", "no"}};
             add_request_id(Api::openai, request_id_of(waiting.request), headers);
             waiting.responder->begin(200, std::move(headers));
-            std::make_shared<JobEvents>(gateway_, who, id, at_broker, waiting.responder)->begin(first);
+            std::make_shared<JobEvents>(gateway_, who, id, at_broker, waiting.responder, place)->begin(first);
           }));
 }
 

@@ -12,6 +12,7 @@
 #include <lanemq/client.hpp>
 
 #include "client/gateway/caller_limits.hpp"
+#include "client/gateway/fair_bound.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/key_shares.hpp"
@@ -69,6 +70,9 @@ class LeftWaiting {
 /// broker begin with a hash of its name.
 class LeftJobRoutes {
  public:
+  /// Streams of events at once; one caller has four fifths of it at most (may_take_one_of).
+  static constexpr std::size_t kEventStreamsMax = 4'096, kTimesFree = 4;
+
   /// A left job counts as a request of its caller until it is over. Its estimated tokens are taken at once,
   /// and corrected at its end.
   /// `shares`: null, or the limits are shared out by the broker; it outlives this.
@@ -90,12 +94,15 @@ class LeftJobRoutes {
                      LeftJob job);
   void fetch(const HttpRequest& request, const ResponderPtr& responder);
   void events(const HttpRequest& request, const ResponderPtr& responder);
+  std::shared_ptr<const void> place_of_events(const std::string& caller);
   void cancel(const HttpRequest& request, const ResponderPtr& responder);
 
   Gateway& gateway_;
   CallerLimits& limits_;
   KeyShares* const shares_;
   LeftWatch watch_;
+  const std::shared_ptr<PlacesByOwner> event_streams_ =
+      std::make_shared<PlacesByOwner>(kEventStreamsMax, kTimesFree);
   LeftWaiting waiting_;
 };
 

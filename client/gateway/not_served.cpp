@@ -74,9 +74,12 @@ void hide_not_served(Router& router) {
     if (row.path.starts_with("/v1/responses/")) router.hide(std::string(row.path));
 }
 
-std::string welcome(const HttpRequest& request) {
+std::string welcome(const Settings& settings, const HttpRequest& request) {
   const std::string_view host = request.headers.get("host");
-  const std::string base = "http://" + (host.empty() ? "HOST" : printable(host, 255));
+  const std::string base = !settings.public_url.empty()
+                               ? settings.public_url
+                               : (settings.tls_certificate.empty() ? "http://" : "https://") +
+                                     (host.empty() ? "HOST" : printable(host, 255));
   return "LaneMQ's gateway: the APIs of OpenAI and Anthropic, with lanes, fairness and shared limits.\n\n"
          "OpenAI's SDKs:     base_url = " +
          base +

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "client/gateway/http_words.hpp"
+#include "client/gateway/settings.hpp"
 #include "common/http/server/router.hpp"
 
 namespace lanemq::gateway {
@@ -25,7 +26,7 @@ void hide_not_served(Router& router);
 /// Advice for a request of an unknown path: it is not served, or the base URL is wrong. Empty: no advice.
 std::string hint_for(const Router& router, const HttpRequest& request);
 
-/// The answer at `/`: the base URL of each API.
-std::string welcome(const HttpRequest& request);
+/// The answer at `/`: the base URL of each API: that of the settings, else as the request names this host.
+std::string welcome(const Settings& settings, const HttpRequest& request);
 
 }  // namespace lanemq::gateway

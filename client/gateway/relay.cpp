@@ -150,6 +150,9 @@ void Relay::on_done(const JobDone& done) {
   if (!flight_->plan().stream) {
     Headers head = headers();
     head.set("content-type", "application/json");
+    // Of a GET: a cache that others share might keep it.
+    const JobPlan& plan = flight_->plan();
+    if (plan.repeatable || !response_of(plan.path).empty()) head.set("cache-control", "no-store");
     responder_->answer({.status = 200,
                         .headers = std::move(head),
                         .body = flight_->plan().edit ? flight_->plan().edit(done.body) : done.body.owned()});

@@ -291,7 +291,9 @@ const Options<KeySettings>& key_options() {
        texts("models", "patterns", "That it may use, with * and ?.", &KeySettings::models).when_empty("all"),
        texts("services", "patterns", "That it may use, with * and ?.", &KeySettings::services)
            .when_empty("those of the two APIs"),
-       list("ops", "names", "What it is for: chat, responses, embeddings, jobs, files, batches.",
+       list("ops", "names",
+            "What it is for: chat, responses, embeddings, jobs, files, batches; and metrics, which have to "
+            "be named.",
             &KeySettings::ops)
            .when_empty("all"),
        moment("not_after",

@@ -1127,6 +1127,39 @@ class Refused(GatewayCase):
         self.assertEqual({self.answer_of(connection).status for connection in waiting}, {401})
 
 
+class FromElsewhere(GatewayCase):
+    """What strangers on the network see where the gateway has keys and nothing stands in front of it."""
+
+    config = key("team") + key("watcher", 'ops = ["metrics"]')
+    flags = ("--proxies", "127.0.0.2")
+
+    def see(self, path, name="", source="127.0.0.2"):
+        headers = {"x-forwarded-for": "203.0.113.9", "authorization": f"Bearer {name}-secret"}
+        with self.connection(source=source) as connection:
+            connection.request("GET", path, headers=headers if name else {"x-forwarded-for": "203.0.113.9"})
+            return Answer(connection.getresponse())
+
+    def test_figures_are_for_this_machine_and_for_keys_that_name_them(self):
+        seen = {name: self.see("/metrics", name).status for name in ("", "guess", "team", "watcher")}
+        self.assertEqual(seen, {"": 401, "guess": 401, "team": 403, "watcher": 200})
+        self.assertEqual(self.see("/metrics", source="127.0.0.1").status, 200, "from this machine")
+        self.assertEqual(self.see("/v1/files", "watcher").status, 403, "and for nothing else")
+
+    def test_who_asks_whether_it_is_ready_learns_that_alone(self):
+        body = json.dumps({"model": "m", "messages": []})
+        waiting = self.send("/service/nobody" + CHAT, body, key="team-secret")
+        self.addCleanup(waiting.close)
+        harness.wait_until(lambda: b"nobody" in self.see("/readyz", source="127.0.0.1").body
+                           or self.see("/readyz", source="127.0.0.1").body == b"ready\n", "an answer")
+        answer = self.see("/readyz")
+        self.assertEqual((answer.status, answer.body), (200, b"ready\n"))
+
+    def test_what_is_private_is_kept_in_no_cache(self):
+        for path in ("/v1/models", "/v1/files", "/v1/batches", "/v1/jobs/none", "/"):
+            answer = self.ask("GET", path, headers=bearer("team"))
+            self.assertEqual(answer.headers.get("cache-control"), "no-store", path)
+
+
 class ReadAgain(GatewayCase):
     config = KEYS
 

@@ -373,6 +373,29 @@ class Jobs(BatchCase):
         self.assertIn(b'"state":"cancelled"', seen)
         self.assertEqual(self.ask("GET", "/v1/jobs/nothing").status, 404)
 
+    def test_a_service_has_a_name_that_can_be_shown(self):
+        for name in (" ", "a\u0000b", "a\nb", "a\u202eb", " a", "a "):
+            answer = self.ask("POST", "/v1/jobs", json.dumps({"service": name, "body": {}}))
+            self.assertEqual((answer.status, answer.json()["error"]["param"]), (400, "service"), name)
+
+    def test_events_end_with_the_gateway_and_do_not_hold_it_up(self):
+        self.leave(id="waits", service="nobody", body={"a": 1})
+        connection = self.raw()
+        connection.sendall(b"GET /v1/jobs/waits/events HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer caller-secret-0001\r\n\r\n")
+        self.read_until(connection, lambda seen: b"event: state" in seen)
+        self.gateway.signal(signal.SIGTERM)
+        seen = b""
+        while piece := connection.recv(4096):
+            seen += piece
+        self.assertTrue(seen.endswith(b"0\r\n\r\n"), "the answer ends, it is not cut")
+        self.assertNotIn(b"event: done", seen)
+        self.assertEqual(self.gateway.wait(), 0)
+
+    def test_a_job_that_is_gone_is_named_as_its_caller_knows_it(self):
+        answer = self.ask("GET", "/v1/jobs/none/events")
+        self.assertEqual(answer.status, 404)
+        self.assertEqual(re.findall(r"[0-9a-f]{16}\.", answer.body.decode()), [])
+
 
 class StoppedKey(BatchCase):
     """`--stop-key` ends what a key has left at the running gateway, and nothing of others."""

@@ -297,7 +297,7 @@ void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, 
     }
     hand_back(gateway_.loop, std::move(asked), [this, api, type, file](const Asked& back) {
       if (!file) return back.responder->answer(refusal(gateway_, back.request, file.error()));
-      Headers headers{{"content-type", std::string(type)}};
+      Headers headers{{"content-type", std::string(type)}, {"cache-control", "no-store"}};
       add_request_id(api, request_id_of(back.request), headers);
       std::make_shared<Download>(gateway_.loop, *file, back.responder)->begin(std::move(headers));
     });

@@ -216,7 +216,9 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
   void answer_later(HttpAnswer answer) {
     const auto timer = std::make_shared<asio::steady_timer>(connection_->core_.context);
     timer->expires_after(std::exchange(answer.held_back, milliseconds(0)));
+    connection_->held_back_ = true;
     timer->async_wait([self = shared_from_this(), timer, answer = std::move(answer)](error_code error) {
+      self->connection_->held_back_ = false;
       if (!error) self->answer(answer);
     });
   }
@@ -397,7 +399,7 @@ std::size_t HttpServer::Core::Connection::write_bytes(error_code& error) {
 
 /// Waits for data: a request, or while one is served data sent ahead, or the peer's end.
 void HttpServer::Core::Connection::wait_to_read() {
-  if (waiting_to_read_ || closed_ || peer_closed_ || ahead_.size() >= kAheadBytesMax) return;
+  if (waiting_to_read_ || closed_ || peer_closed_ || held_back_ || ahead_.size() >= kAheadBytesMax) return;
   if (spooling_ >= kSpoolingMax) return;
   waiting_to_read_ = true;
   if (tls_ && tls_->holds_bytes())
@@ -412,7 +414,7 @@ void HttpServer::Core::Connection::wait_to_read() {
 }
 
 void HttpServer::Core::Connection::on_readable() {
-  if (closed_) return;
+  if (closed_ || held_back_) return;
   const bool is_ahead = exchanging_ || !ahead_.empty();
   const std::size_t room =
       is_ahead ? std::min(kAheadBytesMax - ahead_.size(), core_.scratch.size()) : core_.scratch.size();

@@ -137,6 +137,7 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   bool keep_alive_ = true;
   bool chunked_ = false;  ///< the answer has chunked framing
   bool http_1_0_ = false, head_only_ = false;
+  bool held_back_ = false;    ///< its answer waits: nothing is read, so that who tries keys fills no buffers
   bool body_unread_ = false;  ///< the request's body was not read to its end
   bool peer_closed_ = false;  ///< nothing more will come
   bool closing_ = false;      ///< the answer was sent; what comes is read and dropped

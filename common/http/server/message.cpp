@@ -131,8 +131,9 @@ Blob blob_of(std::string text) {
 }
 
 HttpAnswer json_answer(int status, std::string body) {
-  return {
-      .status = status, .headers = {{"content-type", "application/json"}}, .body = blob_of(std::move(body))};
+  return {.status = status,
+          .headers = {{"content-type", "application/json"}, {"cache-control", "no-store"}},
+          .body = blob_of(std::move(body))};
 }
 
 HttpAnswer text_answer(int status, std::string text) {
