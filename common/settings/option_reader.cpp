@@ -364,10 +364,14 @@ toml::table parse_file(const std::string& path) try {
     throw UsageError(printable(path) + " is a pipe, which cannot be read again; write a file");
   errno = 0;
   std::FILE* const file = std::fopen(path.c_str(), "re");
+  const bool begins = file != nullptr && std::fgetc(file) != EOF;
   // A folder can be opened, and the parser takes it for an empty file.
-  const bool readable = file != nullptr && (std::fgetc(file) != EOF || std::ferror(file) == 0);
+  const bool readable = file != nullptr && (begins || std::ferror(file) == 0);
   const int error = errno;
   if (file != nullptr) std::fclose(file);
+  // Of /dev/zero the parser takes nothing, and says nothing.
+  if (begins && std::filesystem::is_character_file(path, unknown))
+    throw UsageError(printable(path) + " is a device; name a plain file");
   if (!readable) throw UsageError(printable(path) + " cannot be read: " + std::strerror(error));
   note_program_file(path);
   return toml::parse_file(path);

@@ -2,6 +2,7 @@
 """TLS of the gateway: what it speaks and what not, how a certificate is renewed, and what strangers do to handshakes."""
 
 import contextlib
+import datetime
 import hashlib
 import http.client
 import json
@@ -264,6 +265,18 @@ class Renewal(TlsCase):
         self.assertRegex(self.gateway.stderr(), r"warning tls\.certificate ends=.*renew it")
         self.assertEqual(self.ask("POST", CHAT, chat()).status, 200)
 
+    def make_certificate_of_tomorrow(self, request, key):
+        """`openssl ca` alone takes the time from which one is valid."""
+        place = lambda name: os.path.join(self.certificates, name)
+        pathlib.Path(place("index")).touch()
+        pathlib.Path(place("ca.cnf")).write_text(
+            f"[ca]\ndefault_ca=d\n[d]\ndatabase={place('index')}\nrand_serial=yes\ndefault_md=sha256\npolicy=p\nnew_certs_dir={self.certificates}\n"
+            "[p]\ncommonName=supplied\n")
+        tomorrow = [(datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)).strftime("%Y%m%d%H%M%SZ") for days in (1, 9)]
+        openssl("ca", "-batch", "-config", place("ca.cnf"), "-selfsign", "-keyfile", key, "-in", request, "-out", place("tomorrow.crt"),
+                "-startdate", tomorrow[0], "-enddate", tomorrow[1], "-notext")
+        return place("tomorrow.crt")
+
     def test_one_that_cannot_be_used_keeps_the_old(self):
         first = self.served()
         certificate, key = make_certificate(self.certificates, "other")
@@ -292,6 +305,9 @@ class Renewal(TlsCase):
         self.put(ended, ended_key)
         self.read_again("config.reload_failed")
         self.assertIn("has ended; renew it", self.gateway.stderr())
+        self.put(self.make_certificate_of_tomorrow(ended + ".csr", self.key), self.key)
+        self.read_again("config.reload_failed")
+        self.assertIn("is not valid yet", self.gateway.stderr())
         self.assertEqual(self.served(), first)
         self.assertNotIn("PRIVATE KEY", self.gateway.stderr())
 

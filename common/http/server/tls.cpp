@@ -144,6 +144,10 @@ std::shared_ptr<const TlsIdentity> TlsIdentity::read(const std::string& certific
   const X509* const own = SSL_CTX_get0_certificate(context.get());
   if (X509_cmp_current_time(X509_get0_notAfter(own)) < 0)
     throw std::runtime_error("the certificate " + certificate + " has ended; renew it");
+  if (X509_cmp_current_time(X509_get0_notBefore(own)) > 0)
+    throw std::runtime_error(
+        "the certificate " + certificate +
+        " is not valid yet: callers would refuse it; look at this machine's clock, or wait");
   return std::make_shared<TlsIdentity>(std::make_unique<Impl>(Impl{std::move(context)}));
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 namespace lanemq::settings {
 namespace {
@@ -73,6 +74,28 @@ std::size_t secret_at(std::string_view text, char before) {
   return is_long_mixture(word) ? word.size() : 0;
 }
 
+/// Parameters of a URL's query whose value is a secret, whatever it looks like.
+constexpr std::string_view kSecretParameters[] = {
+    "key",    "api_key",       "apikey",   "api-key", "token", "access_token", "auth_token", "auth",
+    "secret", "client_secret", "password", "passwd",  "pwd",   "sig",          "signature"};
+
+bool is_same_name(std::string_view said, std::string_view name) {
+  return std::equal(said.begin(), said.end(), name.begin(), name.end(),
+                    [](char a, char b) { return (is_upper(a) ? static_cast<char>(a - 'A' + 'a') : a) == b; });
+}
+
+/// Where `text` begins with `?NAME=` or `&NAME=` of such a parameter: how many bytes these are; 0: it does
+/// not.
+std::size_t secret_parameter_at(std::string_view text) {
+  if (text.empty() || (text.front() != '?' && text.front() != '&')) return 0;
+  const std::string_view name = run_of(text.substr(1), is_of_word);
+  const std::size_t size = 1 + name.size();
+  if (size >= text.size() || text[size] != '=') return 0;
+  const bool is_secret = std::any_of(std::begin(kSecretParameters), std::end(kSecretParameters),
+                                     [&](std::string_view one) { return is_same_name(name, one); });
+  return is_secret ? size + 1 : 0;
+}
+
 /// How many bytes a URL's user and password have where `text` begins behind its scheme.
 std::size_t userinfo_at(std::string_view text) {
   const std::string_view authority = text.substr(0, text.find_first_of("/ \"'"));
@@ -91,6 +114,9 @@ std::string without_secrets(std::string_view message) {
     if (userinfo > 0) {
       text.append(kScheme).append(kInstead);
       at += kScheme.size() + userinfo;
+    } else if (const std::size_t name = secret_parameter_at(rest); name > 0) {
+      text.append(rest.substr(0, name)).append(kInstead);
+      at += name + std::min(rest.substr(name).find_first_of("& \t\n\"'#"), rest.size() - name);
     } else if (const std::size_t secret = secret_at(rest, at == 0 ? '\0' : message[at - 1]); secret > 0) {
       text.append(rest.substr(0, kShown)).append(kInstead);
       at += secret;

@@ -9,7 +9,8 @@ namespace lanemq::settings {
 /// A message for people without what looks like a secret: whoever gives one in the wrong place finds it in no
 /// log. Of a long word that mixes letters and digits (sk-..., 20 bytes or more, no part of a path) and of 40
 /// characters as lanemq keygen makes them the first four remain, then `...`; of what stands before the @ of a
-/// URL's host nothing does. A password that looks like a word is not recognized.
+/// URL's host, and of a parameter of its query that is named as secrets are (key, token, sig), nothing does.
+/// A password that looks like a word is not recognized.
 std::string without_secrets(std::string_view message);
 
 /// A database's connection string without the passwords in it, as words (`password=... host=a`, in quotes or

@@ -28,6 +28,16 @@ TEST(SecretShapes, of_a_url_user_and_password_go) {
   EXPECT_EQ(without_secrets("https://host/x@y tcp://127.0.0.1:1"), "https://host/x@y tcp://127.0.0.1:1");
 }
 
+TEST(SecretShapes, of_a_query_the_values_of_secrets_go) {
+  EXPECT_EQ(without_secrets("https://host/x?api_key=short&a=1&Token=b#c"),
+            "https://host/x?api_key=...&a=1&Token=...#c");
+  EXPECT_EQ(without_secrets("\"https://host/x?v=2&sig=ab%20c\" is bad"),
+            "\"https://host/x?v=2&sig=...\" is bad");
+  EXPECT_EQ(without_secrets("https://host/x?key="), "https://host/x?key=...");
+  EXPECT_EQ(without_secrets("https://host/x?monkey=a&key_id=b&keys"),
+            "https://host/x?monkey=a&key_id=b&keys");
+}
+
 TEST(SecretShapes, of_a_connection_string_passwords_go) {
   for (const auto& [said, shown] : std::initializer_list<std::pair<const char*, const char*>>{
            {"postgres:host=a password=geheim user=x", "postgres:host=a password=... user=x"},
