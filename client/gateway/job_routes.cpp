@@ -137,8 +137,8 @@ std::optional<ApiError> why_not_model(const Caller& caller, const std::string& m
   if (!caller.has_models()) return std::nullopt;
   std::string query = percent_decoded(request.query);
   std::transform(query.begin(), query.end(), query.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (query.find("model") != std::string::npos || query.find("fallback") != std::string::npos)
-    return forbidden_model(request.query, "query");
+  for (const std::string_view word : {"model", "fallback", "engine", "deployment"})
+    if (query.find(word) != std::string::npos) return forbidden_model(request.query, "query");
   return why_not_named_models(caller, request.body.bytes(), "");
 }
 

@@ -12,7 +12,15 @@
 namespace lanemq::gateway {
 namespace {
 
-constexpr std::array<std::string_view, 3> kLists = {"fallbacks", "models", "fallback_models"};
+/// Of Anthropic, OpenRouter and LiteLLM; the last three are names of a model at Azure's and older APIs.
+constexpr std::array<std::string_view, 8> kLists = {"fallbacks",
+                                                    "models",
+                                                    "fallback_models",
+                                                    "context_window_fallbacks",
+                                                    "content_policy_fallbacks",
+                                                    "engine",
+                                                    "deployment",
+                                                    "deployment_id"};
 
 bool has_key(std::string_view escaped, std::string_view name) {
   const std::optional<std::string> key = unquoted_json("\"" + std::string(escaped) + "\"");

@@ -24,6 +24,8 @@ TEST(NamedModels, are_found_wherever_an_upstream_takes_models_from) {
               ElementsAre("fallbacks[0].m[0]=c", "fallbacks[0].m[1]=d", "fallbacks[1].n=e"));
   EXPECT_THAT(found_in(R"({"models": ["a"], "fallback_models": "b"})"),
               ElementsAre("models[0]=a", "fallback_models=b"));
+  EXPECT_THAT(found_in(R"({"context_window_fallbacks": [{"m": ["a"]}], "engine": "b", "deployment": "c"})"),
+              ElementsAre("context_window_fallbacks[0].m[0]=a", "engine=b", "deployment=c"));
   EXPECT_THAT(
       found_in(
           R"({"tools": [{"type": "advisor", "model": "a"}, {"type": "image_generation", "model": "b"}]})"),
