@@ -90,7 +90,9 @@ std::optional<std::uint64_t> received_by(int descriptor) {
 Connections::Connections(zmq::context_t& context, zmq::socket_t& socket, std::string door, bool asks_for_keys,
                          const ConnectionBounds& bounds)
     : monitor_(context, socket,
-               ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL),
+               ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                   ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                   ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL),
       door_(std::move(door)),
       asks_for_keys_(asks_for_keys),
       table_(bounds) {}
@@ -109,9 +111,14 @@ void Connections::read() {
   while (const auto event = monitor_.next()) {
     if (event->number == ZMQ_EVENT_ACCEPTED) accepted(event->value);
     if (event->number == ZMQ_EVENT_DISCONNECTED) ended(event->value);
+    if (event->number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) ++handshakes_.silent;
     if (event->number == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL &&
         event->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-      ++keyless_;
+      ++handshakes_.keyless;
+    if (event->number == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+        event->number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
+        event->number == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+      handshakes_.explained = true;
   }
 }
 
@@ -120,12 +127,12 @@ void Connections::accepted(int descriptor) {
                                       [](int silent) { return sent_by(silent).value_or(0); });
   if (!closed) return;
   ++(closed->is_new ? counts_.refused : counts_.gave_way);
-  if (lines_.may_write(Clock::now()))
+  if (lines_.bounds.may_write(Clock::now()))
     log::event(log::Level::warning, "connection.refused",
                {{"door", door_},
                 {"address", text_of(peer_of(closed->descriptor))},
                 {"bound", closed->of_address ? "connections_per_address_max" : "connections_max"},
-                {"left_out", lines_.take_left_out()}});
+                {"left_out", lines_.bounds.take_left_out()}});
   ::shutdown(closed->descriptor, SHUT_RDWR);
 }
 
@@ -135,18 +142,39 @@ void Connections::accepted(int descriptor) {
 void Connections::note_keyless(int descriptor) {
   const std::optional<AddressOwner> owner = table_.silent_owner(descriptor);
   if (!owner) return;
-  --keyless_;
+  --handshakes_.keyless;
   ++counts_.keyless;
-  if (keyless_lines_.may_write(Clock::now()))
+  if (lines_.keyless.may_write(Clock::now()))
     log::event(log::Level::warning, "peer.key_refused",
                {{"door", door_},
                 {"address", text_of(*owner)},
                 {"reason", asks_for_keys_ ? "shows no key" : "shows a key, and the broker has none"},
-                {"left_out", keyless_lines_.take_left_out()}});
+                {"left_out", lines_.keyless.take_left_out()}});
+}
+
+/// A connection has ended whose peer has said nothing, and libzmq not why: so it ends those of ZMTP 1 and 2,
+/// and those whose bytes it takes for these, as a browser's POST. After a handshake a silent peer may have
+/// left: which of the silent ones had one libzmq does not say.
+void Connections::note_stranger(int descriptor) {
+  const std::optional<AddressOwner> owner = table_.silent_owner(descriptor);
+  if (!owner) return;
+  if (handshakes_.silent > 0) {
+    --handshakes_.silent;
+    return;
+  }
+  ++counts_.strangers;
+  if (lines_.strangers.may_write(Clock::now()))
+    log::event(
+        log::Level::warning, "peer.no_zmtp3",
+        {{"door", door_}, {"address", text_of(*owner)}, {"left_out", lines_.strangers.take_left_out()}});
 }
 
 void Connections::ended(int descriptor) {
-  if (keyless_ > 0) note_keyless(descriptor);
+  const bool is_explained = std::exchange(handshakes_.explained, false);
+  if (handshakes_.keyless > 0)
+    note_keyless(descriptor);
+  else if (!is_explained)
+    note_stranger(descriptor);
   table_.ended(descriptor);
   const auto place = watched_.find(descriptor);
   if (place == watched_.end()) return;
@@ -172,12 +200,12 @@ void Connections::look(Clock::time_point now) {
 /// Ends a connection that sends too much that is no message.
 void Connections::cut(int descriptor) {
   ++counts_.cut;
-  if (lines_.may_write(Clock::now()))
+  if (lines_.bounds.may_write(Clock::now()))
     log::event(log::Level::warning, "connection.cut",
                {{"door", door_},
                 {"address", text_of(peer_of(descriptor))},
                 {"bytes", received_by(descriptor).value_or(0)},
-                {"left_out", lines_.take_left_out()}});
+                {"left_out", lines_.bounds.take_left_out()}});
   table_.ended(descriptor);
   ::shutdown(descriptor, SHUT_RDWR);
 }

@@ -18,10 +18,25 @@ namespace lanemq::io {
 
 /// What a socket's connections have been refused since the start.
 struct ConnectionCounts {
-  std::uint64_t gave_way = 0;  ///< had said nothing, and others came
-  std::uint64_t refused = 0;   ///< came when there were as many as there may be
-  std::uint64_t cut = 0;       ///< sent without end what was no message
-  std::uint64_t keyless = 0;   ///< showed no key where one is asked for, or one where none is
+  std::uint64_t gave_way = 0;   ///< had said nothing, and others came
+  std::uint64_t refused = 0;    ///< came when there were as many as there may be
+  std::uint64_t cut = 0;        ///< sent without end what was no message
+  std::uint64_t keyless = 0;    ///< showed no key where one is asked for, or one where none is
+  std::uint64_t strangers = 0;  ///< spoke no ZMTP 3
+};
+
+/// What libzmq has said of the handshakes of a socket's connections: not of which.
+struct Handshakes {
+  std::size_t keyless = 0;  ///< of so many that they are, and they have not ended yet
+  bool explained = false;   ///< why that of the next one that ends came to nothing
+  /// So many have met, and their peers have said nothing since. Below 0 while its word of one is on the way.
+  std::int64_t silent = 0;
+};
+
+/// Bounds of the log's lines about connections of one socket.
+struct ConnectionLines {
+  static constexpr std::uint64_t kPerSecond = 1;  ///< of each kind
+  log::LineLimit bounds{kPerSecond}, keyless{kPerSecond}, strangers{kPerSecond};
 };
 
 /// The connections of a bound ROUTER: keeps them within their bounds, and tells which watched peers have
@@ -46,7 +61,11 @@ class Connections {
   /// Watches the peer at `address`, whose message was just read and came by `descriptor`.
   void watch(int descriptor, std::string_view address);
   /// A message of so many bytes on its connection has come by that descriptor; -1: nobody knows.
-  void heard(int descriptor, std::uint64_t bytes) { table_.heard(descriptor, bytes); }
+  void heard(int descriptor, std::uint64_t bytes) {
+    const std::size_t silent = table_.silent();
+    table_.heard(descriptor, bytes);
+    handshakes_.silent -= static_cast<std::int64_t>(silent - table_.silent());
+  }
   /// Reads the monitor's events; to be called when handle() is readable.
   void read();
   /// Looks how much connections send, and ends those that send too much that is no message. Cheap: it looks
@@ -63,27 +82,29 @@ class Connections {
   /// The last addresses of one descriptor: several where a message is read after its connection ended and
   /// another got the descriptor.
   static constexpr std::size_t kAddressesMax = 8;
-  /// In the log, about connections of one socket.
-  static constexpr std::uint64_t kLinesPerSecond = 1;
   /// Looked at in one turn of the loop.
   static constexpr int kLookedAtMax = 512;
 
   void accepted(int descriptor);
   void ended(int descriptor);
   void note_keyless(int descriptor);
+  void note_stranger(int descriptor);
   void cut(int descriptor);
 
   socket::Monitor monitor_;
   std::string door_;
   const bool asks_for_keys_;
-  std::size_t keyless_ = 0;  // connections of which libzmq has said so, and not yet which they are
+  Handshakes handshakes_{};
+  /// Connections that have said nothing since their handshake. Below 0 while libzmq's word of one is on its
+  /// way.
+  std::int64_t silent_met_ = 0;
   ConnectionTable table_;
   ConnectionCounts counts_;
   absl::flat_hash_map<int, std::vector<std::string>> watched_;  // by descriptor
   std::vector<std::string> gone_;
   Clock::time_point looked_at_{};
   int looked_up_to_ = -1;
-  log::LineLimit lines_{kLinesPerSecond}, keyless_lines_{kLinesPerSecond};
+  ConnectionLines lines_{};
 };
 
 }  // namespace lanemq::io

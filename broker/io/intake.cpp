@@ -145,8 +145,10 @@ std::size_t Intake::read_clients(core::TimePoint now) {
 
 std::size_t Intake::read_admin(core::TimePoint now) {
   std::size_t read = 0;
-  while (sockets_.admin && read < kAdminMessagesPerTurn && sockets_.admin->receive(incoming_))
+  while (sockets_.admin && read < kAdminMessagesPerTurn && sockets_.admin->receive(incoming_)) {
+    note_sender(*sockets_.admin, *sockets_.admin_connections);
     read += take_client_message(core::Peer::admin, now);
+  }
   return read;
 }
 

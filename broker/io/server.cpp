@@ -291,10 +291,12 @@ void Server::wait() {
                              {nullptr, sockets_.worker_processes.descriptor(), ZMQ_POLLIN, 0},
                              {nullptr, store_->descriptor(), ZMQ_POLLIN, 0},
                              {nullptr, -1, ZMQ_POLLIN, 0},
+                             {nullptr, -1, ZMQ_POLLIN, 0},
                              {nullptr, -1, ZMQ_POLLIN, 0}};
   std::size_t count = store_->descriptor() >= 0 ? 7 : 6;
   if (bank_) items[count++] = {nullptr, bank_->descriptor(), ZMQ_POLLIN, 0};
   if (sockets_.admin) items[count++] = {sockets_.admin->handle().handle(), 0, ZMQ_POLLIN, 0};
+  if (sockets_.admin) items[count++] = {sockets_.admin_connections->handle().handle(), 0, ZMQ_POLLIN, 0};
   try {
     zmq::poll(items, count, std::chrono::milliseconds(timeout));
   } catch (const zmq::error_t& error) {
@@ -306,6 +308,7 @@ void Server::wait() {
   if ((items[3].revents & ZMQ_POLLIN) != 0) sockets_.client_connections.read();
   if ((items[4].revents & ZMQ_POLLIN) != 0) sockets_.worker_connections.read();
   if ((items[5].revents & ZMQ_POLLIN) != 0) sockets_.worker_processes.read();
+  if (sockets_.admin && (items[count - 1].revents & ZMQ_POLLIN) != 0) sockets_.admin_connections->read();
   if (store_->descriptor() >= 0 && (items[6].revents & ZMQ_POLLIN) != 0) store_->clear_signal();
 }
 

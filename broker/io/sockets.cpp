@@ -115,6 +115,8 @@ Sockets::Sockets(const ServerOptions& options, const core::Options& core)
                          bounds_of(options, core)),
       worker_connections(context, workers.handle(), std::string(name_of(Door::workers)), asks_for_keys,
                          bounds_of(options, core)) {
+  if (admin)
+    admin_connections.emplace(context, admin->handle(), "admin", asks_for_keys, bounds_of(options, core));
   if (!guards_stopped_inputs())
     log::event(log::Level::warning, "libzmq.unguarded",
                {{"reason", "libzmq does not use epoll as expected, so a peer can end the broker"},

@@ -34,6 +34,7 @@ struct Sockets {
   Router clients, workers;
   std::optional<Router> admin;
   Connections client_connections, worker_connections;
+  std::optional<Connections> admin_connections;
   Processes worker_processes;
 };
 

@@ -94,6 +94,6 @@ export class Room {
   }
 }
 
-export function browser() {
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage', '--js-flags=--expose-gc'] });
+export function browser(...more) {
+  return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage', '--js-flags=--expose-gc', ...more] });
 }
