@@ -9,6 +9,7 @@
 
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/named_models.hpp"
+#include "common/http/server/browsers.hpp"
 #include "common/http/server/listen.hpp"
 #include "common/http/server/secret.hpp"
 
@@ -45,6 +46,10 @@ const LaneRules& Caller::lanes() const {
 
 bool Caller::may_use_model(std::string_view model) const {
   return !key || key->models.empty() || matches(key->models, model);
+}
+
+bool Caller::is_bound_to_its_own() const {
+  return key && !key->any_stored_response;
 }
 
 bool Caller::has_models() const {
@@ -162,8 +167,12 @@ tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) con
                 .keys = keys_};
 }
 
-std::optional<ApiError> Access::why_no_metrics(const HttpRequest& request) const {
-  if (keys_->empty() || is_loopback(request.peer)) return std::nullopt;
+std::optional<ApiError> Access::why_no_metrics(const HttpRequest& request,
+                                               const std::vector<std::string>& hosts) const {
+  if (keys_->empty()) return std::nullopt;
+  if (is_loopback(request.peer) &&
+      !why_not_without_keys(request, {.name = "gateway", .cure = "", .hosts = hosts}))
+    return std::nullopt;
   const tl::expected<Caller, ApiError> caller = caller_of(request);
   if (!caller) return caller.error();
   const std::vector<std::string>& ops = caller->key->ops;
@@ -176,8 +185,12 @@ std::optional<ApiError> Access::why_no_metrics(const HttpRequest& request) const
 
 bool Access::still_has(const Caller& caller) const {
   if (caller.key == nullptr || caller.keys == keys_) return true;  // nothing was read again
+  return has_key(caller.name);
+}
+
+bool Access::has_key(std::string_view name) const {
   return std::any_of(keys_->begin(), keys_->end(),
-                     [&](const auto& item) { return item.second.name == caller.name; });
+                     [&](const auto& item) { return item.second.name == name; });
 }
 
 }  // namespace lanemq::gateway

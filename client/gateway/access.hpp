@@ -62,6 +62,8 @@ struct Caller {
   const LaneRules& lanes() const;
   bool may_use_model(std::string_view model) const;
   /// Whether it is bound to some models.
+  /// Whether what upstreams store is looked at for its owner.
+  bool is_bound_to_its_own() const;
   bool has_models() const;
   /// Whether the caller may name that service, or use the API with that service. The services of a [[model]]
   /// need no permission.
@@ -103,9 +105,14 @@ class Access {
 
   /// Why the request may not see figures of all callers; none: it may. Where there are keys that is a request
   /// from this machine, or with a key whose `ops` say so.
-  std::optional<ApiError> why_no_metrics(const HttpRequest& request) const;
+  /// `hosts`: names that this host may have in a browser, besides those of loopback: a page at another name
+  /// is a stranger.
+  std::optional<ApiError> why_no_metrics(const HttpRequest& request,
+                                         const std::vector<std::string>& hosts) const;
   /// Whether the caller's key is still there, under the same name.
   bool still_has(const Caller& caller) const;
+  /// Whether there is a key of that name.
+  bool has_key(std::string_view name) const;
   /// The name of who has that secret, which may count no more; empty: nobody is known by it.
   std::string name_of(const std::string& secret_hash) const;
 

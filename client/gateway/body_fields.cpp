@@ -118,7 +118,7 @@ class Reader {
 
   std::optional<ApiError> take(std::string_view key, std::string_view value) {
     for (const std::string_view name :
-         {"model", "service_tier", "stream", "previous_response_id", "conversation", "container"})
+         {"model", "service_tier", "stream", "previous_response_id", "conversation", "container", "thread"})
       if (key != name && reads_as(key, name)) return twin(key, name);
     if (look_ == Look::stored) {
       for (const std::string_view name : {"input", "tools"})
@@ -137,7 +137,8 @@ class Reader {
       if (!id->empty()) fields_.stored.push_back({.param = std::string(key), .id = *std::move(id)});
       return std::nullopt;
     }
-    if (key == "container") return take_container(value);
+    if (key == "container") return take_stored(key, value, "id", seen_container_);
+    if (key == "thread") return take_stored(key, value, "previous_message_id", seen_thread_);
     // The upstream checks what they hold; values of another type mean nothing in any API.
     if (key == "conversation") {
       if (std::exchange(seen_conversation_, true)) return twice(key);
@@ -167,27 +168,30 @@ class Reader {
                                 : add_references_of_tools(value, fields_.stored);
     return added ? std::nullopt : std::optional(added.error());
   }
-  /// Anthropic's: the id of one that is there, or an object which may have it.
-  std::optional<ApiError> take_container(std::string_view value) {
-    if (std::exchange(seen_container_, true)) return twice("container");
+  /// Anthropic's: the id of something that is there, or an object which may have it as its `member`.
+  std::optional<ApiError> take_stored(std::string_view name, std::string_view value, std::string_view member,
+                                      bool& seen) {
+    const std::string param(name);
+    if (std::exchange(seen, true)) return twice(name);
     if (!begins_with_one_of(value, "\"{n"))
-      return bad_request("container must be a string or an object", "container");
+      return bad_request(param + " must be a string or an object", param);
     std::string_view id = value;
     if (value.starts_with('{')) {
       id = {};
       JsonCursor cursor(value);
       cursor.enter_object();
       for (std::string_view key; cursor.member(key);) {
-        const std::string_view member = cursor.value();
-        if (!reads_as(key, "id")) continue;
-        if (key != "id" || !id.empty())
-          return bad_request("container says its id twice, or in another case", "container");
-        id = member;
+        const std::string_view said = cursor.value();
+        if (!reads_as(key, member)) continue;
+        if (key != member || !id.empty())
+          return bad_request(param + " says its " + std::string(member) + " twice, or in another case",
+                             param);
+        id = said;
       }
-      if (cursor.failed()) return bad_request("container is no JSON that can be read", "container");
+      if (cursor.failed()) return bad_request(param + " is no JSON that can be read", param);
     }
     if (std::optional<std::string> text = text_of(id); text && !text->empty())
-      fields_.stored.push_back({.param = "container", .id = *std::move(text)});
+      fields_.stored.push_back({.param = param, .id = *std::move(text)});
     return std::nullopt;
   }
   static std::optional<ApiError> take_flag(std::string_view key, std::string_view value, bool& flag,
@@ -223,8 +227,8 @@ class Reader {
   const Look look_;
   BodyFields fields_;
   bool seen_background_ = false, seen_model_ = false, seen_tier_ = false, seen_stream_ = false,
-       seen_previous_ = false, seen_conversation_ = false, seen_container_ = false, seen_input_ = false,
-       seen_tools_ = false;
+       seen_previous_ = false, seen_conversation_ = false, seen_container_ = false, seen_thread_ = false,
+       seen_input_ = false, seen_tools_ = false;
 };
 
 ApiError broken(const Steps& steps) {

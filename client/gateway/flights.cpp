@@ -262,7 +262,7 @@ void Flight::on_chunk(std::size_t step, const JobChunk& chunk) {
   last_seq_ = chunk.seq;
   ++flights_.gateway_.metrics.chunks;
   seen_bytes_ += chunk.body.size();
-  if (plan_.owns_answer || plan_.owns_container) note_stored(streamed_ids_.take(chunk.body.bytes()));
+  if (plan_.owns_answer || plan_.owns_parts) note_stored(streamed_ids_.take(chunk.body.bytes()));
   if (joinable_) {
     chunks_.push_back(chunk.body);
     chunk_bytes_ += chunk.body.size();
@@ -307,10 +307,10 @@ void Flight::on_end(std::size_t step, Answer answer) {
   // An upstream may answer a stream's request in one piece.
   const bool is_whole = !plan_.stream || (done_->chunks == 0 && done_->body.bytes().starts_with('{'));
   const std::string_view bytes = done_->body.bytes();
-  if (plan_.owns_answer || plan_.owns_container)
+  if (plan_.owns_answer || plan_.owns_parts)
     note_stored(!is_whole           ? streamed_ids_.take(bytes)
                 : plan_.owns_answer ? stored_ids_of(bytes)
-                                    : container_of(bytes));
+                                    : part_ids_of(bytes));
   finish();
 }
 

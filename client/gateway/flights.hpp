@@ -44,8 +44,8 @@ struct JobPlan {
 
   /// Edits a whole answer's body for the caller; empty: unchanged.
   std::function<Blob(const Blob&)> edit{};
-  bool owns_answer = false;     ///< the upstream stores the answer for this caller: see ResponseOwners
-  bool owns_container = false;  ///< the same of the container that a message's code runs in
+  bool owns_answer = false;  ///< the upstream stores the answer for this caller: see ResponseOwners
+  bool owns_parts = false;   ///< the same of parts of it: see part_ids_of()
 
   std::string idempotency_key{};
   std::string fingerprint{};  ///< of caller, path and body; empty: never joined

@@ -62,17 +62,17 @@ HttpAnswer refusal(Gateway& gateway, const HttpRequest& request, const ApiError&
 
 std::optional<ApiError> why_not_stored(const Gateway& gateway, const Caller& caller,
                                        const StoredReference& stored) {
-  if (!caller.key || caller.key->any_stored_response || gateway.responses.belongs(stored.id, caller.name))
-    return std::nullopt;
+  if (!caller.is_bound_to_its_own() || gateway.responses.belongs(stored.id, caller.name)) return std::nullopt;
   return ApiError{.name = "not_found",
-                  .message = "there is no response, item or container \"" + printable(stored.id, 64) +
+                  .message = "there is no response, item, container, message or audio \"" +
+                             printable(stored.id, 64) +
                              "\" of this key: a key reaches those of the latest responses that it asked this "
                              "gateway for; all of the account with stored_responses = \"any\"",
                   .param = stored.param};
 }
 
 std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_view param) {
-  if (!caller.key || caller.key->any_stored_response) return std::nullopt;
+  if (!caller.is_bound_to_its_own()) return std::nullopt;
   return ApiError{.name = "not_found",
                   .message =
                       "there is no conversation of this key: none is made here (/v1/conversations is "

@@ -37,12 +37,13 @@ void Health::add_routes(Router& router) {
   router.add("GET", "/readyz", [this](const HttpRequest& request, const ResponderPtr& responder) {
     HttpAnswer answer = ready();
     // A load balancer needs the status alone.
-    if (gateway_.access.why_no_metrics(request))
+    if (gateway_.access.why_no_metrics(request, gateway_.settings.hosts))
       answer = text_answer(answer.status, answer.status == 200 ? "ready\n" : "not ready\n");
     responder->answer(std::move(answer));
   });
   router.add("GET", "/metrics", [this](const HttpRequest& request, const ResponderPtr& responder) {
-    if (const std::optional<ApiError> error = gateway_.access.why_no_metrics(request))
+    if (const std::optional<ApiError> error =
+            gateway_.access.why_no_metrics(request, gateway_.settings.hosts))
       return responder->answer(refusal(gateway_, request, *error));
     gateway_.metrics.spans_sent = gateway_.traces.sent();
     gateway_.metrics.spans_lost = gateway_.traces.lost();

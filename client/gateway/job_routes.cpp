@@ -35,12 +35,18 @@ constexpr std::size_t kForwardedBytesMax =
 /// timeout, at most a second.
 constexpr int kSdkMarginPart = 10;
 constexpr milliseconds kSdkMarginMax{1'000}, kSdkCutBelow{10'000};
+/// Whose value Node's SDKs cut to whole seconds.
+constexpr std::string_view kCutTimeout = "x-stainless-timeout";
+/// Beyond it an SDK whose timeout was cut has given up, and has come back by its next try, half a second
+/// later.
+constexpr milliseconds kSdkComesBack{1'250};
 constexpr milliseconds kDrainRetryAfter{1'000};
 /// A client that asks for the models is starting up or shows a list: it does not wait for a lane's whole
 /// timeout.
 constexpr milliseconds kModelsWaitMax{10'000};
 
-constexpr std::string_view kResponses = "/v1/responses", kMessages = "/v1/messages";
+constexpr std::string_view kResponses = "/v1/responses", kMessages = "/v1/messages",
+                           kChats = "/v1/chat/completions";
 
 /// Answers that are no text come in one piece, even if the body asks for a stream.
 bool can_stream(std::string_view path) {
@@ -118,7 +124,10 @@ std::optional<ApiError> why_not_references(const Gateway& gateway, const Caller&
     if (std::optional<ApiError> error =
             why_not_stored(gateway, caller, {.param = "id", .id = request.param("id")}))
       return error;
-  for (const StoredReference& stored : fields.stored)
+  std::vector<StoredReference> all = fields.stored;
+  if (request.path == kChats && caller.is_bound_to_its_own())
+    add_references_of_messages(request.body.bytes(), all);
+  for (const StoredReference& stored : all)
     if (std::optional<ApiError> error = why_not_stored(gateway, caller, stored)) return error;
   if (fields.in_conversation && request.path == kResponses)
     if (std::optional<ApiError> error = why_no_conversation(caller, "conversation")) return error;
@@ -142,12 +151,16 @@ std::optional<ApiError> why_not_model(const Caller& caller, const std::string& m
   return why_not_named_models(caller, request.body.bytes(), "");
 }
 
-/// Whether the upstream keeps the container in which a message's code may run for this caller.
-bool owns_container(const Caller& caller, const HttpRequest& request) {
-  if (!caller.key || caller.key->any_stored_response || request.path != kMessages) return false;
+/// Whether the upstream keeps parts of the answer for this caller: the container in which a message's code
+/// runs, a thread, audio.
+bool owns_parts(const Caller& caller, const HttpRequest& request) {
+  if (!caller.is_bound_to_its_own()) return false;
   const std::string_view body = request.body.bytes();
-  return body.find("code_execution") != std::string_view::npos ||
-         body.find("\"container\"") != std::string_view::npos;
+  const auto says = [&](std::string_view text) {
+    return ::memmem(body.data(), body.size(), text.data(), text.size()) != nullptr;
+  };
+  if (request.path == kChats) return says("audio\"");
+  return request.path == kMessages && (says("code_execution") || says("\"container\"") || says("\"thread\""));
 }
 
 /// Sets the marks by which a retry of the request finds this plan; or returns why it cannot.
@@ -216,14 +229,15 @@ tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers) {
                    "x-lanemq-timeout-ms");
     patience.asked = milliseconds(ms);
   }
-  for (const std::string_view name : {"x-stainless-read-timeout", "x-stainless-timeout"}) {
+  for (const std::string_view name : {std::string_view("x-stainless-read-timeout"), kCutTimeout}) {
     const std::string* text = headers.find(name);
     const std::optional<double> seconds = text ? seconds_of(*text) : std::nullopt;
     if (!seconds) continue;
     const milliseconds said(std::max<std::int64_t>(static_cast<std::int64_t>(*seconds * 1000), 1));
-    // Node's SDKs cut it to whole seconds: "1" is 1 to 2 s, of which the middle loses the fewest answers.
-    const bool is_cut = said < kSdkCutBelow && said.count() % 1000 == 0;
-    patience.sdk = is_cut ? said + milliseconds(500) : said - std::min(said / kSdkMarginPart, kSdkMarginMax);
+    // Node's SDKs cut it to whole seconds: "1" is anything from 1 to 2 s. So their own timeout comes first,
+    // and their next try, which joins the call, hears of its end.
+    const bool is_cut = name == kCutTimeout && said < kSdkCutBelow && said.count() % 1000 == 0;
+    patience.sdk = is_cut ? said + kSdkComesBack : said - std::min(said / kSdkMarginPart, kSdkMarginMax);
     break;
   }
   return patience;
@@ -422,7 +436,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   plan.cost = stated_cost(request.method, request.path);
   plan.owns_answer = caller.key && request.path.starts_with(kResponses) &&
                      (request.path == kResponses || !caller.key->any_stored_response);
-  plan.owns_container = owns_container(caller, request);
+  plan.owns_parts = owns_parts(caller, request);
   if (plan.meta.size() > kForwardedBytesMax + 1024)
     return wrong("the headers that go on to the upstream have over " + std::to_string(kForwardedBytesMax) +
                  " bytes");

@@ -123,6 +123,8 @@ tl::expected<std::optional<milliseconds>, ApiError> duration_of(const Posted& po
 /// Reads what the body refers to, where it may refer to something; or returns why it may not.
 std::optional<ApiError> take_references(const Caller& caller, std::string_view path, std::string_view body,
                                         LeftJob& job) {
+  if (path == "/v1/chat/completions" && caller.is_bound_to_its_own())
+    add_references_of_messages(body, job.stored);
   const bool is_response = path == "/v1/responses";
   if (!is_response && path != "/v1/messages") return std::nullopt;
   auto fields = read_body_fields(body, is_response ? Look::stored : Look::fields);
@@ -505,6 +507,13 @@ void LeftWaiting::end_all() {
   for (const std::weak_ptr<const One>& item : std::exchange(waiting_, {}))
     if (const std::shared_ptr<const One> one = item.lock())
       one->responder->answer(error_for(one->request, unavailable()));
+}
+
+void LeftWaiting::end_refused(Gateway& gateway) {
+  for (const std::weak_ptr<const One>& item : waiting_)
+    if (const std::shared_ptr<const One> one = item.lock())
+      if (const tl::expected<Caller, ApiError> caller = gateway.access.caller_of(one->request); !caller)
+        one->responder->answer(refusal(gateway, one->request, caller.error()));
 }
 
 void LeftJobRoutes::add_to(Router& router) {

@@ -58,6 +58,8 @@ class LeftWaiting {
   std::shared_ptr<const One> add(One one);
   /// Answers all: the broker is away.
   void end_all();
+  /// Answers those whose key counts no more.
+  void end_refused(Gateway& gateway);
 
  private:
   static constexpr std::size_t kSweepLeast = 64;
@@ -82,6 +84,8 @@ class LeftJobRoutes {
   void add_to(Router& router);
   /// The broker is away: answers those that wait for it. Streams of events go on.
   void end_waiting() { waiting_.end_all(); }
+  /// Keys were taken away: answers those that wait with one of them.
+  void end_refused() { waiting_.end_refused(gateway_); }
   /// Cancels the jobs of a caller that are followed; returns how many.
   std::size_t cancel_followed_of(std::string_view caller) { return watch_.cancel_all_of(caller); }
 

@@ -338,6 +338,7 @@ int stop_keys(const Settings& settings, const std::vector<std::string>& names) {
   if (folder.empty())
     throw UsageError("no folder is known by which a gateway could be found; name it with --state");
   for (const std::string& name : names) {
+    if (name.empty()) throw UsageError("--stop-key takes a key's name, and this one is empty");
     const std::optional<ControlAnswer> answer = command_gateway(folder, name);
     if (!answer)
       throw std::runtime_error(
@@ -421,12 +422,25 @@ int run(Settings settings, const Reload::Read& read) {
   return kExitDone;
 }
 
+/// The settings as they are now. Throws UsageError, whatever is wrong: a running gateway goes on.
+Settings read_anew(int argc, char** argv) try {
+  Request again = read_settings(argc, argv);
+  if (!again.settings.otlp.endpoint.empty()) trace::require_collector(again.settings.otlp);
+  warn_of(again.old);
+  return std::move(again.settings);
+} catch (const UsageError&) {
+  throw;
+} catch (const std::exception& error) {
+  throw UsageError(lanemq::settings::without_secrets(error.what()));
+}
+
 }  // namespace
 }  // namespace lanemq::gateway
 
 int main(int argc, char** argv) try {
   using namespace lanemq::gateway;
   lanemq::service::take_standard_descriptors();
+  std::signal(SIGHUP, SIG_IGN);  // until it can be heeded: a start reads the configuration anyway
   lanemq::service::guard_memory();
   const Request request = read_settings(argc, argv);
   lanemq::log::set_level(request.settings.log_level);
@@ -439,11 +453,11 @@ int main(int argc, char** argv) try {
   if (request.what == lanemq::settings::Asked::For::run)
     return run(request.settings, [&] {
       if (const auto why_not = lanemq::settings::why_not_read_again(request.file)) throw UsageError(*why_not);
-      Request again = read_settings(argc, argv);
-      warn_of(again.old);
-      return std::move(again.settings);
+      return read_anew(argc, argv);
     });
-  std::fputs(request.text.c_str(), stdout);
+  const bool is_config = request.what == lanemq::settings::Asked::For::print_config;
+  std::fputs((is_config ? lanemq::settings::without_secrets_in_config(request.text) : request.text).c_str(),
+             stdout);
   std::fputs(request.aside.c_str(), stderr);
   return kExitDone;
 } catch (const lanemq::gateway::UsageError& error) {

@@ -13,14 +13,12 @@ namespace lanemq::gateway {
 namespace {
 
 /// Of Anthropic, OpenRouter and LiteLLM; the last three are names of a model at Azure's and older APIs.
-constexpr std::array<std::string_view, 8> kLists = {"fallbacks",
-                                                    "models",
-                                                    "fallback_models",
-                                                    "context_window_fallbacks",
-                                                    "content_policy_fallbacks",
-                                                    "engine",
-                                                    "deployment",
-                                                    "deployment_id"};
+constexpr std::array<std::string_view, 8> kLists = {
+    "fallbacks", "models",     "fallback_models", "context_window_fallbacks", "content_policy_fallbacks",
+    "engine",    "deployment", "deployment_id"};
+
+/// Deeper tools are refused where what they refer to is read.
+constexpr int kToolsDeepMax = 8;
 
 bool has_key(std::string_view escaped, std::string_view name) {
   const std::optional<std::string> key = unquoted_json("\"" + std::string(escaped) + "\"");
@@ -43,17 +41,33 @@ class Found {
       tell(std::string(name) + "[" + std::to_string(number) + "]", cursor.value());
   }
 
-  /// The `model` of an object; false: it has none.
-  bool add_model_of(const std::string& place, std::string_view object) {
+  /// Tells of each value that an object has under that name.
+  template <class Tell>
+  static void each_of(std::string_view object, std::string_view name, Tell tell) {
     JsonCursor cursor(object);
-    if (!cursor.enter_object()) return false;
-    bool any = false;
+    if (!cursor.enter_object()) return;
     for (std::string_view key; cursor.member(key);) {
       const std::string_view value = cursor.value();
-      if (!has_key(key, "model")) continue;
+      if (has_key(key, name)) tell(value);
+    }
+  }
+
+  /// Of tools, and of tools in them.
+  void add_tools(const std::string& place, std::string_view list, int depth = 0) {
+    if (depth > kToolsDeepMax) return;
+    each(place, list, [&](const std::string& inside, std::string_view tool) {
+      add_model_of(inside, tool);
+      each_of(tool, "tools", [&](std::string_view more) { add_tools(inside + ".tools", more, depth + 1); });
+    });
+  }
+
+  /// The `model` of an object; false: it has none.
+  bool add_model_of(const std::string& place, std::string_view object) {
+    bool any = false;
+    each_of(object, "model", [&](std::string_view value) {
       any = true;
       add(place + ".model", value);
-    }
+    });
     return any;
   }
 
@@ -86,9 +100,13 @@ std::vector<NamedModel> named_models_of(std::string_view body) {
       if (has_key(key, list))
         Found::each(list, value,
                     [&](const std::string& place, std::string_view one) { found.add_fallback(place, one); });
-    if (has_key(key, "tools"))
-      Found::each("tools", value,
-                  [&](const std::string& place, std::string_view tool) { found.add_model_of(place, tool); });
+    if (has_key(key, "tools")) found.add_tools("tools", value);
+    if (has_key(key, "moderation")) found.add_model_of("moderation", value);
+    if (has_key(key, "input"))
+      Found::each("input", value, [&](const std::string& place, std::string_view item) {
+        found.each_of(item, "tools",
+                      [&](std::string_view tools) { found.add_tools(place + ".tools", tools); });
+      });
   }
   if (has_prompt && !has_model) found.all.push_back({.param = "prompt"});
   return std::move(found.all);

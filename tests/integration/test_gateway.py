@@ -1130,7 +1130,7 @@ class Refused(GatewayCase):
 class FromElsewhere(GatewayCase):
     """What strangers on the network see where the gateway has keys and nothing stands in front of it."""
 
-    config = key("team") + key("watcher", 'ops = ["metrics"]')
+    config, hosts = key("team") + key("watcher", 'ops = ["metrics"]'), "gateway.example"
     flags = ("--proxies", "127.0.0.2")
 
     def see(self, path, name="", source="127.0.0.2"):
@@ -1143,6 +1143,9 @@ class FromElsewhere(GatewayCase):
         seen = {name: self.see("/metrics", name).status for name in ("", "guess", "team", "watcher")}
         self.assertEqual(seen, {"": 401, "guess": 401, "team": 403, "watcher": 200})
         self.assertEqual(self.see("/metrics", source="127.0.0.1").status, 200, "from this machine")
+        with self.connection() as connection:
+            connection.request("GET", "/metrics", headers={"host": "rebound.example", "origin": "http://rebound.example"})
+            self.assertEqual(Answer(connection.getresponse()).status, 401, "a page at a name that leads here")
         self.assertEqual(self.see("/v1/files", "watcher").status, 403, "and for nothing else")
 
     def test_who_asks_whether_it_is_ready_learns_that_alone(self):
@@ -1196,7 +1199,7 @@ class ReadAgain(GatewayCase):
                 (KEYS + "[[key]]\nname = 7\n", "gateway.toml:"),
                 (KEYS + "commit = \n", "gateway.toml:"),
                 ('commit = "soon"\n' + KEYS, "gateway.toml:1: commit"),
-                (KEYS.replace("env:CALLER_SECRET", "file:/nowhere"), "/nowhere"),
+                (KEYS.replace("env:CALLER_SECRET", "file:/nowhere"), "/nowhere"), ('otlp = "ftp://h"\n' + KEYS, "otlp"),
                 ("", "gateway.toml is empty"),
                 ("# nothing\n", "callers need a key since the start"),
                 ('auth = "none"\n', "callers need a key since the start"),

@@ -448,6 +448,8 @@ class StoppedKey(BatchCase):
         # What no gateway follows is ended by the command that is named.
         said = self.stop("free", "nobody-of-that-name")
         self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn('no key "nobody-of-that-name" is configured', said.stdout)
+        self.assertEqual(self.stop("").returncode, 2)
         glob = re.search(r"lanemq cancel --ids '([^']+)'", said.stdout)[1]
         lanemq = [harness.program("lanemq"), "--admin", self.room.broker.admin, "cancel", "--ids", glob]
         would = subprocess.run([*lanemq, "--dry-run"], capture_output=True, text=True)

@@ -438,15 +438,14 @@ BatchDesk::Reply BatchDesk::cancel_batch(const BatchCaller& caller, Api api, con
   const auto batch = own_batch(caller, api, id);
   if (!batch) return tl::unexpected(batch.error());
   if (is_over(batch->state))
-    return refused("conflict", "batch \"" + id + "\" is over already: nothing is left to cancel");
-  engine_.cancel(id, now);
+    return refused("over", "batch \"" + id + "\" is over already: nothing is left to cancel");
+  engine_.cancel({id}, now);
   return batch_document(*engine_.find(id), caller.base_url);
 }
 
 std::size_t BatchDesk::cancel_all_of(const std::string& owner, WallTime now) {
   const std::vector<std::string> ids = engine_.ids_of(owner);
-  for (const std::string& id : ids)
-    engine_.cancel(id, now);
+  engine_.cancel(ids, now);
   return ids.size();
 }
 

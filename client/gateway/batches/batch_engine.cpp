@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -21,8 +22,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr std::size_t kSliceBytes = std::size_t{2} * 1024 * 1024;  ///< read or written in one turn
-constexpr std::size_t kFaultsMax = 100;                            ///< faults named in a batch's errors
+constexpr std::size_t kSliceBytes = std::size_t{256} * 1024;  ///< read or written in one turn
+constexpr std::size_t kFaultsMax = 100;                       ///< faults named in a batch's errors
 constexpr milliseconds kTroubleWait{1'000};
 constexpr milliseconds kDeadlineMargin{60'000};
 constexpr milliseconds kSweepEvery{60'000};
@@ -177,7 +178,8 @@ struct BatchEngine::Active {
     std::size_t step = 0;  ///< of the model's route
   };
   std::map<std::uint32_t, AtBroker> at_broker{};
-  bool changed = false;  ///< `batch` differs from its row
+  bool changed = false;          ///< `batch` differs from its row
+  std::uint64_t stepped_at = 0;  ///< its last step came behind those with smaller ones
 
   bool read = false;  ///< the lines' places are known
   /// Whether its lines run; else there is input to read or output to write.
@@ -237,18 +239,24 @@ BatchEngine::Active* BatchEngine::active(std::string_view id) const {
   return nullptr;
 }
 
-void BatchEngine::cancel(std::string_view id, WallTime now) {
-  Active& batch = *active(id);
-  if (batch.batch.cancelling_at != 0 || batch.batch.state == BatchState::finalizing) return;
-  batch.batch.cancelling_at = ms_of(now);
-  batch.changed = true;
+void BatchEngine::cancel(const std::vector<std::string>& ids, WallTime now) {
+  std::vector<Active*> batches;
+  for (const std::string& id : ids) {
+    Active& batch = *active(id);
+    if (batch.batch.cancelling_at != 0 || batch.batch.state == BatchState::finalizing) continue;
+    batch.batch.cancelling_at = ms_of(now);
+    batch.changed = true;
+    batches.push_back(&batch);
+  }
   try {
     save();
   } catch (const StoreFault&) {
-    batch.batch.cancelling_at = 0;
+    for (Active* const batch : batches)
+      batch->batch.cancelling_at = 0;
     throw;
   }
-  runner_.cancel(batch.batch.number);
+  for (const Active* const batch : batches)
+    runner_.cancel(batch->batch.number);
 }
 
 // ---- a turn ---------------------------------------------------------------------------------------------
@@ -275,12 +283,9 @@ bool BatchEngine::turn(WallTime now) {
     save();
     act(now);
 
-    std::vector<std::int64_t> numbers;
-    for (const auto& [number, batch] : active_)
-      if (!batch->runs()) numbers.push_back(number);
-    bool more = false;
-    for (const std::int64_t number : numbers)
-      more |= step(*active_.at(number), now);
+    Active* const next = next_to_step();
+    if (next != nullptr) step(*next, now);
+    const bool more = next != nullptr;
     sweep(now);
     trouble_.clear();
     return more || answers_left_ || !arrived_.empty();
@@ -466,12 +471,25 @@ std::string_view BatchEngine::read_line(const Active& active, std::uint32_t line
 
 // ---- reading the input, writing the output ----------------------------------------------------------------
 
-bool BatchEngine::step(Active& active, WallTime now) {
+/// Owners take turns, and so do the batches of each: who comes with one does not wait for another's hundred.
+BatchEngine::Active* BatchEngine::next_to_step() {
+  std::unordered_map<std::string_view, std::uint64_t> last_of;
+  for (const auto& [number, one] : active_)
+    if (!one->runs()) last_of[one->batch.owner] = std::max(last_of[one->batch.owner], one->stepped_at);
+  const auto turn_of = [&](const Active& one) { return std::pair(last_of[one.batch.owner], one.stepped_at); };
+  Active* next = nullptr;
+  for (const auto& [number, one] : active_)
+    if (!one->runs() && (next == nullptr || turn_of(*one) < turn_of(*next))) next = one.get();
+  return next;
+}
+
+void BatchEngine::step(Active& active, WallTime now) {
+  for (const auto& [number, one] : active_)
+    active.stepped_at = std::max(active.stepped_at, one->stepped_at + 1);
   if (!active.read)
     step_input(active, now);
   else
     step_output(active, now);
-  return true;
 }
 
 void BatchEngine::step_input(Active& active, WallTime now) {

@@ -60,9 +60,10 @@ class LineBroker {
 
 /// Runs batches: reads their input, has the lines run, keeps the answers, writes the output.
 ///
-/// Works in turns: what happened is on disk before anything that follows from it is visible to others. If the
-/// disk refuses, the turn is repeated later and nothing is lost. Not thread-safe; it is told the time.
-/// belongs to one thread; it is told the time.
+/// Works in turns, and in each at one input or output, for a slice of it: requests come in between. What
+/// happened is on disk before anything that follows from it is visible to others. If the disk refuses, the
+/// turn is repeated later and nothing is lost. Not thread-safe; it is told the time. belongs to one thread;
+/// it is told the time.
 class BatchEngine {
  public:
   /// Continues what an earlier life left. Throws StoreFault.
@@ -75,9 +76,9 @@ class BatchEngine {
   void start(StoredBatch batch);
   /// A running batch in its present state; null: there is none with that id.
   const StoredBatch* find(std::string_view id) const;
-  /// Cancels a batch, and has that on disk; a batch whose lines are all over goes on. Throws StoreFault, with
-  /// nothing changed. Requires: find(id) is not null.
-  void cancel(std::string_view id, WallTime now);
+  /// Cancels batches, and has that on disk; a batch whose lines are all over goes on. Throws StoreFault, with
+  /// nothing changed. Requires: find(id) is not null, of each.
+  void cancel(const std::vector<std::string>& ids, WallTime now);
   /// Running batches of a caller.
   std::vector<std::string> ids_of(std::string_view owner) const;
   /// Whether a model, perhaps with @LANE, is one of `models` (StoredBatch::models).
@@ -127,7 +128,8 @@ class BatchEngine {
   void collect(BatchLine line);
   bool falls_back(const Active& active, BatchLine line, const ClientError& error);
   std::string_view read_line(const Active& active, std::uint32_t line);
-  bool step(Active& active, WallTime now);
+  Active* next_to_step();
+  void step(Active& active, WallTime now);
   void step_input(Active& active, WallTime now);
   void run(Active& active, WallTime now);
   void step_output(Active& active, WallTime now);

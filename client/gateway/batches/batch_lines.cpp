@@ -56,15 +56,23 @@ std::optional<LineFault> goes_on(std::string_view body) {
                    "body." + fields->stored.front().param};
 }
 
-/// The same of a message, which may name the container of another one. Few lines can: the others are not read
-/// again.
+/// The same of a chat, which may name the audio of another one.
+std::optional<LineFault> names_audio(std::string_view body) {
+  std::vector<StoredReference> stored;
+  add_references_of_messages(body, stored);
+  if (stored.empty()) return std::nullopt;
+  return LineFault{"invalid_value", "a request of a batch refers to no audio that is there", "body.messages"};
+}
+
+/// The same of a message, which may name the container of another one, or go on from it. Few lines can: the
+/// others are not read again.
 std::optional<LineFault> names_container(std::string_view params) {
   const auto has = [&](std::string_view text) { return params.find(text) != std::string_view::npos; };
-  if (!has("container") && !has("\\u")) return std::nullopt;
+  if (!has("container") && !has("thread") && !has("\\u")) return std::nullopt;
   const tl::expected<BodyFields, ApiError> fields = read_body_fields(params, Look::fields);
   if (!fields) return LineFault{"invalid_value", fields.error().message, "params." + fields.error().param};
   if (fields->stored.empty()) return std::nullopt;
-  return LineFault{"invalid_value", "a request of a batch refers to no container that is there",
+  return LineFault{"invalid_value", "a request of a batch refers to no container or message that is there",
                    "params." + fields->stored.front().param};
 }
 
@@ -93,6 +101,8 @@ tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std:
   const std::string_view bytes = member_bytes(line, "body");
   if (endpoint == "/v1/responses")
     if (auto why = goes_on(bytes)) return tl::unexpected(*std::move(why));
+  if (endpoint == "/v1/chat/completions")
+    if (auto why = names_audio(bytes)) return tl::unexpected(*std::move(why));
   return request_of(std::move(custom_id.text), bytes, look, "body");
 }
 

@@ -55,8 +55,12 @@ ApiError error_of(DiskLog& log, const std::exception& error) {
 /// Sends a file: reads it beside the loop, sends it on the loop, piece by piece.
 class Download : public std::enable_shared_from_this<Download> {
  public:
-  Download(Loop& loop, OpenFile file, ResponderPtr responder)
-      : loop_(loop), file_(std::move(file)), responder_(std::move(responder)) {}
+  /// `owner`: of the file, whose key may be taken away meanwhile.
+  Download(const Gateway& gateway, std::string owner, OpenFile file, ResponderPtr responder)
+      : gateway_(gateway),
+        owner_(std::move(owner)),
+        file_(std::move(file)),
+        responder_(std::move(responder)) {}
   ~Download() { ::close(file_.fd); }
   Download(const Download&) = delete;
   Download& operator=(const Download&) = delete;
@@ -70,8 +74,9 @@ class Download : public std::enable_shared_from_this<Download> {
   void next() {
     if (responder_->gone()) return;
     if (sent_ == file_.bytes) return responder_->end();
+    if (gateway_.settings.auth == Auth::keys && !gateway_.access.has_key(owner_)) return responder_->cut();
     auto piece = std::make_shared<std::string>();
-    loop_.aside(
+    gateway_.loop.aside(
         Loop::Side::disk, [self = shared_from_this(), piece] { *piece = self->read(); },
         [self = shared_from_this(), piece] { self->send(std::move(*piece)); });
   }
@@ -93,7 +98,8 @@ class Download : public std::enable_shared_from_this<Download> {
     responder_->write(blob_of(std::move(piece)), [self = shared_from_this()] { self->next(); });
   }
 
-  Loop& loop_;
+  const Gateway& gateway_;
+  const std::string owner_;
   OpenFile file_;
   ResponderPtr responder_;
   std::int64_t sent_ = 0;
@@ -295,12 +301,13 @@ void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, 
     } catch (const std::exception& error) {
       file = tl::unexpected(error_of(gateway_.disk_log, error));
     }
-    hand_back(gateway_.loop, std::move(asked), [this, api, type, file](const Asked& back) {
-      if (!file) return back.responder->answer(refusal(gateway_, back.request, file.error()));
-      Headers headers{{"content-type", std::string(type)}, {"cache-control", "no-store"}};
-      add_request_id(api, request_id_of(back.request), headers);
-      std::make_shared<Download>(gateway_.loop, *file, back.responder)->begin(std::move(headers));
-    });
+    hand_back(gateway_.loop, std::move(asked),
+              [this, api, type, file, owner = caller.owner](const Asked& back) {
+                if (!file) return back.responder->answer(refusal(gateway_, back.request, file.error()));
+                Headers headers{{"content-type", std::string(type)}, {"cache-control", "no-store"}};
+                add_request_id(api, request_id_of(back.request), headers);
+                std::make_shared<Download>(gateway_, owner, *file, back.responder)->begin(std::move(headers));
+              });
   });
 }
 

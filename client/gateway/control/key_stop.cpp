@@ -38,6 +38,7 @@ ControlAnswer answer_of(const Ended& ended, bool is_configured) {
                      own_job_ids(ended.key) + "*'\n";
   if (!ended.disk_refuses.empty())
     text += "its batches go on, since the disk refuses what is written: " + ended.disk_refuses + "\n";
+  if (!is_configured) text += "no key \"" + name + "\" is configured now\n";
   if (is_configured)
     text += "key \"" + name +
             "\" is still configured, so that its holder may begin anew: take its [[key]] out, "
@@ -75,6 +76,7 @@ void KeyStop::stop(const std::string& key, const ControlSocket::Then& then) {
 void KeyStop::cut_removed(const std::vector<KeySettings>& before, const std::vector<KeySettings>& now) {
   for (const KeySettings& key : before)
     if (!has(now, key.name)) calls_.end_calls_of(key.name);
+  jobs_.end_refused();
 }
 
 }  // namespace lanemq::gateway

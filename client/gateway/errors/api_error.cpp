@@ -31,6 +31,8 @@ constexpr ErrorRow kRows[] = {
     {"gone", 410, "invalid_request_error", "gone", 410, "not_found_error", Retry::no, Fault::request},
     {"conflict", 409, "invalid_request_error", "idempotency_key_conflict", 409, "invalid_request_error",
      Retry::no, Fault::request},
+    {"over", 409, "invalid_request_error", "already_over", 409, "invalid_request_error", Retry::no,
+     Fault::request},
     {"too_large", 413, "invalid_request_error", "too_large", 413, "request_too_large", Retry::no,
      Fault::request},
     {"unsatisfiable", 422, "invalid_request_error", "unsatisfiable", 422, "invalid_request_error", Retry::no,

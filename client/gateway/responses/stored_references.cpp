@@ -2,6 +2,7 @@
 #include "client/gateway/responses/stored_references.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -27,7 +28,7 @@ bool has_content(std::string_view value) {
 /// An item of `input`, or a tool: the bytes of the wanted members; empty: absent.
 struct Item {
   std::string_view id{}, type{}, role{}, content{}, encrypted_content{}, result{}, container{},
-      container_id{}, environment{};
+      container_id{}, environment{}, tools{};
 };
 
 constexpr std::pair<std::string_view, std::string_view Item::*> kMembers[] = {
@@ -39,7 +40,8 @@ constexpr std::pair<std::string_view, std::string_view Item::*> kMembers[] = {
     {"result", &Item::result},
     {"container", &Item::container},
     {"container_id", &Item::container_id},
-    {"environment", &Item::environment}};
+    {"environment", &Item::environment},
+    {"tools", &Item::tools}};
 
 /// False: readers would disagree about the item.
 bool read_item(std::string_view text, Item& item) {
@@ -68,23 +70,36 @@ bool is_reference(const Item& item) {
   return type == "item_reference";
 }
 
+/// What a list holds.
+enum class Holds : unsigned char { items, tools };
+
+/// Tools in tools; deeper ones are refused.
+constexpr int kToolsDeepMax = 8;
+
+tl::expected<void, ApiError> add_references(const std::string& name, Holds holds, std::string_view list,
+                                            int depth, std::vector<StoredReference>& references);
+
 class References {
  public:
-  References(std::string_view list, std::vector<StoredReference>& references)
-      : list_(list), references_(references) {}
+  References(std::string list, Holds holds, int depth, std::vector<StoredReference>& references)
+      : list_(std::move(list)), holds_(holds), depth_(depth), references_(references) {}
 
   tl::expected<void, ApiError> add(std::string_view text, std::size_t number) {
     Item item;
-    place_ = std::string(list_) + "[" + std::to_string(number) + "]";
+    place_ = list_ + "[" + std::to_string(number) + "]";
     if (!read_item(text, item))
       return wrong(place_ + " says something twice, or in another case, or is no JSON", place_);
-    if (list_ == "input" && is_reference(item))
+    if (holds_ == Holds::items && is_reference(item))
       if (auto added = add_id(item.id, "id"); !added) return added;
     // A tool's `container` may be an object, which asks for a new one.
-    if (list_ == "tools" && item.container.starts_with('"'))
+    if (holds_ == Holds::tools && item.container.starts_with('"'))
       if (auto added = add_id(item.container, "container"); !added) return added;
     if (is_given(item.container_id))
       if (auto added = add_id(item.container_id, "container_id"); !added) return added;
+    // Items may bring tools, and tools others.
+    if (auto added = add_references(place_ + ".tools", Holds::tools, item.tools, depth_ + 1, references_);
+        !added)
+      return added;
     Item environment;
     if (!read_item(item.environment, environment))
       return wrong(place_ + ".environment says something twice, or in another case", place_);
@@ -104,22 +119,26 @@ class References {
     return {};
   }
 
-  const std::string_view list_;
+  const std::string list_;
+  const Holds holds_;
+  const int depth_;
   std::vector<StoredReference>& references_;
   std::string place_{};
 };
 
-tl::expected<void, ApiError> add_references(std::string_view name, std::string_view list,
-                                            std::vector<StoredReference>& references) {
+tl::expected<void, ApiError> add_references(const std::string& name, Holds holds, std::string_view list,
+                                            int depth, std::vector<StoredReference>& references) {
   JsonCursor cursor(list);
-  if (!cursor.enter_array()) return {};
-  References found(name, references);
+  if (list.empty() || !cursor.enter_array()) return {};
+  if (depth > kToolsDeepMax)
+    return wrong(name + ": tools stand in over " + std::to_string(kToolsDeepMax) + " others", name);
+  References found(name, holds, depth, references);
   for (std::size_t number = 0; cursor.element(); ++number) {
     const std::string_view element = cursor.value();
     if (!element.starts_with('{')) continue;
     if (auto added = found.add(element, number); !added) return added;
   }
-  if (cursor.failed()) return wrong(std::string(name) + " is no JSON that can be read", std::string(name));
+  if (cursor.failed()) return wrong(name + " is no JSON that can be read", name);
   return {};
 }
 
@@ -138,12 +157,12 @@ void add_item(std::string_view item, std::vector<std::string>& ids) {
 
 tl::expected<void, ApiError> add_references_of_input(std::string_view input,
                                                      std::vector<StoredReference>& references) {
-  return add_references("input", input, references);
+  return add_references("input", Holds::items, input, 0, references);
 }
 
 tl::expected<void, ApiError> add_references_of_tools(std::string_view tools,
                                                      std::vector<StoredReference>& references) {
-  return add_references("tools", tools, references);
+  return add_references("tools", Holds::tools, tools, 0, references);
 }
 
 std::vector<std::string> stored_ids_of(std::string_view answer) {
@@ -158,9 +177,49 @@ std::vector<std::string> stored_ids_of(std::string_view answer) {
   return ids;
 }
 
-std::vector<std::string> container_of(std::string_view answer) {
+void add_references_of_messages(std::string_view body, std::vector<StoredReference>& references) {
+  const auto says = [&](std::string_view text) {
+    return ::memmem(body.data(), body.size(), text.data(), text.size()) != nullptr;
+  };
+  if (!says("audio\"") && !says("\\u")) return;  // most chats are not read again
+  const auto each = [](std::string_view object, std::string_view name, const auto& tell) {
+    JsonCursor cursor(object);
+    if (!cursor.enter_object()) return;
+    for (std::string_view escaped; cursor.member(escaped);) {
+      const std::string_view value = cursor.value();
+      const std::optional<std::string> key = unquoted_json("\"" + std::string(escaped) + "\"");
+      if (key && reads_as(*key, name)) tell(value);
+    }
+  };
+  const auto note = [&](std::string_view id) {
+    std::optional<std::string> text = unquoted_json(id);
+    if (text && references.size() < kReferencesMax)
+      references.push_back({.param = "messages", .id = *std::move(text)});
+  };
+  each(body, "messages", [&](std::string_view list) {
+    JsonElements messages(list);
+    for (std::string_view message = messages.next(); !message.empty(); message = messages.next())
+      each(message, "audio", [&](std::string_view audio) { each(audio, "id", note); });
+  });
+}
+
+namespace {
+
+/// Of the choices of a chat, or of a piece of one: the audio that a later chat may name.
+void add_audio(std::string_view choices, std::vector<std::string>& ids) {
+  JsonElements list(choices);
+  for (std::string_view choice = list.next(); !choice.empty(); choice = list.next())
+    for (const std::string_view part : {"message", "delta"})
+      add_id(member_bytes(member_bytes(member_bytes(choice, part), "audio"), "id"), ids);
+}
+
+}  // namespace
+
+std::vector<std::string> part_ids_of(std::string_view answer) {
   std::vector<std::string> ids;
   add_id(member_bytes(member_bytes(answer, "container"), "id"), ids);
+  if (member_bytes(answer, "type") == "\"message\"") add_id(member_bytes(answer, "id"), ids);
+  add_audio(member_bytes(answer, "choices"), ids);
   return ids;
 }
 
@@ -194,8 +253,9 @@ void StreamedIds::take_line(std::string_view line, std::vector<std::string>& ids
     const std::string_view value = cursor.value();
     if (key == "item") add_item(value, ids);
     if (key == "message" || key == "delta")
-      for (std::string& id : container_of(value))
+      for (std::string& id : part_ids_of(value))
         ids.push_back(std::move(id));
+    if (key == "choices") add_audio(value, ids);
     if (key == "response")
       for (std::string& id : stored_ids_of(value))
         ids.push_back(std::move(id));

@@ -12,7 +12,7 @@
 
 namespace lanemq::gateway {
 
-/// Something stored upstream that a request names: a response, an item of one, a container.
+/// Something stored upstream that a request names: a response, an item of one, a container, a message, audio.
 struct StoredReference {
   std::string param{};  ///< where the request names it: `input[3].id`
   std::string id{};
@@ -26,7 +26,10 @@ inline constexpr std::size_t kReferencesMax = 10'000;
 /// content is no reference, whatever its id: clients send items of any origin.
 tl::expected<void, ApiError> add_references_of_input(std::string_view input,
                                                      std::vector<StoredReference>& references);
-/// The same for `tools`: the containers that they run in.
+/// The same of a chat's `messages`: the audio of earlier answers.
+void add_references_of_messages(std::string_view body, std::vector<StoredReference>& references);
+/// The same for `tools`: the containers that they run in, also of tools in tools, as of those that items
+/// bring.
 tl::expected<void, ApiError> add_references_of_tools(std::string_view tools,
                                                      std::vector<StoredReference>& references);
 
@@ -37,8 +40,9 @@ inline constexpr std::size_t kStoredIdsMax = 1'000;
 /// and their containers'. Empty: none can be read.
 std::vector<std::string> stored_ids_of(std::string_view answer);
 
-/// The id of the container in which an answer of /v1/messages ran its code, if it says one.
-std::vector<std::string> container_of(std::string_view answer);
+/// The ids by which a caller may refer to parts of an answer that is no response: the container in which a
+/// message ran its code, the message itself where it begins a thread, the audio of a chat.
+std::vector<std::string> part_ids_of(std::string_view answer);
 
 /// The same for a streamed answer, from its events, of either API.
 class StreamedIds {

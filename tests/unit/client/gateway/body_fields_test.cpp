@@ -38,6 +38,38 @@ TEST(BodyFields, name_the_container_of_a_message) {
     EXPECT_EQ(read_body_fields(body).error().param, "container") << body;
 }
 
+TEST(BodyFields, name_the_message_that_a_thread_goes_on_from) {
+  for (const char* body :
+       {R"({"thread":{"type":"continue","previous_message_id":"msg_1"}})", R"({"thread":"msg_1"})"}) {
+    const auto fields = read_body_fields(body);
+    ASSERT_TRUE(fields) << body;
+    ASSERT_EQ(fields->stored.size(), 1u) << body;
+    EXPECT_EQ(fields->stored[0].id, "msg_1");
+    EXPECT_EQ(fields->stored[0].param, "thread");
+  }
+  EXPECT_TRUE(read_body_fields(R"({"thread":{"type":"new"}})")->stored.empty());
+  EXPECT_EQ(read_body_fields(R"({"Thread":"msg_1"})").error().param, "thread");
+}
+
+TEST(BodyFields, name_what_tools_in_items_and_in_tools_refer_to) {
+  const auto ids_in = [](const std::string& body) {
+    std::string ids;
+    const auto fields = read_body_fields(body, Look::stored);
+    if (!fields) return fields.error().message;
+    for (const StoredReference& stored : fields->stored)
+      ids += stored.param + "=" + stored.id + " ";
+    return ids;
+  };
+  const std::string tools = R"("tools":[{"type":"code_interpreter","container":"c_1"}])";
+  EXPECT_EQ(ids_in(R"({"input":[{"type":"additional_tools",)" + tools + "}]}"),
+            "input[0].tools[0].container=c_1 ");
+  EXPECT_EQ(ids_in(R"({"tools":[{"type":"namespace",)" + tools + "}]}"), "tools[0].tools[0].container=c_1 ");
+  std::string deep = R"({"type":"t",)" + tools + "}";
+  for (int level = 0; level < 10; ++level)
+    deep = R"({"tools":[)" + deep + "]}";
+  EXPECT_NE(ids_in(R"({"tools":[)" + deep + "]}").find("over 8 others"), std::string::npos);
+}
+
 TEST(BodyFields, may_be_absent_or_null) {
   for (const char* body :
        {"{}", R"({"model":null,"stream":null,"service_tier":null})", R"({"stream":false})"}) {

@@ -30,6 +30,10 @@ TEST(NamedModels, are_found_wherever_an_upstream_takes_models_from) {
       found_in(
           R"({"tools": [{"type": "advisor", "model": "a"}, {"type": "image_generation", "model": "b"}]})"),
       ElementsAre("tools[0].model=a", "tools[1].model=b"));
+  EXPECT_THAT(
+      found_in(R"({"input": [{"type": "tool_search_output", "tools": [{"tools": [{"model": "a"}]}]}, "x"],
+                           "moderation": {"model": "b"}})"),
+      ElementsAre("input[0].tools[0].tools[0].model=a", "moderation.model=b"));
 }
 
 TEST(NamedModels, are_found_in_any_case_escaped_and_each_time) {

@@ -27,6 +27,36 @@ TEST(StoredIds, are_those_of_an_answer_its_items_and_their_containers) {
     EXPECT_THAT(stored_ids_of(none), IsEmpty()) << none;
 }
 
+TEST(StoredIds, of_parts_are_containers_messages_and_audio) {
+  EXPECT_THAT(part_ids_of(R"({"type":"message","id":"msg_1","container":{"id":"c_1"}})"),
+              ElementsAre("c_1", "msg_1"));
+  EXPECT_THAT(part_ids_of(R"({"id":"chat_1","choices":[{"message":{"audio":{"id":"a_1"}}},{"message":{}}]})"),
+              ElementsAre("a_1"));
+  StreamedIds streamed;
+  EXPECT_THAT(streamed.take("data: {\"choices\":[{\"delta\":{\"audio\":{\"id\":\"a_2\"}}}]}\n\n"),
+              ElementsAre("a_2"));
+}
+
+TEST(References, of_a_chat_are_the_audio_of_earlier_answers) {
+  const auto ids_in = [](std::string_view body) {
+    std::vector<StoredReference> found;
+    add_references_of_messages(body, found);
+    std::vector<std::string> ids;
+    for (const StoredReference& one : found)
+      ids.push_back(one.id);
+    return ids;
+  };
+  EXPECT_THAT(
+      ids_in(R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","audio":{"id":"a_1"}}]})"),
+      ElementsAre("a_1"));
+  EXPECT_THAT(
+      ids_in(R"({"messages":[{"\u0061udio":{"id":"a_1","ID":"a_2"}}],"Messages":[{"Audio":{"id":"a_3"}}]})"),
+      ElementsAre("a_1", "a_2", "a_3"));
+  EXPECT_THAT(
+      ids_in(R"({"audio":{"voice":"x"},"messages":[{"content":[{"type":"input_audio"}],"audio":null}]})"),
+      IsEmpty());
+}
+
 TEST(StoredIds, of_one_answer_are_bounded) {
   std::string items = R"({"id":"first"})";
   for (std::size_t i = 0; i < 2 * kStoredIdsMax; ++i)

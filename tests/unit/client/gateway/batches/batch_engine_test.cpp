@@ -203,6 +203,29 @@ TEST_F(Batches, runs_every_line_and_writes_the_answers_in_order) {
   }
 }
 
+TEST_F(Batches, of_one_owner_hold_up_no_other_while_they_are_read_and_written) {
+  settings_.in_flight_max = 100;
+  std::vector<std::string> many;
+  for (int count = 0; count < 10; ++count)
+    many.push_back(create(lines(8'000)));  // several slices each
+  acme_.owner = acme_.client = "bravo";
+  const std::string one = create(lines(1));
+  const auto turns_until = [&](const std::string& state) {
+    int count = 0;
+    for (; count < 20 && batch(one)["status"] != state; ++count)
+      EXPECT_TRUE(engine_->turn(now_));
+    return count;
+  };
+  EXPECT_LE(turns_until("in_progress"), 3);
+  turns();
+  answer_with({.code = "upstream_rejected"});
+  acme_.owner = acme_.client = "acme";
+  EXPECT_EQ(desk_->cancel_all_of("acme", now_), many.size());
+  EXPECT_EQ(desk_->cancel_all_of("acme", now_), many.size()) << "said again it changes nothing";
+  acme_.owner = acme_.client = "bravo";
+  EXPECT_LE(turns_until("completed"), 4);
+}
+
 TEST_F(Batches, puts_lines_that_failed_into_the_error_file) {
   const std::string id = create(lines(3));
   turns();
@@ -493,7 +516,7 @@ TEST_F(Batches, are_cancelled_with_what_is_done_kept) {
   EXPECT_EQ(done["request_counts"], (json{{"total", 10}, {"completed", 1}, {"failed", 9}}));
   EXPECT_EQ(content(desk_->open_file(acme_, done["output_file_id"])).size(), 1u);
   EXPECT_EQ(content(desk_->open_file(acme_, done["error_file_id"]))[8]["error"]["code"], "batch_cancelled");
-  EXPECT_EQ(desk_->cancel_batch(acme_, Api::openai, id, now_).error().name, "conflict");
+  EXPECT_EQ(desk_->cancel_batch(acme_, Api::openai, id, now_).error().name, "over");
 }
 
 TEST_F(Batches, keep_after_a_crash_what_has_ended_at_the_broker) {
