@@ -512,7 +512,7 @@ void check_bank(const Config& config) {
   if (!bank_of(config)) return;
   const auto usable = lanemq::io::check_bank(config.bank, config.bank_schema);
   if (!usable) throw ConfigError("bank: " + without_secrets(usable.error().message));
-  if (!usable->empty()) std::cerr << "lanemq-broker: " << without_secrets(*usable) << "\n";
+  if (!usable->empty()) lanemq::log::complain("lanemq-broker: " + without_secrets(*usable));
 }
 
 /// Refuses what serve() would refuse, and changes nothing; a bank it looks at more closely.
@@ -521,14 +521,14 @@ void check_start(Config config) {
   settle_endpoints(config);
   lanemq::check_binds(config);
   for (const std::string& doubt : lanemq::doubts(config))
-    std::cerr << "lanemq-broker: " << without_secrets(doubt) << "\n";
+    lanemq::log::complain("lanemq-broker: " + without_secrets(doubt));
   check_bank(config);
   StoreOptions store = store_options(config);
   store.shard = config.core.shard;
   note_secret_files(config, store);
   const auto usable = lanemq::io::check_store_place(store);
   if (!usable) refuse_store(usable.error());
-  if (!usable->empty()) std::cerr << "lanemq-broker: " << without_secrets(*usable) << "\n";
+  if (!usable->empty()) lanemq::log::complain("lanemq-broker: " + without_secrets(*usable));
   warn_of(lanemq::settings::exposed_files());
   if (const auto path = lanemq::io::path_of_store(store)) {
     // A start creates the default folder, so it need not exist.
@@ -693,10 +693,24 @@ int serve(Config config, const std::function<Config()>& read_again) {
   return server.run();
 }
 
+/// The configuration as it is now. Throws ConfigError, whatever is wrong: a running broker goes on.
+Config read_anew(int argc, char** argv) try {
+  Config again;
+  lanemq::read_config(argc, argv, process_environment, again);
+  settle_endpoints(again);
+  warn_of(again.heard.old);
+  return again;
+} catch (const ConfigError&) {
+  throw;
+} catch (const std::exception& error) {
+  throw ConfigError(without_secrets(error.what()));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   lanemq::service::take_standard_descriptors();
+  std::signal(SIGHUP, SIG_IGN);  // until it can be heeded: a start reads the configuration anyway
   const auto ends = [](const std::string& why, int exit_code) {
     lanemq::log::complain("lanemq-broker: " + without_secrets(why));
     return exit_code;
@@ -710,18 +724,15 @@ int main(int argc, char** argv) {
     lanemq::log::set_format(config.log_format);
     if (config.keep_cores) lanemq::service::open_memory();
     warn_of(config.heard.old);
-    std::cout << asked.text;
+    std::cout << (asked.what == For::print_config ? lanemq::settings::without_secrets_in_config(asked.text)
+                                                  : asked.text);
     std::cerr << asked.aside;
     if (asked.what == For::check) check_start(config);
     if (asked.what != For::run) return 0;
     if (do_instead(config, asked)) return 0;
     return serve(std::move(config), [&] {
       if (const auto why_not = lanemq::settings::why_not_read_again(asked.file)) throw ConfigError(*why_not);
-      Config again;
-      lanemq::read_config(argc, argv, process_environment, again);
-      settle_endpoints(again);
-      warn_of(again.heard.old);
-      return again;
+      return read_anew(argc, argv);
     });
   } catch (const ConfigError& error) {
     return ends(error.what(), kExitUsage);

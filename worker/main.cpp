@@ -481,7 +481,7 @@ int main(int argc, char** argv) try {
   warn_of(request.old);
   if (request.what == For::check) check_start(request.settings);
   if (request.what == For::run) return run(std::move(request.settings));
-  std::fputs(lanemq::settings::without_secrets(request.text).c_str(), stdout);
+  std::fputs(lanemq::settings::without_secrets_in_config(request.text).c_str(), stdout);
   return kExitDone;
 } catch (const lanemq::worker::UsageError& error) {
   lanemq::log::complain(std::string("lanemq-worker: ") + error.what());

@@ -5,15 +5,19 @@
 #include <utility>
 
 #include <lanemq/text.hpp>
+#include <lanemq/unprintable.hpp>
 
 #include "common/http/server/browsers.hpp"
 #include "common/http/server/secret.hpp"
 
 namespace lanemq::admin {
 
+std::string harmless_text_of(const Json& document) {
+  return escape_unprintable(document.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 http::HttpAnswer json_of(int status, const Json& document) {
-  http::HttpAnswer answer =
-      http::json_answer(status, document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  http::HttpAnswer answer = http::json_answer(status, harmless_text_of(document) + "\n");
   answer.headers.set("cache-control", "no-store");
   answer.headers.set("x-content-type-options", "nosniff");
   return answer;

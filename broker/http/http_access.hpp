@@ -16,6 +16,8 @@
 namespace lanemq::admin {
 
 /// An answer of JSON: not kept by caches, and taken for nothing else by browsers.
+/// A document as text in which nothing moves a terminal: unprintable.hpp.
+std::string harmless_text_of(const Json& document);
 http::HttpAnswer json_of(int status, const Json& document);
 /// The same for an error. `code`: of the protocol, or one of docs/reference/admin-http.md.
 http::HttpAnswer refused(int status, std::string_view code, std::string_view message);

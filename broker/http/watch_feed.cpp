@@ -24,15 +24,12 @@ constexpr std::int64_t kConfirmed = limits::watch_events_max / 4;
 /// After its connection is lost a reader comes back so soon; and what says that it is not lost.
 constexpr const char kComeBack[] = "retry: 1000\n\n", kStillHere[] = ": still here\n\n";
 
-std::string text_of(const Json& data) {
-  return data.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 /// Tells a reader that it lacks what came behind its last event.
 std::string gap_after(const std::string& last_event) {
   return "event: gap\ndata: " +
-         text_of({{"after", last_event},
-                  {"message", "what happened since then is not kept; /v1/jobs says how things are now"}}) +
+         harmless_text_of(
+             {{"after", last_event},
+              {"message", "what happened since then is not kept; /v1/jobs says how things are now"}}) +
          "\n\n";
 }
 
@@ -130,7 +127,8 @@ void WatchFeed::write_event(std::uint64_t ref, const std::shared_ptr<Reader>& re
     if (seq - at->second->told >= kConfirmed) (*self)->say_seen(ref, *at->second);
   };
   reader->responder->write(
-      http::blob_of("id: " + std::to_string(seq) + "\nevent: job\ndata: " + text_of(event) + "\n\n"), taken);
+      http::blob_of("id: " + std::to_string(seq) + "\nevent: job\ndata: " + harmless_text_of(event) + "\n\n"),
+      taken);
 }
 
 /// The broker has refused the watch, or ended it.
@@ -143,7 +141,7 @@ void WatchFeed::end(std::uint64_t ref, Json error) {
     return reader->responder->answer(json_of(error_info(code.value_or(ErrorCode::internal)).http_status,
                                              Json{{"error", std::move(error)}}));
   }
-  reader->responder->write(http::blob_of("event: over\ndata: " + text_of(error) + "\n\n"));
+  reader->responder->write(http::blob_of("event: over\ndata: " + harmless_text_of(error) + "\n\n"));
   reader->responder->end();
 }
 

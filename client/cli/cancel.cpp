@@ -109,8 +109,15 @@ void add_cancel(CommandLine& line) {
           ->check(CLI::IsMember({"queued", "delayed", "running"}))
           ->type_name("STATE"),
       command.add_flag("--all", options->all, "All jobs")};
-  for (CLI::Option* filter_option : filters)
+  // An empty one, as of a shell's variable that is not set, would be a filter that lets everything through.
+  const auto says_something = [](const std::string& text) {
+    return text.empty() ? std::string("is empty, and would mean all jobs; say --all for these")
+                        : std::string();
+  };
+  for (CLI::Option* filter_option : filters) {
     filter_option->excludes(id);
+    if (filter_option->get_name() != "--all") filter_option->check(says_something);
+  }
   command.add_flag("--dry-run", options->dry_run, "Say how many jobs it would be, and change nothing")
       ->excludes(id);
   command.add_flag("--json", options->json, "The job's status, or how many, as JSON in one line");

@@ -25,8 +25,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// Of what is wrong with an argument, which may have anything in it.
+constexpr std::size_t kUsageBytesMax = 4'096;
+
 std::string usage_error(const CLI::App*, const CLI::Error& error) {
-  return "lanemq: " + settings::without_secrets(error.what()) +
+  return "lanemq: " + settings::without_secrets(printable(error.what(), kUsageBytesMax)) +
          "; see lanemq --help, lanemq COMMAND --help\n";
 }
 

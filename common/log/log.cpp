@@ -11,6 +11,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <lanemq/text.hpp>
+
 #include "common/log/line_writer.hpp"
 
 namespace lanemq::log {
@@ -137,7 +139,14 @@ void say(std::string_view line) {
 }
 
 void complain(std::string_view text) {
-  writer().write(std::string(text) + "\n");
+  // What peers and files say stands in it; its own line ends stay.
+  std::string shown;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    shown += printable(text.substr(at, end - at), text.size()) + "\n";
+    at = end + 1;
+  }
+  writer().write(std::move(shown));
 }
 
 }  // namespace lanemq::log

@@ -3,8 +3,13 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <lanemq/text.hpp>
+
 namespace lanemq::metrics {
 namespace {
+
+/// Names have 128 bytes, each of which may be written as four.
+constexpr std::size_t kLabelBytesMax = 1'024;
 
 prometheus::MetricType type_of(Kind kind) {
   switch (kind) {
@@ -37,7 +42,7 @@ prometheus::ClientMetric* Families::next(Labels labels, std::size_t series) {
   series_ += series;
   prometheus::ClientMetric& metric = families_.back().metric.emplace_back();
   for (auto& [name, value] : labels)
-    metric.label.push_back({std::move(name), std::move(value)});
+    metric.label.push_back({std::move(name), printable(value, kLabelBytesMax)});
   return &metric;
 }
 

@@ -41,11 +41,13 @@ std::string folder_of(const std::string& path) {
 /// another's, of whom a program was started by sudo.
 bool can_be_made(std::string folder) {
   struct stat there {};
-  while (::stat(folder.c_str(), &there) != 0) {
+  bool is_made = true;
+  for (; ::stat(folder.c_str(), &there) != 0; is_made = false) {
     if (errno != ENOENT || folder.size() <= 1) return false;
     folder = folder_of(folder);
   }
-  return S_ISDIR(there.st_mode) && there.st_uid == ::geteuid();
+  // Who may write to the folder itself could put another socket there.
+  return S_ISDIR(there.st_mode) && there.st_uid == ::geteuid() && (!is_made || (there.st_mode & 0022) == 0);
 }
 
 /// Makes a folder, for the user alone, with all above it; false: errno says why not.

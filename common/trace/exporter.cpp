@@ -110,6 +110,11 @@ class Exporter::Post {
   std::string answer_;
 };
 
+/// Without what may be a secret: the query and the fragment.
+std::string where_of(const std::string& endpoint) {
+  return endpoint.substr(0, endpoint.find_first_of("?#"));
+}
+
 void require_collector(const Collector& collector) {
   const std::string& endpoint = collector.endpoint;
   if (const std::string problem = http_url_problem(endpoint); !problem.empty())
@@ -190,9 +195,11 @@ void Exporter::lose(std::size_t count, const std::string& why) {
   const auto now = Clock::now();
   if (said_at_ != Clock::time_point{} && now - said_at_ < kSaidEvery) return;
   said_at_ = now;
-  log::event(
-      log::Level::warning, "traces.lost",
-      {{"collector", options_.collector.endpoint}, {"reason", why}, {"spans", lost()}, {"sent", sent()}});
+  log::event(log::Level::warning, "traces.lost",
+             {{"collector", where_of(options_.collector.endpoint)},
+              {"reason", why},
+              {"spans", lost()},
+              {"sent", sent()}});
 }
 
 }  // namespace lanemq::trace

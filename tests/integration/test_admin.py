@@ -126,7 +126,8 @@ class Cancel(harness.Case):
 
     def test_what_is_asked_has_to_be_said(self):
         for arguments, words in (((), "an ID, a filter such as --client, or --all"), (("a", "--all"), "id excludes --all"),
-                                 (("--state", "succeeded"), "--state"), (("a", "--dry-run"), "id excludes --dry-run")):
+                                 (("--client", ""), "--client: is empty"), (("--ids", ""), "is empty"), (("--lane", ""), "is empty"),
+                                 (("--service", "x", "--model", ""), "--model: is empty"), (("--state", "succeeded"), "--state"), (("a", "--dry-run"), "id excludes --dry-run")):
             code, _, errors = self.cancel(*arguments)
             self.assertEqual((code, words in errors), (2, True), errors)
 
@@ -252,6 +253,25 @@ class Acts(harness.Case):
 
 class Settings(harness.Case):
     arguments = (*harness.STEADY, "--set", "budget.api.concurrency=1")
+
+    def test_a_file_that_cannot_be_used_ends_no_broker(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('heartbeat = "10s"\n')
+            file.flush()
+            self.room.broker.stop()
+            self.room.start_broker("--config", file.name)
+            operator = self.room.operator()
+            for value in ("ftp://h", "http://u:pw@h:1", "http://10.1.2.3:4318"):
+                file.seek(0)
+                file.truncate()
+                file.write(f'heartbeat = "10s"\notlp = "{value}"\n')
+                file.flush()
+                for dry in (True, False):
+                    with self.subTest(otlp=value, dry_run=dry):
+                        refused = operator.ask("admin", {"do": "reload", **({"dry_run": True} if dry else {})}, expect="error")
+                        self.assertIn("otlp", refused.fields["message"])
+                        self.assertNotIn("pw@", refused.fields["message"])
+            self.assertEqual(operator.ask("admin", {"do": "jobs"}, expect="admin").fields, {"jobs": []}, "it lives")
 
     def test_a_limit_that_is_changed_holds_until_the_next_reload(self):
         worker, client, operator = self.room.worker(capacity=4), self.room.client(), self.room.operator()

@@ -503,7 +503,7 @@ role = "operator"
     def left_in_files(self):
         for folder, _, names in os.walk(self.folder):
             for name in names:
-                if (path := os.path.join(folder, name)) not in self.own:
+                if (path := os.path.join(folder, name)) not in self.own and os.path.isfile(path):
                     with open(path, "rb") as file:
                         yield f"file {path[len(self.folder):]}", file.read().decode("latin1")
 
@@ -613,6 +613,33 @@ MISPLACED = (
     ("lanemq", ("submit", "--service", "x", "--timeout", "{s}", "hello"), ""),
     ("lanemq", ("check", "gateway", "--gateway", "http://u:{s}@127.0.0.1:9"), ""),
 )
+
+
+PRINTED = (
+    ("lanemq-broker", ("--secret-key", "{s}")), ("lanemq-broker", ("--otlp", "http://u:{s}@127.0.0.1:1/v1")),
+    ("lanemq-broker", ("--otlp", "http://127.0.0.1:1/v1?api_key={s}")), ("lanemq-broker", ("--set", 'http_hosts=["http://u:{s}@h"]')),
+    ("lanemq-broker", ("--store", "postgres:host=127.0.0.1 port=1 PASSWORD={s}")), ("lanemq-broker", ("--keys-folder", "{s}")),
+    ("lanemq-broker", ("--store", "postgres:host=127.0.0.1 port=1 oauth_client_secret={s}")), ("lanemq-broker", ("--http-tls-key", "{s}")),
+    ("lanemq-gateway", ("--otlp", "http://u:{s}@127.0.0.1:1/v1")), ("lanemq-gateway", ("--broker", "tcp://u:{s}@h:1")),
+    ("lanemq-gateway", ("--hosts", "{s}")), ("lanemq-gateway", ("--state", "{s}")), ("lanemq-gateway", ("--openai-service", "{s}")),
+    ("lanemq-worker", ("--service", "x=http:http://h/x?sig={s}")), ("lanemq-worker", ("--service", "x=echo", "--otlp", "http://h:1/?token={s}")),
+)
+
+
+class Printed(unittest.TestCase):
+    def test_a_configuration_is_printed_without_what_stands_in_the_wrong_place(self):
+        for program, words in PRINTED:
+            with self.subTest(program=program, words=words):
+                done = subprocess.run([harness.program(program), *(word.replace("{s}", SECRET) for word in words), "--print-config"],
+                                      capture_output=True, text=True, timeout=harness.PATIENCE, env={**os.environ, "LANEMQ_STORE": "memory"})
+                self.assertEqual(found_in(done.stdout + done.stderr, {"secret": SECRET}), [], done.stdout + done.stderr)
+
+    def test_hashes_and_public_keys_stay(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(f'[[key]]\nname = "a"\nsha256 = "{sha256("a")}"\n')
+            file.flush()
+            done = subprocess.run([harness.program("lanemq-gateway"), "--config", file.name, "--print-config"], capture_output=True, text=True)
+        self.assertIn(sha256("a"), done.stdout)
 
 
 class Misplaced(unittest.TestCase):

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <lanemq/notify_url.hpp>
+#include <lanemq/text.hpp>
 
 #include "broker/core/life/answers.hpp"
 #include "broker/core/life/groups.hpp"
@@ -66,7 +67,7 @@ std::string quoted(const Client& party) {
 std::optional<Refusal> Admission::invalid(const Submitted& event) const {
   const wire::Submit& fields = *event.fields;
   if (state_.lane_named(fields.lane) == nullptr)
-    return bad_request("unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " +
+    return bad_request("unknown lane \"" + printable(fields.lane) + "\"; the lanes are " +
                        state_.lane_names());
   const auto mode = reply_mode(fields.reply);
   if (!mode) return bad_request("field \"reply\" must be result, accepted or both");

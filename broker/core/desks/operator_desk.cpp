@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <lanemq/admin_table.hpp>
+#include <lanemq/text.hpp>
 
 #include "broker/core/base/check.hpp"
 #include "broker/core/desks/admission.hpp"
@@ -114,7 +115,7 @@ std::optional<Refusal> OperatorDesk::not_there(PauseKind kind, std::string_view 
   switch (kind) {
     case PauseKind::lane:
       if (!name.empty() && state_.lane_named(name) != nullptr) return std::nullopt;
-      message = "unknown lane \"" + std::string(name) + "\"; the lanes are " + state_.lane_names();
+      message = "unknown lane \"" + printable(name) + "\"; the lanes are " + state_.lane_names();
       break;
     case PauseKind::service:
       if (state_.workers.services().contains(name)) return std::nullopt;
@@ -307,7 +308,7 @@ void OperatorDesk::move_job(const AdminAsked& event, TimePoint now) {
   Lane* const lane = state_.lane_named(fields.lane);
   if (lane == nullptr)
     return refused({ErrorCode::not_found,
-                    "unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " + state_.lane_names(),
+                    "unknown lane \"" + printable(fields.lane) + "\"; the lanes are " + state_.lane_names(),
                     {}});
   Job& job = *record->job();
   const std::string from = state_.lanes[job.lane]->options().name;

@@ -80,7 +80,7 @@ void OperatorLists::list_jobs(const AdminAsked& event, TimePoint now) {
   };
   const Lane* const lane = fields.lane.empty() ? nullptr : state_.lane_named(fields.lane);
   if (!fields.lane.empty() && lane == nullptr)
-    return refused("unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " + state_.lane_names());
+    return refused("unknown lane \"" + printable(fields.lane) + "\"; the lanes are " + state_.lane_names());
   const std::optional<JobState> state = state_named(fields.state);
   if (!fields.state.empty() && !state)
     return refused(

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <lanemq/text.hpp>
+
 #include "broker/core/base/check.hpp"
 #include "broker/core/desks/admission.hpp"
 #include "broker/core/life/handover.hpp"
@@ -97,7 +99,7 @@ std::optional<std::string> why_invalid(const State& state, const WorkerReady& ev
   };
   for (const std::string_view name : fields.lanes) {
     const Lane* lane = state.lane_named(name);
-    if (lane == nullptr) return "unknown lane \"" + std::string(name) + "\" in field \"lanes\"";
+    if (lane == nullptr) return "unknown lane \"" + printable(name) + "\" in field \"lanes\"";
     if (identity != nullptr && !identity->may_use_lane(lane->options().name)) return beyond_key("lane", name);
     lanes = static_cast<LaneMask>(lanes | 1u << lane->index());
   }

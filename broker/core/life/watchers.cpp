@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <lanemq/text.hpp>
+
 #include "broker/core/life/answers.hpp"
 #include "broker/core/life/groups.hpp"
 #include "broker/core/scheduler/state.hpp"
@@ -52,7 +54,7 @@ std::optional<Refusal> Watchers::why_not(const WatchAsked& event) const {
   if (event.from.one_answer)
     return bad_request("a REQ socket takes one answer, and a watch has many; use a DEALER");
   if (!fields.lane.empty() && state_.lane_named(fields.lane) == nullptr)
-    return bad_request("unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " +
+    return bad_request("unknown lane \"" + printable(fields.lane) + "\"; the lanes are " +
                        state_.lane_names());
   return std::nullopt;
 }

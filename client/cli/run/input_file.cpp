@@ -13,6 +13,8 @@
 
 #include <lanemq/text.hpp>
 
+#include "common/settings/secrets/secret_shapes.hpp"
+
 namespace lanemq::cli {
 namespace {
 
@@ -75,7 +77,8 @@ InputFile::InputFile(const std::string& path, std::optional<LineFormat> format)
       file_(path == "-" ? stored_standard_input()
                         : FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC))),
       format_(format.value_or(LineFormat::plain)) {
-  if (file_.get() < 0) throw RunError(printable(path) + ": " + std::strerror(errno));
+  if (file_.get() < 0)
+    throw RunError(settings::without_secrets(printable(path)) + ": " + std::strerror(errno));
   struct stat status {};
   if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode))
     throw RunError(printable(path) + " is no regular file; it is read more than once, so store it first");

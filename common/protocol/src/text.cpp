@@ -89,8 +89,14 @@ std::size_t unprintable_bytes(std::string_view text, std::size_t at) {
     case 0xD8:
       return second == 0x9C ? 2 : 0;
     case 0xE2:
-      if (second == 0x80 && (third == 0x8E || third == 0x8F || (third >= 0xAA && third <= 0xAE))) return 3;
-      return second == 0x81 && third >= 0xA6 && third <= 0xA9 ? 3 : 0;
+      if (second == 0x80 &&
+          (third == 0x8B || third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE)))
+        return 3;
+      return second == 0x81 && third >= 0xA0 && third <= 0xAF ? 3 : 0;
+    case 0xEF:
+      return (second == 0xBB && third == 0xBF) || (second == 0xBF && third >= 0xB9 && third <= 0xBB) ? 3 : 0;
+    case 0xF3:
+      return second == 0xA0 && (third == 0x80 || third == 0x81) && byte(3) >= 0x80 && byte(3) <= 0xBF ? 4 : 0;
     default:
       return 0;
   }
@@ -105,11 +111,16 @@ std::string escape_unprintable(std::string_view text) {
       out += text[at];
       continue;
     }
-    unsigned point = static_cast<unsigned char>(text[at]) & (bytes == 1 ? 0x7FU : bytes == 2 ? 0x1FU : 0x0FU);
+    constexpr unsigned kOfFirst[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    unsigned point = static_cast<unsigned char>(text[at]) & kOfFirst[bytes];
     for (std::size_t i = 1; i < bytes; ++i)
       point = point << 6U | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
-    char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\u%04x", point & 0xFFFFU);
+    char escaped[16];
+    if (point > 0xFFFF)
+      std::snprintf(escaped, sizeof escaped, "\\u%04x\\u%04x", 0xD7C0U + (point >> 10U),
+                    0xDC00U + (point & 0x3FFU));
+    else
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", point & 0xFFFFU);
     out += escaped;
     at += bytes - 1;
   }

@@ -127,9 +127,20 @@ std::string without_secrets(std::string_view message) {
   return text;
 }
 
-namespace {
+std::string without_secrets_in_config(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view line = text.substr(0, end), key = run_of(line, is_of_word);
+    const bool is_plain =
+        line.starts_with('#') || key == "sha256" || key == "public_key" || key == "broker_key";
+    shown += is_plain ? std::string(line) : without_secrets(line);
+    text.remove_prefix(end);
+  }
+  return shown;
+}
 
-constexpr std::string_view kPassword = "password";
+namespace {
 
 /// The end of a word's value: behind its last quote, or at the space after it.
 std::size_t value_end(std::string_view text, std::size_t at) {
@@ -139,24 +150,34 @@ std::size_t value_end(std::string_view text, std::size_t at) {
   return std::min(at + 1, text.size());
 }
 
-/// Of `password = value`, which also ends `sslpassword`.
+/// Whether the value of a word, or of a URI's parameter, is a secret by its name: password, sslpassword,
+/// oauth_client_secret, scram_client_key, also in capitals and as other programs have it.
+bool is_secret_word(std::string_view said) {
+  std::string name(said);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; });
+  for (const std::string_view part : {"password", "passwd", "secret", "token"})
+    if (name.find(part) != std::string::npos) return true;
+  return name == "pass" || name == "pwd" || name == "key" || name.ends_with("_key");
+}
+
+/// Of `password = value`.
 std::string words_without_passwords(std::string_view text) {
   std::string shown;
   std::size_t at = 0;
-  while (true) {
-    const std::size_t found = text.find(kPassword, at);
-    std::size_t value =
-        found == std::string_view::npos ? found : text.find_first_not_of(" \t\n", found + kPassword.size());
-    if (value == std::string_view::npos) return shown.append(text.substr(at));
-    if (text[value] != '=') {
-      shown.append(text.substr(at, value - at));
-      at = value;
-      continue;
-    }
-    value = std::min(text.find_first_not_of(" \t\n", value + 1), text.size());
-    shown.append(text.substr(at, value - at)).append(kInstead);
-    at = value_end(text, value);
+  for (std::size_t equals = text.find('='); equals != std::string_view::npos; equals = text.find('=', at)) {
+    std::size_t end = equals, value = std::min(text.find_first_not_of(" \t\n", equals + 1), text.size());
+    while (end > at && std::string_view(" \t\n").find(text[end - 1]) != std::string_view::npos)
+      --end;
+    std::size_t begin = end;
+    while (begin > at && is_of_word(text[begin - 1]))
+      --begin;
+    const bool is_secret = is_secret_word(text.substr(begin, end - begin));
+    const std::size_t behind = value_end(text, value);
+    shown.append(text.substr(at, (is_secret ? value : behind) - at)).append(is_secret ? kInstead : "");
+    at = behind;
   }
+  return shown.append(text.substr(at));
 }
 
 /// `user:password@` in front of a host; a password may have a `/`, which ends the authority for libpq.
@@ -178,8 +199,8 @@ std::string uri_without_passwords(std::string_view text, std::size_t authority) 
   while (!rest.empty()) {
     const std::string_view pair = rest.substr(0, rest.find('&', 1));
     const std::string_view name = pair.substr(0, pair.find('='));
-    const bool plain =
-        name.find(kPassword) == std::string_view::npos && name.find('%') == std::string_view::npos;
+    const bool plain = !is_secret_word(name.substr(std::min<std::size_t>(1, name.size()))) &&
+                       name.find('%') == std::string_view::npos;
     shown.append(plain ? pair : name);
     if (!plain && name.size() < pair.size()) shown.append("=").append(kInstead);
     rest.remove_prefix(pair.size());

@@ -13,6 +13,10 @@ namespace lanemq::settings {
 /// A password that looks like a word is not recognized.
 std::string without_secrets(std::string_view message);
 
+/// The same of a configuration as --print-config prints it, line by line: but for comments, and for keys that
+/// are no secrets by their name (sha256, public_key, broker_key).
+std::string without_secrets_in_config(std::string_view text);
+
 /// A database's connection string without the passwords in it, as words (`password=... host=a`, in quotes or
 /// not) or as a URI: what stands there instead is `...`. What is no connection string stays as it is.
 std::string without_passwords(std::string_view connection);

@@ -16,7 +16,7 @@ TEST(Harmless, is_what_moves_nothing_on_a_terminal) {
 }
 
 TEST(Harmless, turns_no_reading_direction) {
-  EXPECT_EQ(harmless("50 \xE2\x80\xAE%\xE2\x81\xA6!\xE2\x80\xA8"), "50 \\u202e%\\u2066!\xE2\x80\xA8");
+  EXPECT_EQ(harmless("50 \xE2\x80\xAE%\xE2\x81\xA6!\xE2\x80\xA8"), "50 \\u202e%\\u2066!\\u2028");
   EXPECT_EQ(harmless("\xE2\x80"), "\\xe2\\x80");
   EXPECT_EQ(harmless("a\x9B\xFF"), "a\\x9b\\xff");
   EXPECT_EQ(harmless("\xE2\x82\xAC"), "\xE2\x82\xAC");

@@ -74,14 +74,19 @@ TEST(Printable, shows_what_turns_the_direction_of_reading) {
   for (const char* text : {"\u200E", "\u200F", "\u202A", "\u202E", "\u2066", "\u2069"})
     EXPECT_EQ(printable(text).substr(0, 4), "\\xe2") << text;
   for (const char* text :
-       {"\u00A0", "\u061B", "\u061D", "\u200D", "\u2010", "\u2029", "\u202F", "\u2065", "\u206A"})
+       {"\u00A0", "\u061B", "\u061D", "\u200D", "\u2010", "\u2027", "\u202F", "\u205F", "\u2070"})
     EXPECT_EQ(printable(text), text);
+  for (const char* text :
+       {"\u200B", "\u2028", "\u2029", "\u2060", "\u206F", "\uFEFF", "\uFFF9", "\U000E0041"})
+    EXPECT_EQ(printable(text).substr(0, 2), "\\x") << text << ": ends a line for some, or is not seen";
 }
 
 TEST(EscapeUnprintable, leaves_json_the_same_value) {
   EXPECT_EQ(escape_unprintable("[\"a\\n\u00FC\", 1]"), "[\"a\\n\u00FC\", 1]");
   EXPECT_EQ(escape_unprintable("\"\x7F \xC2\x80 \xC2\x9F \u061C \u200E \u202E \u2069\""),
             "\"\\u007f \\u0080 \\u009f \\u061c \\u200e \\u202e \\u2069\"");
+  EXPECT_EQ(escape_unprintable("\"\u2028 \uFEFF \U000E0041 \U0001F600\""),
+            "\"\\u2028 \\ufeff \\udb40\\udc41 \U0001F600\"");
   EXPECT_EQ(escape_unprintable("\xE2\x80"), "\xE2\x80") << "cut short";
 }
 

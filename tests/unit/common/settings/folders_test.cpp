@@ -64,6 +64,15 @@ TEST(OperatorSockets, a_broker_takes_the_first_whose_folder_can_be_made) {
   EXPECT_EQ(made.st_mode & 0777, 0700U) << "for the user alone";
 }
 
+TEST(OperatorSockets, stand_in_no_folder_that_others_may_write_to) {
+  const test::TemporaryDirectory folder;
+  const Variables user{{"XDG_STATE_HOME", folder.path("")}};
+  ASSERT_EQ(::mkdir(folder.path("lanemq").c_str(), 0700), 0);
+  EXPECT_NE(own_operator_socket(environment(user)), "");
+  ASSERT_EQ(::chmod(folder.path("lanemq").c_str(), 0777), 0);
+  EXPECT_EQ(own_operator_socket(environment(user)), "");
+}
+
 TEST(OperatorSockets, one_at_which_nobody_listens_is_known) {
   const test::TemporaryDirectory folder;
   const std::string file = folder.path("admin.sock");

@@ -56,6 +56,9 @@ TEST(SecretShapes, of_a_connection_string_passwords_go) {
            {"postgres:host=a,b dbname=lanemq passfile=/etc/lanemq/pgpass",
             "postgres:host=a,b dbname=lanemq passfile=/etc/lanemq/pgpass"},
            {"sqlite:/var/lib/lanemq/lanemq.db", "sqlite:/var/lib/lanemq/lanemq.db"},
+           {"postgres:host=a PASSWORD=geheim oauth_client_secret = 'ge heim' pass=x scram_client_key=y z=1",
+            "postgres:host=a PASSWORD=... oauth_client_secret = ... pass=... scram_client_key=... z=1"},
+           {"postgres:options='-c a=password=b' host=c", "postgres:options='-c a=password=b' host=c"},
            {"memory", "memory"},
            {"", ""}})
     EXPECT_EQ(without_passwords(said), shown);
@@ -70,6 +73,14 @@ TEST(SecretShapes, what_names_the_thing_remains) {
         "2026-11-24T03:09:35.747+00:00 and 127.0.0.1:5570, see docs/guides/scale-workers.md",
         "clients_endpoint, workers_endpoint, admin_endpoint, store_backlog_max"})
     EXPECT_EQ(without_secrets(text), text);
+}
+
+TEST(SecretShapes, of_a_configuration_comments_and_hashes_remain) {
+  const std::string hash(64, 'a'), secret = "Ab12Cd34Ef56Gh78Ij90Kl";
+  const std::string kept =
+      "# " + secret + "\nsha256 = \"1" + hash + "\"\nbroker_key = \"" + secret + "\"\n\n";
+  EXPECT_EQ(without_secrets_in_config(kept + "secret_key = \"" + secret + "\"\nlast = 1"),
+            kept + "secret_key = \"Ab12...\"\nlast = 1");
 }
 
 TEST(SecretShapes, a_usage_error_repeats_none) {
