@@ -117,9 +117,13 @@ class Reader {
   explicit Reader(Look look) : look_(look) {}
 
   std::optional<ApiError> take(std::string_view key, std::string_view value) {
+    // Characters beyond ASCII may fold to an s or a k.
+    const unsigned char first = key.empty() ? 0 : static_cast<unsigned char>(key.front());
     for (const std::string_view name :
-         {"model", "service_tier", "stream", "previous_response_id", "conversation", "container", "thread"})
+         {"model", "service_tier", "stream", "previous_response_id", "conversation", "container", "thread"}) {
+      if (first < 0x80 && (first | 0x20) != name.front()) continue;
       if (key != name && reads_as(key, name)) return twin(key, name);
+    }
     if (look_ == Look::stored) {
       for (const std::string_view name : {"input", "tools"})
         if (reads_as(key, name)) return key == name ? look_into(key, value) : twin(key, name);

@@ -124,11 +124,12 @@ std::optional<ApiError> why_not_references(const Gateway& gateway, const Caller&
     if (std::optional<ApiError> error =
             why_not_stored(gateway, caller, {.param = "id", .id = request.param("id")}))
       return error;
-  std::vector<StoredReference> all = fields.stored;
+  std::vector<StoredReference> audio;
   if (request.path == kChats && caller.is_bound_to_its_own())
-    add_references_of_messages(request.body.bytes(), all);
-  for (const StoredReference& stored : all)
-    if (std::optional<ApiError> error = why_not_stored(gateway, caller, stored)) return error;
+    add_references_of_messages(request.body.bytes(), audio);
+  for (const std::vector<StoredReference>* all : {&fields.stored, &std::as_const(audio)})
+    for (const StoredReference& stored : *all)
+      if (std::optional<ApiError> error = why_not_stored(gateway, caller, stored)) return error;
   if (fields.in_conversation && request.path == kResponses)
     if (std::optional<ApiError> error = why_no_conversation(caller, "conversation")) return error;
   return std::nullopt;
