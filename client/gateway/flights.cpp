@@ -43,6 +43,11 @@ bool is_final(const ClientError& error) {
   return error.code == "upstream_rejected" || error.code == "unsatisfiable" || error.code == "bad_request";
 }
 
+/// Whether the answer is no stream: an upstream may answer a stream's request in one piece.
+bool came_whole(const JobPlan& plan, const JobDone& done) {
+  return !plan.stream || (done.chunks == 0 && done.body.bytes().starts_with('{'));
+}
+
 /// Whether the job failed for a reason that may pass.
 bool has_failed_for_now(const JobStatus& status) {
   if (status.state == "cancelled" || status.state == "expired") return true;
@@ -304,8 +309,7 @@ void Flight::on_end(std::size_t step, Answer answer) {
   facts_.queued = answer->queued;
   facts_.ran = answer->ran;
   done_ = std::move(*answer);
-  // An upstream may answer a stream's request in one piece.
-  const bool is_whole = !plan_.stream || (done_->chunks == 0 && done_->body.bytes().starts_with('{'));
+  const bool is_whole = came_whole(plan_, *done_);
   const std::string_view bytes = done_->body.bytes();
   if (plan_.owns_answer || plan_.owns_parts)
     note_stored(!is_whole           ? streamed_ids_.take(bytes)
@@ -640,8 +644,8 @@ void Flights::settle(const Flight& flight) {
   const Caller& caller = plan.caller;
   if (!caller.key || flight.facts_.replayed) return;
   if (const std::string id = response_of(plan.path); flight.done_ && !id.empty())
-    plan.stream ? background_.ended(id, CallerLimits::told(flight.done_->usage))
-                : background_.heard(id, flight.done_->body);
+    came_whole(plan, *flight.done_) ? background_.heard(id, flight.done_->body)
+                                    : background_.ended(id, CallerLimits::told(flight.done_->usage));
   if (!flight.costs_tokens() || (plan.background_bytes > 0 && settle_background(flight))) return;
   const Loop::TimePoint now = gateway_.loop.now();
   std::size_t bytes = flight.seen_bytes_;
