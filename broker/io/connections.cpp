@@ -165,7 +165,7 @@ void Connections::note_stranger(int descriptor) {
   ++counts_.strangers;
   if (lines_.strangers.may_write(Clock::now()))
     log::event(
-        log::Level::warning, "peer.no_zmtp3",
+        log::Level::warning, "peer.other_protocol",
         {{"door", door_}, {"address", text_of(*owner)}, {"left_out", lines_.strangers.take_left_out()}});
 }
 

@@ -128,6 +128,20 @@ class Jobs(Exec):
             self.assertEqual(self.client.get("chunk").body, b"two\n")
             self.assertEqual(self.client.get("result").fields["chunks"], 2)
 
+    def test_a_program_that_fails_tells_none_of_its_secrets(self):
+        services = {"env": """argv = ["sh", "-c", "env >&2; env; exit 9"]
+                              environment = ["TOKEN=env:GIVEN", "API_KEY"]"""}
+        services["pool"] = services["env"].replace("argv", "processes = 1\nargv").replace("env >&2; env", "read job; env >&2; env")
+        worker = ExecWorker(self.room, services, env={**os.environ, "GIVEN": "given-secret-1", "API_KEY": "named-secret-2"})
+        failed = self.ask("env", id="a")
+        self.assert_error(failed, "upstream_rejected", "exit_9", "TOKEN=[secret]", "API_KEY=[secret]")
+        self.assertIn(b"TOKEN=[secret]", failed.body)
+        self.client.submit("pool", id="p", attempts_max=1)
+        lost = self.client.get("error")
+        for text in (failed.body.decode(), str(failed.fields), str(lost.fields), lost.body.decode(), worker.stderr()):
+            self.assertNotIn("given-secret-1", text)
+            self.assertNotIn("named-secret-2", text)
+
     def test_the_workers_secrets_do_not_reach_a_program(self):
         ExecWorker(self.room, {"env": 'argv = ["env"]\nenvironment = ["NAMED"]'},
                    env={**os.environ, "SECRET": "s3cret", "NAMED": "named", "LANEMQ_WORKER_CAPACITY": "3"})

@@ -132,8 +132,9 @@ std::string without_secrets_in_config(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
     const std::string_view line = text.substr(0, end), key = run_of(line, is_of_word);
+    constexpr std::string_view kPlain[] = {"sha256", "public_key", "broker_key", "store", "bank"};
     const bool is_plain =
-        line.starts_with('#') || key == "sha256" || key == "public_key" || key == "broker_key";
+        line.starts_with('#') || std::find(std::begin(kPlain), std::end(kPlain), key) != std::end(kPlain);
     shown += is_plain ? std::string(line) : without_secrets(line);
     text.remove_prefix(end);
   }

@@ -14,7 +14,8 @@ namespace lanemq::settings {
 std::string without_secrets(std::string_view message);
 
 /// The same of a configuration as --print-config prints it, line by line: but for comments, and for keys that
-/// are no secrets by their name (sha256, public_key, broker_key).
+/// are no secrets by their name (sha256, public_key, broker_key), or are printed by without_passwords()
+/// (store, bank).
 std::string without_secrets_in_config(std::string_view text);
 
 /// A database's connection string without the passwords in it, as words (`password=... host=a`, in quotes or

@@ -111,7 +111,7 @@ TEST(WorkerMetricsText, NamesOfServicesAreQuoted) {
   service.failed["x\\y"] = 2;
   const std::string text = metrics_text({.capacity = 3, .services = {service}});
   EXPECT_NE(text.find("lanemq_worker_capacity 3\n"), std::string::npos) << text;
-  EXPECT_NE(text.find(R"(lanemq_worker_calls_failed_total{service="a\"b\nc",code="x\\y"} 2)"),
+  EXPECT_NE(text.find(R"(lanemq_worker_calls_failed_total{service="a\"b\\x0ac",code="x\\y"} 2)"),
             std::string::npos)
       << text;
 }

@@ -12,6 +12,7 @@
 
 #include "worker/handlers/exec/descriptor.hpp"
 #include "worker/handlers/exec/guard.hpp"
+#include "worker/handlers/redaction.hpp"
 
 namespace lanemq::worker {
 
@@ -20,6 +21,7 @@ struct Program {
   std::string path;                    ///< absolute
   std::vector<std::string> arguments;  ///< the program's name first
   std::vector<std::string> variables;  ///< `NAME=VALUE`: all of its environment
+  Redaction secrets{};                 ///< of its variables: what it says of them is hidden where it fails
   std::string directory{};             ///< where it runs; empty: where the worker does
   std::uint64_t memory_max = 0;        ///< bytes of data of each process; 0: no limit
   std::uint64_t files_max = 0;         ///< open files of each process; 0: the worker's limit

@@ -174,7 +174,7 @@ bool ExecHandler::on_output(Run& run, std::string_view bytes) {
 
 void ExecHandler::on_end(Run& run, ChildEnd end) {
   set_timer(run, std::nullopt);
-  end.last_words = without_progress(end.last_words);
+  end.last_words = program_.secrets.redacted(without_progress(end.last_words));
   const auto output = std::make_shared<const std::string>(std::move(run.output));
   const auto answer = Blob::own(output, *output);
   if (run.why != ExecStop::none) {
@@ -182,7 +182,8 @@ void ExecHandler::on_end(Run& run, ChildEnd end) {
                                                           : settings::show(options_.timeout);
     run.job.done.failure(failure_of(run.why, end, bound));
   } else if (auto failure = failure_of(end, program_.path)) {
-    failure->body = answer;
+    failure->body =
+        program_.secrets.betrayed_by(*output) ? Blob::copy(program_.secrets.redacted(*output)) : answer;
     run.job.done.failure(std::move(*failure));
   } else {
     run.job.done.success(answer);

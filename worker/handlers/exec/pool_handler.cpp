@@ -173,6 +173,7 @@ void PoolHandler::retire(Process& process, TimePoint now) {
 
 void PoolHandler::on_end(Process& process, ChildEnd end) {
   const TimePoint now = std::chrono::steady_clock::now();
+  end.last_words = program_.secrets.redacted(std::move(end.last_words));
   set_process_timer(process, std::nullopt);
   const std::string how = process.broken.empty() ? description_of(end) : "was killed: " + process.broken;
   if (!process.retires)
@@ -365,12 +366,14 @@ void PoolHandler::on_chunk(Process& process, Held& held, PoolAnswer& answer) {
   tell(process, window_line(held.told_as, held.chunks - 1));
 }
 
-void PoolHandler::finish(Held& held, PoolAnswer& answer) {
+void PoolHandler::finish(Held& held, PoolAnswer& answer) const {
   auto text = std::make_shared<const std::string>(std::move(answer.body));
   Blob body = Blob::own(text, *text);
   if (answer.what == PoolAnswer::What::result)
     return held.done.success(std::move(body), answer.usage, answer.limits);
-  answer.failure.body = std::move(body);
+  answer.failure.message = program_.secrets.redacted(std::move(answer.failure.message));
+  answer.failure.body =
+      program_.secrets.betrayed_by(*text) ? Blob::copy(program_.secrets.redacted(*text)) : std::move(body);
   answer.failure.usage = answer.usage;
   answer.failure.limits = answer.limits;
   held.done.failure(std::move(answer.failure));

@@ -95,7 +95,7 @@ class PoolHandler final : public HostedHandler {
   void on_chunk(Process& process, Held& held, PoolAnswer& answer);
   void on_end(Process& process, ChildEnd end);
   void fail_held(Held& held, const ChildEnd& end, const Process& process) const;
-  static void finish(Held& held, PoolAnswer& answer);
+  void finish(Held& held, PoolAnswer& answer) const;
   void tell(Process& process, const std::string& line);
 
   const Program program_;

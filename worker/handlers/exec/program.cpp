@@ -94,6 +94,7 @@ Program find_program(const ExecOptions& options, const settings::Environment& en
                   .memory_max = options.memory_max,
                   .files_max = options.files_max};
   std::string path;
+  std::vector<std::string> secrets;
   const auto set = [&](const std::string& name, const std::string& value) {
     std::erase_if(program.variables,
                   [&](const std::string& variable) { return variable.starts_with(name + "="); });
@@ -109,11 +110,16 @@ Program find_program(const ExecOptions& options, const settings::Environment& en
     if (name.empty() || name.starts_with("LANEMQ_"))
       throw UsageError("environment: \"" + printable(name, 64) +
                        "\" must be NAME or NAME=VALUE, and not LANEMQ_…, which tells of the job");
-    if (equals != std::string::npos)
-      set(name, value_of(name, said.substr(equals + 1), environment));
-    else if (const char* value = environment(name))
+    if (equals != std::string::npos) {
+      const std::string source = said.substr(equals + 1), value = value_of(name, source, environment);
+      if (settings::is_secret_source(source)) secrets.push_back(value);
       set(name, value);
+    } else if (const char* value = environment(name)) {
+      if (is_for_secrets(name)) secrets.emplace_back(value);
+      set(name, value);
+    }
   }
+  program.secrets = Redaction(std::move(secrets));
   program.path = path_of(options.argv.front(), path);
   struct stat about {};
   if (!program.directory.empty() && (stat(program.directory.c_str(), &about) != 0 || !S_ISDIR(about.st_mode)))

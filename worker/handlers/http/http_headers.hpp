@@ -4,7 +4,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "worker/handlers/redaction.hpp"
 
 struct curl_slist;
 
@@ -14,9 +17,6 @@ namespace lanemq::worker {
 /// later ones carry newer secrets; may be shared between threads. Must not be logged.
 class HttpHeaders {
  public:
-  /// Shorter secrets are not searched for: ordinary text may contain them.
-  static constexpr std::size_t kRedactedBytesMin = 8;
-
   /// `lines`: `Name: value` with secrets filled in. `secrets`: these secrets.
   explicit HttpHeaders(const std::vector<std::string>& lines = {}, std::vector<std::string> secrets = {});
   ~HttpHeaders();
@@ -27,11 +27,9 @@ class HttpHeaders {
   curl_slist* list() const { return list_.get(); }
   /// Whether there is a header `name`. Requires: `name` is in lower case.
   bool has(std::string_view name) const;
-  /// Whether a text contains a secret unescaped; fast enough for each answer.
-  bool betrayed_by(std::string_view text) const;
-  /// The text with `[secret]` for each secret, also for a JSON-escaped one: some upstreams repeat the key
-  /// that they refuse.
-  std::string redacted(std::string text) const;
+  /// See Redaction: some upstreams repeat the key that they refuse.
+  bool betrayed_by(std::string_view text) const { return secrets_.betrayed_by(text); }
+  std::string redacted(std::string text) const { return secrets_.redacted(std::move(text)); }
 
  private:
   struct FreeList {
@@ -41,7 +39,7 @@ class HttpHeaders {
   void append(const char* line);
 
   std::unique_ptr<curl_slist, FreeList> list_;
-  std::vector<std::string> secrets_;  ///< the longest first: one may contain another
+  Redaction secrets_;
 };
 
 }  // namespace lanemq::worker
