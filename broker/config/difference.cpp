@@ -26,10 +26,9 @@ class Differences {
   void add_options(const std::string& prefix, const settings::Options<Thing>& table, const Thing& before,
                    const Thing& after) {
     for (settings::Changed& change : settings::changed(table, before, after))
-      found_.push_back(
-          {.what = prefix + change.key,
-           .before = std::move(change.before),
-           .after = std::move(change.after)});  // both without secrets, so that they may look the same
+      found_.push_back({.what = prefix + change.key,
+                        .before = std::move(change.before),
+                        .after = std::move(change.after)});  // without URLs' secrets they may look the same
   }
 
   void add_value(std::string what, std::string before, std::string after) {

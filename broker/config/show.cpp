@@ -54,7 +54,7 @@ class Rows {
 
  private:
   void add_value(std::string key, std::string value, bool changed, std::string place) {
-    if (!key.ends_with("sha256")) value = settings::without_secrets(value);
+    value = settings::without_url_secrets(value);
     rows_.push_back({std::move(key), std::move(value), changed ? "operator" : std::move(place)});
   }
 

@@ -118,7 +118,7 @@ void Connections::read() {
     if (event->number == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
         event->number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
         event->number == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-      handshakes_.explained = true;
+      ++handshakes_.explained;
   }
 }
 
@@ -170,7 +170,8 @@ void Connections::note_stranger(int descriptor) {
 }
 
 void Connections::ended(int descriptor) {
-  const bool is_explained = std::exchange(handshakes_.explained, false);
+  const bool is_explained = handshakes_.explained > 0;
+  if (is_explained) --handshakes_.explained;
   if (handshakes_.keyless > 0)
     note_keyless(descriptor);
   else if (!is_explained)

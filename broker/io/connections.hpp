@@ -27,8 +27,8 @@ struct ConnectionCounts {
 
 /// What libzmq has said of the handshakes of a socket's connections: not of which.
 struct Handshakes {
-  std::size_t keyless = 0;  ///< of so many that they are, and they have not ended yet
-  bool explained = false;   ///< why that of the next one that ends came to nothing
+  std::size_t keyless = 0;    ///< of so many that they are, and they have not ended yet
+  std::size_t explained = 0;  ///< why those of so many came to nothing, which have not ended yet
   /// So many have met, and their peers have said nothing since. Below 0 while its word of one is on the way.
   std::int64_t silent = 0;
 };

@@ -111,8 +111,9 @@ void add_cancel(CommandLine& line) {
       command.add_flag("--all", options->all, "All jobs")};
   // An empty one, as of a shell's variable that is not set, would be a filter that lets everything through.
   const auto says_something = [](const std::string& text) {
-    return text.empty() ? std::string("is empty, and would mean all jobs; say --all for these")
-                        : std::string();
+    if (text.empty()) return std::string("is empty, and would mean all jobs; say --all for these");
+    return text.starts_with("--") ? "takes " + text + " for its value: it has none of its own"
+                                  : std::string();
   };
   for (CLI::Option* filter_option : filters) {
     filter_option->excludes(id);

@@ -161,7 +161,9 @@ bool owns_parts(const Caller& caller, const HttpRequest& request) {
     return ::memmem(body.data(), body.size(), text.data(), text.size()) != nullptr;
   };
   if (request.path == kChats) return says("audio\"");
-  return request.path == kMessages && (says("code_execution") || says("\"container\"") || says("\"thread\""));
+  // Tools that run at Anthropic have a date in their type.
+  return request.path == kMessages &&
+         (says("code_execution") || says("_202") || says("\"container\"") || says("\"thread\""));
 }
 
 /// Sets the marks by which a retry of the request finds this plan; or returns why it cannot.

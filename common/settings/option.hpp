@@ -101,8 +101,8 @@ std::vector<Changed> changed(const Options<Settings>& options, const Settings& b
   std::vector<Changed> found;
   for (const Option<Settings>& option : options)
     if (option.get(before) != option.get(after))
-      found.push_back({std::string(option.key), without_secrets(joined(option.get(before))),
-                       without_secrets(joined(option.get(after)))});
+      found.push_back({std::string(option.key), without_url_secrets(joined(option.get(before))),
+                       without_url_secrets(joined(option.get(after)))});
   return found;
 }
 

@@ -131,13 +131,18 @@ class Jobs(Exec):
     def test_a_program_that_fails_tells_none_of_its_secrets(self):
         services = {"env": """argv = ["sh", "-c", "env >&2; env; exit 9"]
                               environment = ["TOKEN=env:GIVEN", "API_KEY"]"""}
-        services["pool"] = services["env"].replace("argv", "processes = 1\nargv").replace("env >&2; env", "read job; env >&2; env")
+        services["notes"] = """argv = ["sh", "-c", "echo lanemq-progress 40 reads $TOKEN >&2; sleep 600"]
+                                environment = ["TOKEN=env:GIVEN"]"""
+        services["pool"] = services["env"].replace("argv", "processes = 1\nargv").replace("env >&2; env", "read job; env")
         worker = ExecWorker(self.room, services, env={**os.environ, "GIVEN": "given-secret-1", "API_KEY": "named-secret-2"})
         failed = self.ask("env", id="a")
         self.assert_error(failed, "upstream_rejected", "exit_9", "TOKEN=[secret]", "API_KEY=[secret]")
         self.assertIn(b"TOKEN=[secret]", failed.body)
         self.client.submit("pool", id="p", attempts_max=1)
         lost = self.client.get("error")
+        self.client.submit("notes", id="n")
+        harness.wait_until(lambda: self.client.status("n").get("note"), "a note")
+        self.assertEqual(self.client.status("n")["note"], "reads [secret]")
         for text in (failed.body.decode(), str(failed.fields), str(lost.fields), lost.body.decode(), worker.stderr()):
             self.assertNotIn("given-secret-1", text)
             self.assertNotIn("named-secret-2", text)

@@ -618,10 +618,10 @@ MISPLACED = (
 PRINTED = (
     ("lanemq-broker", ("--secret-key", "{s}")), ("lanemq-broker", ("--otlp", "http://u:{s}@127.0.0.1:1/v1")),
     ("lanemq-broker", ("--otlp", "http://127.0.0.1:1/v1?api_key={s}")), ("lanemq-broker", ("--set", 'http_hosts=["http://u:{s}@h"]')),
-    ("lanemq-broker", ("--store", "postgres:host=127.0.0.1 port=1 PASSWORD={s}")), ("lanemq-broker", ("--keys-folder", "{s}")),
+    ("lanemq-broker", ("--store", "postgres:host=127.0.0.1 port=1 PASSWORD={s}")), 
     ("lanemq-broker", ("--store", "postgres:host=127.0.0.1 port=1 oauth_client_secret={s}")), ("lanemq-broker", ("--http-tls-key", "{s}")),
     ("lanemq-gateway", ("--otlp", "http://u:{s}@127.0.0.1:1/v1")), ("lanemq-gateway", ("--broker", "tcp://u:{s}@h:1")),
-    ("lanemq-gateway", ("--hosts", "{s}")), ("lanemq-gateway", ("--state", "{s}")), ("lanemq-gateway", ("--openai-service", "{s}")),
+    ("lanemq-gateway", ("--public-url", "https://h/?key={s}")),
     ("lanemq-worker", ("--service", "x=http:http://h/x?sig={s}")), ("lanemq-worker", ("--service", "x=echo", "--otlp", "http://h:1/?token={s}")),
 )
 
@@ -634,12 +634,23 @@ class Printed(unittest.TestCase):
                                       capture_output=True, text=True, timeout=harness.PATIENCE, env={**os.environ, "LANEMQ_STORE": "memory"})
                 self.assertEqual(found_in(done.stdout + done.stderr, {"secret": SECRET}), [], done.stdout + done.stderr)
 
-    def test_hashes_and_public_keys_stay(self):
-        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-            file.write(f'[[key]]\nname = "a"\nsha256 = "{sha256("a")}"\n')
-            file.flush()
-            done = subprocess.run([harness.program("lanemq-gateway"), "--config", file.name, "--print-config"], capture_output=True, text=True)
-        self.assertIn(sha256("a"), done.stdout)
+    def test_names_and_hashes_stay_so_that_it_can_be_read_again(self):
+        name = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+        files = {"lanemq-gateway": f'openai_service = "{name}"\n[[key]]\nname = "{name}"\nsha256 = "{sha256("a")}"\nmodels = ["{name}"]\n',
+                 "lanemq-broker": f'store = "memory"\n[[lane]]\nname = "{name}"\ndefault = true\n[clients."{name}"]\nweight = 2\n',
+                 "lanemq-worker": f'[[service]]\nname = "{name}"\nhandler = "exec"\nargv = ["true", "sha256:{sha256("b")}"]\n'}
+        for program, text in files.items():
+            with self.subTest(program=program):
+                printed = []
+                for said in (text, None):
+                    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+                        file.write(said or printed[-1])
+                        file.flush()
+                        done = subprocess.run([harness.program(program), "--config", file.name, "--print-config"], capture_output=True, text=True)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    printed.append(done.stdout)
+                self.assertEqual(printed[0], printed[1])
+                self.assertIn(name, printed[1])
 
 
 class Misplaced(unittest.TestCase):

@@ -105,7 +105,10 @@ std::size_t userinfo_at(std::string_view text) {
 
 }  // namespace
 
-std::string without_secrets(std::string_view message) {
+namespace {
+
+/// Without those of URLs, and with `shapes` without what is shaped like a secret.
+std::string without(std::string_view message, bool shapes) {
   constexpr std::string_view kScheme = "://";
   std::string text;
   for (std::size_t at = 0; at < message.size();) {
@@ -117,7 +120,8 @@ std::string without_secrets(std::string_view message) {
     } else if (const std::size_t name = secret_parameter_at(rest); name > 0) {
       text.append(rest.substr(0, name)).append(kInstead);
       at += name + std::min(rest.substr(name).find_first_of("& \t\n\"'#"), rest.size() - name);
-    } else if (const std::size_t secret = secret_at(rest, at == 0 ? '\0' : message[at - 1]); secret > 0) {
+    } else if (const std::size_t secret = shapes ? secret_at(rest, at == 0 ? '\0' : message[at - 1]) : 0;
+               secret > 0) {
       text.append(rest.substr(0, kShown)).append(kInstead);
       at += secret;
     } else {
@@ -127,15 +131,26 @@ std::string without_secrets(std::string_view message) {
   return text;
 }
 
+}  // namespace
+
+std::string without_secrets(std::string_view message) {
+  return without(message, true);
+}
+
+std::string without_url_secrets(std::string_view text) {
+  return without(text, false);
+}
+
 std::string without_secrets_in_config(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
     const std::string_view line = text.substr(0, end), key = run_of(line, is_of_word);
-    constexpr std::string_view kPlain[] = {"sha256", "public_key", "broker_key", "store", "bank"};
-    const bool is_plain =
-        line.starts_with('#') || std::find(std::begin(kPlain), std::end(kPlain), key) != std::end(kPlain);
-    shown += is_plain ? std::string(line) : without_secrets(line);
+    // Where a secret's source, or its file, is named: the secret itself may stand there.
+    const bool is_source =
+        key == "secret" || key == "secret_key" || key == "metrics_key" || key.ends_with("tls_key");
+    const bool is_shown_already = line.starts_with('#') || key == "store" || key == "bank";
+    shown += is_shown_already ? std::string(line) : without(line, is_source);
     text.remove_prefix(end);
   }
   return shown;

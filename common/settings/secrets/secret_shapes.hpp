@@ -13,9 +13,12 @@ namespace lanemq::settings {
 /// A password that looks like a word is not recognized.
 std::string without_secrets(std::string_view message);
 
-/// The same of a configuration as --print-config prints it, line by line: but for comments, and for keys that
-/// are no secrets by their name (sha256, public_key, broker_key), or are printed by without_passwords()
-/// (store, bank).
+/// Without what URLs in it have of secrets: user and password, and parameters that are named so. Names stay
+/// as they are, whatever they look like.
+std::string without_url_secrets(std::string_view text);
+
+/// A configuration as --print-config prints it: URLs as above, and where a secret's source is named nothing
+/// that looks like the secret itself. All else can be read again as it stands.
 std::string without_secrets_in_config(std::string_view text);
 
 /// A database's connection string without the passwords in it, as words (`password=... host=a`, in quotes or

@@ -20,8 +20,10 @@ struct ExecHandler::Run final : ChildOwner {
 
   bool on_output(Child&, std::string_view bytes) override { return handler.on_output(*this, bytes); }
   void on_errors(Child&, std::string_view bytes) override {
-    for (JobProgress& said : words.read(bytes))
+    for (JobProgress& said : words.read(bytes)) {
+      said.note = handler.program_.secrets.redacted(std::move(said.note));
       job.done.progress(std::move(said));
+    }
   }
   void on_end(Child&, ChildEnd end) override { handler.on_end(*this, std::move(end)); }
 

@@ -174,6 +174,7 @@ void PoolHandler::retire(Process& process, TimePoint now) {
 void PoolHandler::on_end(Process& process, ChildEnd end) {
   const TimePoint now = std::chrono::steady_clock::now();
   end.last_words = program_.secrets.redacted(std::move(end.last_words));
+  process.broken = program_.secrets.redacted(std::move(process.broken));
   set_process_timer(process, std::nullopt);
   const std::string how = process.broken.empty() ? description_of(end) : "was killed: " + process.broken;
   if (!process.retires)
@@ -343,7 +344,10 @@ void PoolHandler::on_line(Process& process, std::string_view line) {
   }
   Held& held = found->second;
   if (answer->what == PoolAnswer::What::chunk) return on_chunk(process, held, *answer);
-  if (answer->what == PoolAnswer::What::progress) return held.done.progress(std::move(answer->progress));
+  if (answer->what == PoolAnswer::What::progress) {
+    answer->progress.note = program_.secrets.redacted(std::move(answer->progress.note));
+    return held.done.progress(std::move(answer->progress));
+  }
   timers_.erase({held.due, &process, answer->job});
   finish(held, *answer);
   process.jobs.erase(found);
@@ -371,6 +375,7 @@ void PoolHandler::finish(Held& held, PoolAnswer& answer) const {
   Blob body = Blob::own(text, *text);
   if (answer.what == PoolAnswer::What::result)
     return held.done.success(std::move(body), answer.usage, answer.limits);
+  answer.failure.code = program_.secrets.redacted(std::move(answer.failure.code));
   answer.failure.message = program_.secrets.redacted(std::move(answer.failure.message));
   answer.failure.body =
       program_.secrets.betrayed_by(*text) ? Blob::copy(program_.secrets.redacted(*text)) : std::move(body);

@@ -75,12 +75,14 @@ TEST(SecretShapes, what_names_the_thing_remains) {
     EXPECT_EQ(without_secrets(text), text);
 }
 
-TEST(SecretShapes, of_a_configuration_comments_and_hashes_remain) {
-  const std::string hash(64, 'a'), secret = "Ab12Cd34Ef56Gh78Ij90Kl";
-  const std::string kept =
-      "# " + secret + "\nsha256 = \"1" + hash + "\"\nbroker_key = \"" + secret + "\"\n\n";
-  EXPECT_EQ(without_secrets_in_config(kept + "secret_key = \"" + secret + "\"\nlast = 1"),
-            kept + "secret_key = \"Ab12...\"\nlast = 1");
+TEST(SecretShapes, of_a_configuration_sources_and_urls_go_and_names_remain) {
+  const std::string secret = "Ab12Cd34Ef56Gh78Ij90Kl", ulid = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+  const std::string kept = "# " + secret + "\nsha256 = \"" + std::string(64, 'a') + "1\"\nbroker_key = \"" +
+                           secret + "\"\nname = \"" + ulid + "\"\n[clients.\"" + ulid +
+                           "\"]\n\nstore = \"postgres://y:...@h/x\"\n";
+  EXPECT_EQ(without_secrets_in_config(kept + "secret_key = \"" + secret +
+                                      "\"\nbroker = \"tcp://u:x@h:1\"\nlast = 1"),
+            kept + "secret_key = \"Ab12...\"\nbroker = \"tcp://...@h:1\"\nlast = 1");
 }
 
 TEST(SecretShapes, a_usage_error_repeats_none) {
