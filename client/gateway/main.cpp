@@ -406,7 +406,7 @@ int run(Settings settings, const Reload::Read& read) {
   log::say("ready " + url + "\n");
   const Reload reload(settings, server, notifier, read, [&](const Settings& before, const Settings& changed) {
     access.replace(changed.keys);
-    key_stop.cut_removed(before.keys, changed.keys);
+    key_stop.cut_removed(before.keys);
     job_routes.limits().keep_only(changed.keys);
     if (batches) batches->change(changed);
   });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/control/key_stop.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <lanemq/text.hpp>
@@ -17,10 +16,6 @@ struct Ended {
   std::size_t calls = 0, responses = 0, jobs = 0, batches = 0;
   std::string disk_refuses{};  ///< why batches could not be cancelled
 };
-
-bool has(const std::vector<KeySettings>& keys, std::string_view name) {
-  return std::any_of(keys.begin(), keys.end(), [&](const KeySettings& key) { return key.name == name; });
-}
 
 std::string counted(std::size_t count, std::string_view one) {
   return std::to_string(count) + " " + std::string(one) +
@@ -60,7 +55,7 @@ void KeyStop::stop(const std::string& key, const ControlSocket::Then& then) {
                 {"batches", all.batches},
                 {"jobs", all.jobs},
                 {"responses", all.responses}});
-    then(answer_of(all, has(gateway_.settings.keys, all.key)));
+    then(answer_of(all, gateway_.access.has_key(all.key)));
   };
   if (batches_ == nullptr) return tell(ended);
   batches_->ask([&loop = gateway_.loop, ended, tell](BatchDesk& desk, WallTime now) mutable {
@@ -73,9 +68,9 @@ void KeyStop::stop(const std::string& key, const ControlSocket::Then& then) {
   });
 }
 
-void KeyStop::cut_removed(const std::vector<KeySettings>& before, const std::vector<KeySettings>& now) {
+void KeyStop::cut_removed(const std::vector<KeySettings>& before) {
   for (const KeySettings& key : before)
-    if (!has(now, key.name)) calls_.end_calls_of(key.name);
+    if (!gateway_.access.has_key(key.name)) calls_.end_calls_of(key.name);
   jobs_.end_refused();
 }
 

@@ -22,8 +22,8 @@ class KeyStop {
   /// Ends all of it: calls, streams, responses in the background, batches, and jobs that were left and are
   /// followed. The answer names the command for further jobs, which the broker alone knows.
   void stop(const std::string& key, const ControlSocket::Then& then);
-  /// Ends the calls and streams of keys that `now` has no more.
-  void cut_removed(const std::vector<KeySettings>& before, const std::vector<KeySettings>& now);
+  /// Ends the calls and streams of those of the keys that are no more. Requires: Access has the present ones.
+  void cut_removed(const std::vector<KeySettings>& before);
 
  private:
   Gateway& gateway_;
