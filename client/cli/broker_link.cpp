@@ -9,6 +9,7 @@
 
 #include "client/cli/explain/explanation.hpp"
 #include "common/explanation/explanation.hpp"
+#include "common/explanation/unserved.hpp"
 #include "common/settings/peer.hpp"
 #include "common/settings/values.hpp"
 
@@ -131,6 +132,15 @@ void cancel_and_say(Client& client, const std::vector<std::string>& ids) {
     say((client.counters().answers ? "interrupted: the broker has not said whether "
                                    : "interrupted while no broker answers: none has said whether ") +
         jobs(unsure) + " ended; lanemq jobs lists what is left");
+}
+
+void say_if_nobody_serves(Client& client, const Common& common, const std::string& id) {
+  std::future<Reply<JobStatus>> asked = client.status(id);
+  if (!ready_within(asked, std::min<std::chrono::milliseconds>(kMoment, common.connect_timeout))) return;
+  const Reply<JobStatus> status = asked.get();
+  if (!status || !unserved_of(status->blocked_by)) return;
+  const Explanation explanation = explain_status(*status);
+  say(explanation.what + " " + explanation.help + " (lanemq explain " + printable(id) + ")");
 }
 
 std::vector<BrokerShard> shards_beside(const BrokerPong& pong, const Common& common) {

@@ -73,6 +73,9 @@ Reply<T> answer_of(const BrokerShard& shard, std::future<Reply<T>>& reply, const
 /// replies, a few seconds at most.
 void cancel_and_say(Client& client, const std::vector<std::string>& ids);
 
+/// Prints that a waiting job has no worker, if that is so. Waits for the broker's answer, kMoment at most.
+void say_if_nobody_serves(Client& client, const Common& common, const std::string& id);
+
 /// Prints that no broker answers there.
 void say_unreachable(const Common& common);
 

@@ -19,7 +19,6 @@
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/terminal.hpp"
 #include "common/explanation/explanation.hpp"
-#include "common/explanation/unserved.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/json/members.hpp"
 #include "common/settings/secrets/secret_shapes.hpp"
@@ -113,16 +112,6 @@ int put_status(const Common& common, Client& client, const JobQuery& query,
   if (!*reply) return end_refused(reply->error(), query.json);
   if (!(query.json ? put_json(status_json(**reply)) : put_foreign(status_text(**reply)))) return kExitFailed;
   return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
-}
-
-/// Prints that a waiting job has no worker, if that is so.
-void say_if_nobody_serves(Client& client, const Common& common, const std::string& id) {
-  std::future<Reply<JobStatus>> asked = client.status(id);
-  if (!ready_within(asked, std::min<std::chrono::milliseconds>(kMoment, common.connect_timeout))) return;
-  const Reply<JobStatus> status = asked.get();
-  if (!status || !unserved_of(status->blocked_by)) return;
-  const Explanation explanation = explain_status(*status);
-  say(explanation.what + " " + explanation.help + " (lanemq explain " + printable(id) + ")");
 }
 
 /// Prints an answer piece by piece. Pieces wait for the caller's thread, so that a slow reader of the output

@@ -128,9 +128,9 @@ class RunFile(harness.Case):
                 body = '{"model":"m",  "messages": [{"role":"user","content":"caf\\u00e9 %d"}] ,"max_tokens":4}' % number
                 out.write('{"custom_id": "line-%d", "method": "POST", "url": "/v1/chat/completions", "body": %s}\n' % (number, body))
 
-    def command(self, service="chat"):
+    def command(self, service="chat", lane="batch", out=None):
         return [harness.program("lanemq"), "--broker", self.room.broker.clients, "run", self.file, "--service", service,
-                "--lane", "batch", "--window", "8", "--out", self.out]
+                "--lane", lane, "--window", "8", "--out", out or self.out]
 
     def lines_written(self):
         if not os.path.exists(self.out):
@@ -189,6 +189,52 @@ class RunFile(harness.Case):
         answers = [line for line in self.answers() if line["custom_id"]]
         self.assertEqual(len(answers), 20)
         self.assertTrue(all(line["error"] is None for line in answers))
+
+    def run_file(self, *more, **others):
+        return subprocess.run([*self.command(**{"service": "echo", **others}), *more], capture_output=True, text=True, timeout=max(60, harness.PATIENCE))
+
+    def test_answers_to_other_bodies_are_none(self):
+        shared_limit.start_worker(self.room, "echo=echo")
+        for number, (kind, line) in enumerate((("batch", '{"custom_id": "a", "body": {"day": "%s"}}\n'), ("plain", '{"day": "%s"}\n'))):
+            self.out += str(number)
+            with self.subTest(kind=kind):
+                for day in ("monday", "tuesday"):
+                    with open(self.file, "w") as out:
+                        out.write(line % day)
+                    done = self.run_file()
+                    self.assertEqual(done.returncode, 0 if day == "monday" else 2, done.stderr)
+                self.assertRegex(done.stderr, "line 1 answers another request than .* line 1: .*another --out")
+                self.assertEqual([answer["response"]["body"] for answer in self.answers()], [{"day": "monday"}])
+                self.assertEqual(self.run_file(out=self.out + ".tuesday").returncode, 0)
+                with open(self.out + ".tuesday") as out:
+                    self.assertEqual(json.loads(out.read())["response"]["body"], {"day": "tuesday"})
+        self.assertEqual(self.run_file("--model", "m", out=self.out + ".tuesday").returncode, 2)
+        self.assertEqual(self.run_file(out=self.out + ".tuesday", service="other").returncode, 2)
+
+    def test_what_can_never_succeed_stops_it_and_is_named_once(self):
+        self.write(100)
+        shared_limit.start_worker(self.room, "echo=echo")
+        refused = self.run_file(lane="bacth")
+        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.stderr.count("bacth"), 1, refused.stderr)
+        self.assertRegex(refused.stderr.splitlines()[0], 'refuses every line.*unknown lane "bacth"; the lanes are critical, high')
+        self.assertFalse([path for path in (self.out, self.out + ".run") if os.path.exists(path)])
+        # An upstream that knows no such path.
+        shared_limit.start_worker(self.room, f"chat=http:{self.base}/nothing/there")
+        hopeless = self.run_file(service="chat")
+        self.assertEqual(hopeless.returncode, 1)
+        self.assertRegex(hopeless.stderr.splitlines()[0], "failed with upstream_rejected, the first of them line .*404")
+        self.assertIn("--keep-going", hopeless.stderr)
+        self.assertLess(self.lines_written(), 100)
+        hopeless = self.run_file("--keep-going", "--json", service="chat")
+        self.assertEqual(json.loads(hopeless.stdout)["failed_with"], {"upstream_rejected": 100})
+        self.assertNotIn("once more", hopeless.stderr)
+
+    def test_it_says_that_no_worker_serves_its_jobs(self):
+        self.write(3)
+        run = self.room.start(harness.Process(*self.command("chta")))
+        harness.wait_until(lambda: "chta" in run.stderr(), "its word")
+        self.assertIn('no worker serves "chta"', run.stderr())
 
     def test_the_body_reaches_the_worker_byte_for_byte(self):
         self.write(3)

@@ -72,7 +72,7 @@ FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-InputFile::InputFile(const std::string& path, std::optional<LineFormat> format)
+InputFile::InputFile(const std::string& path, std::optional<LineFormat> format, const RunTarget& target)
     : path_(path),
       file_(path == "-" ? stored_standard_input()
                         : FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC))),
@@ -84,7 +84,7 @@ InputFile::InputFile(const std::string& path, std::optional<LineFormat> format)
     throw RunError(printable(path) + " is no regular file; it is read more than once, so store it first");
   try {
     if (!format) detect_format();
-    index();
+    index(target);
   } catch (const std::system_error& error) {
     throw RunError(message_of(path, error));
   }
@@ -104,7 +104,7 @@ void InputFile::detect_format() {
   }
 }
 
-void InputFile::index() {
+void InputFile::index(const RunTarget& target) {
   LineReader reader(file_.get(), kLineBytesMax);
   FileLine line;
   for (std::uint32_t number = 1; reader.next(line); ++number) {
@@ -112,18 +112,20 @@ void InputFile::index() {
     if (is_blank(line.text) && !line.too_long) continue;
     if (entries_.size() >= kLinesMax)
       throw RunError(printable(path_) + " has more than " + std::to_string(kLinesMax) + " lines; split it");
-    add(line, number);
+    add(line, number, target);
   }
 }
 
-void InputFile::add(const FileLine& line, std::uint32_t number) {
+void InputFile::add(const FileLine& line, std::uint32_t number, const RunTarget& target) {
   Entry entry{.offset = line.offset, .number = number};
   entry.length = line.too_long ? kTooLong : static_cast<std::uint32_t>(line.text.size());
   if (format_ == LineFormat::plain) {
-    entry.key = key_of_line(number, input_hash(line.text));
+    entry.key = key_of_line(number);
+    if (!line.too_long) entry.request = request_hash(target, {}, line.text);
   } else if (!line.too_long) {
     const InputLine read = read_input(format_, line.text);
     if (read.custom_id) entry.key = key_of_custom_id(*read.custom_id);
+    if (read.problem.empty()) entry.request = request_hash(target, read.path, read.body);
   }
   entries_.push_back(entry);
 }
@@ -175,12 +177,9 @@ InputLine InputFile::read(const Entry& entry, std::string& storage) const {
 }
 
 LineName InputFile::name_of(const Entry& entry, const InputLine& line) const {
-  LineName name{.format = format_, .custom_id = line.custom_id};
-  if (format_ == LineFormat::plain) {
-    name.number = entry.number;
-    name.input_hash = input_hash(line.body);
-  }
-  return name;
+  return {.format = format_,
+          .custom_id = line.custom_id,
+          .number = format_ == LineFormat::plain ? entry.number : 0};
 }
 
 }  // namespace lanemq::cli

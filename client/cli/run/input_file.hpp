@@ -49,15 +49,16 @@ class InputFile {
   /// Where a line is. Blank lines have no entry.
   struct Entry {
     std::uint64_t offset = 0;
-    std::uint32_t length = 0;  ///< without its line end; kTooLong: over kLineBytesMax
-    std::uint32_t number = 0;  ///< from 1
-    RunKey key{};              ///< key 0 for a line without a name
+    std::uint32_t length = 0;   ///< without its line end; kTooLong: over kLineBytesMax
+    std::uint32_t number = 0;   ///< from 1
+    RunKey key{};               ///< key 0 for a line without a name
+    std::uint64_t request = 0;  ///< request_hash(), of a line that is a job
   };
   static constexpr std::uint32_t kTooLong = 0xFFFF'FFFF;
 
   /// Without `format` the first line that is JSON decides. Throws RunError: the file cannot be read, is too
   /// long, or has two lines with one name.
-  InputFile(const std::string& path, std::optional<LineFormat> format);
+  InputFile(const std::string& path, std::optional<LineFormat> format, const RunTarget& target);
 
   LineFormat format() const { return format_; }
   const std::string& path() const { return path_; }
@@ -74,8 +75,8 @@ class InputFile {
 
  private:
   void detect_format();
-  void index();
-  void add(const FileLine& line, std::uint32_t number);
+  void index(const RunTarget& target);
+  void add(const FileLine& line, std::uint32_t number, const RunTarget& target);
   void sort_keys();
 
   std::string path_;

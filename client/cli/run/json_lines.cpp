@@ -57,6 +57,8 @@ InputLine read_plain(std::string_view line) {
   return read;
 }
 
+constexpr std::string_view kBatchIdStart = "batch_req_";  // as OpenAI's
+
 // ---- writing ------------------------------------------------------------------------------------------
 
 std::string response_object(int status, std::string_view job_id, std::string_view body) {
@@ -88,13 +90,12 @@ InputLine read_input(LineFormat format, std::string_view line) {
 }
 
 std::string write_output(const LineName& name, std::string_view job_id, const Answer& answer) {
-  std::string out;
-  if (name.format == LineFormat::batch) {
-    out += "{\"id\":" + json_text("batch_req_" + std::string(job_id));
+  const bool batch = name.format == LineFormat::batch;
+  std::string out = "{\"id\":" + json_text((batch ? std::string(kBatchIdStart) : "") + std::string(job_id));
+  if (batch)
     out += ",\"custom_id\":" + (name.custom_id ? json_text(*name.custom_id) : "null");
-  } else {
-    out += "{\"line\":" + std::to_string(name.number) + ",\"input\":" + json_text(name.input_hash);
-  }
+  else
+    out += ",\"line\":" + std::to_string(name.number);
   out += ",\"response\":";
   if (answer)
     out += response_object(200, job_id, answer->body.bytes());
@@ -114,12 +115,13 @@ std::string write_output(const LineName& name, std::string_view job_id, const An
 
 std::optional<OutputLine> read_output(std::string_view line) {
   JsonMember picked[] = {
-      {.key = "custom_id"}, {.key = "line"}, {.key = "input"}, {.key = "response"}, {.key = "error"}};
-  auto& [custom_id, number, input, response, error] = picked;
+      {.key = "id"}, {.key = "custom_id"}, {.key = "line"}, {.key = "response"}, {.key = "error"}};
+  auto& [id, custom_id, number, response, error] = picked;
   if (!look_into_json(line, picked).valid || !response.present() || !error.present()) return std::nullopt;
   OutputLine read{.failed = error.kind != JsonMember::Kind::null};
+  read.job_id = id.text.starts_with(kBatchIdStart) ? id.text.substr(kBatchIdStart.size()) : id.text;
   if (number.kind == JsonMember::Kind::number) {
-    read.name = {.format = LineFormat::plain, .number = number.number, .input_hash = std::move(input.text)};
+    read.name = {.format = LineFormat::plain, .number = number.number};
   } else if (custom_id.kind == JsonMember::Kind::text) {
     read.name.custom_id = std::move(custom_id.text);
   } else if (custom_id.kind != JsonMember::Kind::null || !read.failed) {

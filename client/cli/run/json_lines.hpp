@@ -42,16 +42,16 @@ struct LineName {
   LineFormat format = LineFormat::batch;
   std::optional<std::string> custom_id{};  ///< batch; empty: the line has none
   std::uint64_t number = 0;                ///< plain: from 1
-  std::string input_hash{};                ///< plain: a hash of the line
 };
 
 /// The answer's line in the output, with its line end: in OpenAI's batch output format; for plain lines
-/// {"line", "input", "response", "error"} with the same two inner objects.
+/// {"id", "line", "response", "error"} with the same two inner objects.
 std::string write_output(const LineName& name, std::string_view job_id, const Answer& answer);
 
 /// A line of an output that is read again.
 struct OutputLine {
   LineName name;
+  std::string job_id;
   bool failed = false;
 };
 

@@ -94,9 +94,13 @@ class Replacement {
 /// Whether a broken line may be the beginning of an answer's line: only such a line is dropped.
 bool is_torn_start(std::string_view text) {
   if (text.starts_with('\0')) return true;  // after a crash of the machine: blocks that were never written
-  for (const std::string_view start : {"{\"id\":\"batch_req_", "{\"line\":"})
-    if (text.substr(0, start.size()) == start.substr(0, text.size())) return true;
-  return false;
+  constexpr std::string_view kStart = "{\"id\":";
+  return text.substr(0, kStart.size()) == kStart.substr(0, text.size());
+}
+
+RunKey key_of(const LineName& name) {
+  if (name.format == LineFormat::plain) return key_of_line(name.number);
+  return name.custom_id ? key_of_custom_id(*name.custom_id) : RunKey{};
 }
 
 }  // namespace
@@ -107,6 +111,7 @@ OutputFile::OutputFile(std::string path, const InputFile& input) : path_(std::mo
     if (file_.get() < 0) fail("the standard output", "write to it");
   } else {
     if (input_.is_at(path_)) throw RunError(printable(path_) + " is the input itself; give another --out");
+    has_state();
     open_and_lock();
   }
   progressed_.done.assign(input_.entries().size(), false);
@@ -122,9 +127,9 @@ void OutputFile::open_and_lock() {
     }, there{};
     if (::fstat(file_.get(), &ours) != 0) fail(path_, "read");
     regular_ = S_ISREG(ours.st_mode);
+    if (!regular_) return;
     // The user deleted the output to get new answers; with the old salt the old answers would return.
     if (is_new_) ::unlink(state_path().c_str());
-    if (!regular_) return;
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0)
       throw RunError(printable(path_) +
                      " is being written by another run; wait for it or give another --out");
@@ -146,9 +151,10 @@ const Progressed& OutputFile::scan() {
       if (torn) refuse_line(number - 1, "is no answer of `lanemq run`");
       std::optional<OutputLine> read;
       if (line.complete && !line.too_long) read = read_output(line.text);
-      // Only the last line may be broken. If it is the only line it must look like an answer's.
+      // Only the last line may be broken. If it is the only line the file must be an unfinished run's, and
+      // the line look like an answer's.
       torn = !read;
-      if (torn && number == 1 && !is_torn_start(line.text))
+      if (torn && number == 1 && !(is_torn_start(line.text) && has_state()))
         refuse_line(number, "is no answer of `lanemq run`");
       if (torn || !keep(number, *read)) {
         drops_ = true;
@@ -174,25 +180,41 @@ void OutputFile::refuse_line(std::uint64_t number, const std::string& why) const
 
 /// Whether a line stays in the output. Notes what it says.
 bool OutputFile::keep(std::uint64_t number, const OutputLine& read) {
-  RunKey key;
-  if (read.name.format == LineFormat::plain)
-    key = key_of_line(read.name.number, read.name.input_hash);
-  else if (read.name.custom_id)
-    key = key_of_custom_id(*read.name.custom_id);
-  const std::optional<std::size_t> place = input_.find(key);
-  if (read.name.format != input_.format() ||
-      (!place && read.name.format == LineFormat::plain && !read.failed))
-    refuse_line(number, "answers another input than " + printable(input_.path()));
+  const std::string input = printable(input_.path());
+  if (read.name.format != input_.format())
+    refuse_line(number, "answers a file of another format than " + input);
   if (read.failed) {
     ++progressed_.failed_count;
-    if (key.names_something()) progressed_.attempts[key] = 2;
+    if (const RunKey key = key_of(read.name); key.names_something()) progressed_.attempts[key] = 2;
     return false;
   }
-  if (!place) return true;  // the answer of an earlier, longer input: it stays
+  const std::optional<std::size_t> place = input_.find(key_of(read.name));
+  const std::string name = read.name.custom_id ? "custom_id \"" + printable(*read.name.custom_id) + "\""
+                                               : "line " + std::to_string(read.name.number);
+  if (!place) refuse_line(number, "answers " + name + ", which " + input + " has not");
+  const InputFile::Entry& entry = input_.entries()[*place];
+  if (request_in(read.job_id) != entry.request)
+    refuse_line(number, "answers another request than " + input + " line " + std::to_string(entry.number) +
+                            ": its body, url, --service or --model was another one");
   if (progressed_.done[*place]) return false;
   progressed_.done[*place] = true;
   ++progressed_.done_count;
   return true;
+}
+
+/// Whether PATH.run is there. Throws RunError where it is no run's, which would be overwritten.
+bool OutputFile::has_state() const {
+  const FileDescriptor file(::open(state_path().c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) {
+    if (errno == ENOENT) return false;
+    fail(state_path(), "read");
+  }
+  LineReader reader(file.get(), kStateLineBytesMax);
+  FileLine line;
+  if (reader.next(line) && line.text == kStateHeading) return true;
+  throw RunError(printable(state_path()) +
+                 " is in the way: a run keeps a file of that name beside its output, and this is no run's; "
+                 "give another --out or move that file away");
 }
 
 /// Reads PATH.run: a heading, the salt, then a line with the next attempt for each key.
@@ -201,8 +223,7 @@ void OutputFile::read_state() {
   if (file.get() < 0) return;
   LineReader reader(file.get(), kStateLineBytesMax);
   FileLine line;
-  if (!reader.next(line) || line.text != kStateHeading) return;
-  if (!reader.next(line) || !line.complete) return;
+  if (!reader.next(line) || !reader.next(line) || !line.complete) return;
   salt_ = std::string(line.text);
   while (reader.next(line) && line.complete) {
     const std::size_t space = line.text.find(' ');
@@ -269,7 +290,9 @@ void OutputFile::rewrite(const std::vector<Span>& spans) {
 }
 
 void OutputFile::forget() {
-  if (is_new_) ::unlink(path_.c_str());
+  if (!is_new_) return;
+  ::unlink(path_.c_str());
+  ::unlink(state_path().c_str());
 }
 
 void OutputFile::append(std::string_view lines) {
@@ -299,12 +322,7 @@ std::vector<OutputFile::Span> OutputFile::in_input_order() const {
   while (reader.next(line)) {
     std::size_t rank = input_.entries().size();  // lines of no input go behind the others, in their order
     if (const std::optional<OutputLine> read = read_output(line.text)) {
-      RunKey key;
-      if (read->name.format == LineFormat::plain)
-        key = key_of_line(read->name.number, read->name.input_hash);
-      else if (read->name.custom_id)
-        key = key_of_custom_id(*read->name.custom_id);
-      rank = input_.find(key).value_or(rank);
+      rank = input_.find(key_of(read->name)).value_or(rank);
     }
     places.push_back({rank, {line.offset, line.bytes}});
   }

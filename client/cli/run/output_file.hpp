@@ -37,18 +37,19 @@ class OutputFile {
   static constexpr std::size_t kLineBytesMax =
       6 * limits::body_bytes_max + std::size_t{64} * 1024;  ///< a fully escaped body
 
-  /// Opens or creates the file and locks it. Throws RunError.
+  /// Opens or creates the file and locks it. Throws RunError, also where PATH.run is a file of somebody
+  /// else's.
   OutputFile(std::string path, const InputFile& input);
 
-  /// Reads an existing output; changes nothing. Throws RunError where a line is no answer, or answers another
-  /// input.
+  /// Reads an existing output; changes nothing. Throws RunError where a line is no answer, or a good one to
+  /// another request than the input has.
   const Progressed& scan();
 
   /// Prepares the file for appending: drops failed and incomplete lines, by a new file that replaces the old
   /// one so that no line is ever lost, and stores the salt. Throws RunError.
   void begin();
 
-  /// Deletes the file if this object created it, for a run that ends before begin().
+  /// Deletes the file, and PATH.run, if this object created it, for a run that comes to nothing.
   void forget();
 
   /// Appends whole lines. When it throws RunError the file may end in an incomplete line.
@@ -57,8 +58,8 @@ class OutputFile {
   /// Stores the attempts with which the next run sends lines that have no answer by then. Throws RunError.
   void note_attempts(const std::map<RunKey, std::uint32_t>& attempts);
 
-  /// Ends a run. `order` input: sorts the lines of the input by it, others behind them. `complete` (each line
-  /// has a good answer): deletes PATH.run. Throws RunError.
+  /// Ends a run. `order` input: sorts the lines by it, those without a name behind the others. `complete`
+  /// (each line has a good answer): deletes PATH.run. Throws RunError.
   void finish(OutputOrder order, bool complete);
 
   bool can_resume() const { return regular_; }
@@ -71,6 +72,7 @@ class OutputFile {
   void open_and_lock();
   [[noreturn]] void refuse_line(std::uint64_t number, const std::string& why) const;
   bool keep(std::uint64_t number, const OutputLine& read);
+  bool has_state() const;
   void read_state();
   void write_state();
   void rewrite(const std::vector<Span>& spans);

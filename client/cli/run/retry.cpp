@@ -14,9 +14,18 @@ constexpr milliseconds kLongestToldWait{60'000};  // after it the broker is aske
 
 }  // namespace
 
+bool may_succeed_later(const ClientError& error) {
+  const std::optional<ErrorCode> code = error.known_code();
+  return error.retry_after || (code && error_info(*code).says_when_to_retry) ||
+         code == ErrorCode::cancelled || code == ErrorCode::deadline || code == ErrorCode::internal;
+}
+
 AfterError after_error(const ClientError& error, const Flight& flight) {
   const std::optional<ErrorCode> code = error.known_code();
   if (code && is_refusal(*code)) return AfterError::send_again;
+  // Of a job that was taken no error has these codes: what a worker calls it stands in the message.
+  if (!error.local && (code == ErrorCode::bad_request || code == ErrorCode::unauthorized))
+    return AfterError::stop;
   const bool may_be_retried = error.retry_after || (code && error_info(*code).says_when_to_retry);
   return may_be_retried && flight.retries_left > 0 ? AfterError::run_again : AfterError::give_up;
 }

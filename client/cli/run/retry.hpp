@@ -13,6 +13,7 @@ namespace lanemq::cli {
 /// What to do with a line that has no good answer.
 enum class AfterError : unsigned char {
   give_up,     ///< the line failed
+  stop,        ///< the broker refuses what all lines have in common, so that none can succeed
   send_again,  ///< the broker refused the job: the same job later
   run_again    ///< the job failed: a further attempt of the line later
 };
@@ -24,6 +25,9 @@ struct Flight {
   int refusals = 0;           ///< of the broker, in a row
   int retries_left = 0;
 };
+
+/// Whether the same line may succeed when it is sent again as it is.
+bool may_succeed_later(const ClientError& error);
 
 /// Decides by the error's code. Refusals of the broker are waited out, however many. A job whose error says
 /// when to retry is run again while it has retries left.

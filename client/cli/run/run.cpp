@@ -30,14 +30,27 @@ std::string output_path(const RunOptions& options) {
 int end(const RunOptions& options, const std::string& path, OutputFile& output, const Runner& runner) {
   const RunCounts& counts = runner.counts();
   const bool complete = counts.settled() == counts.total;
-  const bool told = !options.json || put_json("{\"total\":" + std::to_string(counts.total) +
-                                              ",\"answered\":" + std::to_string(counts.before + counts.done) +
-                                              ",\"before\":" + std::to_string(counts.before) +
-                                              ",\"failed\":" + std::to_string(counts.failed) +
-                                              ",\"out\":" + json_text(path) + "}\n");
+  const bool told = !options.json ||
+                    put_json("{\"total\":" + std::to_string(counts.total) +
+                             ",\"answered\":" + std::to_string(counts.before + counts.done) + ",\"before\":" +
+                             std::to_string(counts.before) + ",\"failed\":" + std::to_string(counts.failed) +
+                             ",\"failed_with\":" + runner.failures().json() +
+                             (runner.stopped().empty() ? "" : ",\"stopped\":" + json_text(runner.stopped())) +
+                             ",\"out\":" + json_text(path) + "}\n");
   if (complete) output.finish(options.order, counts.failed == 0);
+  if (!runner.stopped().empty() && counts.settled() == 0) {
+    say("run: " + runner.stopped());
+    output.forget();
+    return kExitFailed;
+  }
+  for (const std::string& sentence : runner.failures().sentences())
+    say("run: " + sentence);
   if (!options.quiet || counts.failed > 0)
     say("run: " + runner.summary() + (path == "-" ? "" : "; answers in " + printable(path)));
+  if (!complete && interrupted() == 0) {
+    say("stopped: " + runner.stopped());
+    return kExitFailed;
+  }
   if (!complete) {
     if (options.keep && runner.in_flight() > 0)
       say("interrupted: " + grouped(runner.in_flight()) + " jobs are left with the broker");
@@ -45,7 +58,10 @@ int end(const RunOptions& options, const std::string& path, OutputFile& output, 
     return kExitSignal + interrupted();
   }
   if (counts.failed == 0) return told ? kExitDone : kExitFailed;
-  if (output.can_resume()) say("run the same command again to send the failed lines once more");
+  if (output.can_resume())
+    say(runner.failures().may_succeed_later()
+            ? "run the same command again to send the failed lines once more"
+            : "none of them succeeds as it is: mend what is named, and run the same command again");
   return kExitFailed;
 }
 
@@ -63,7 +79,8 @@ int run_checked(const Common& common, const RunOptions& options) {
   const std::string path = output_path(options);
   if (options.json && path == "-")
     throw RunError("--json and the answers would both be on the standard output; give --out FILE");
-  const InputFile input(options.file, options.format);
+  const InputFile input(options.file, options.format,
+                        {.service = options.job.service, .model = options.job.model});
   OutputFile output(path, input);
   if (!output.can_resume() && options.order == OutputOrder::input)
     throw RunError("--order input needs an output that is a file; give one with --out");
@@ -83,11 +100,11 @@ int run_checked(const Common& common, const RunOptions& options) {
   const bool goes_on = !output.salt().empty();
   output.begin();
   if (!options.quiet) say_progressed(path, progressed);
-  Runner runner(options, input, output, progressed, client, strip);
+  Runner runner(options, input, output, progressed, client, common, strip);
   try {
     runner.size_group(goes_on);
     runner.run();
-    if (interrupted() != 0 && !options.keep) runner.cancel();
+    if ((interrupted() != 0 || !runner.stopped().empty()) && !options.keep) runner.cancel();
     return end(options, path, output, runner);
   } catch (const RunError& error) {
     show_live({});
@@ -112,31 +129,8 @@ int run(const Common& common, const RunOptions& options) {
   }
 }
 
-CLI::Option* add_group_option(CLI::App& command, JobOptions& job) {
-  return command
-      .add_option(
-          "--group", job.group,
-          "The group of its jobs: watch --group NAME says when all of them are over. Give each run a group\n"
-          "of its own")
-      ->type_name("NAME");
-}
-
-}  // namespace
-
-void add_run(CommandLine& line) {
-  const auto options = std::make_shared<RunOptions>();
-  CLI::App& command = line.add(
-      "run",
-      "Run a file of jobs: OpenAI's batch format, or one JSON body a line; able to go on where it stopped");
-  command.footer(
-      "In the batch format a line is {\"custom_id\": ..., \"body\": ...}; the body is sent byte for byte, "
-      "and the\n"
-      "output is OpenAI's batch output format. A plain line is sent as it is, and answered by\n"
-      "{\"line\", \"input\", \"response\", \"error\"}. Answers are written as they come. Run the same "
-      "command again\n"
-      "and only what is missing or failed is sent; until all is well, OUT.run stands beside the output.");
-  add_job_options(command, options->job, true);
-  add_fate_options(command, options->job);
+/// The file, the answers, and what stands in both.
+void add_file_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   command
       .add_option("file", options->file,
                   "The jobs, one a line; - for the standard input, which is stored in $TMPDIR first")
@@ -166,6 +160,35 @@ void add_run(CommandLine& line) {
           "The order of the answers; `input` puts them in order when all are there")
       ->check(CLI::IsMember({"input", "completion"}))
       ->type_name("input|completion");
+}
+
+CLI::Option* add_group_option(CLI::App& command, JobOptions& job) {
+  return command
+      .add_option(
+          "--group", job.group,
+          "The group of its jobs: watch --group NAME says when all of them are over. Give each run a group\n"
+          "of its own")
+      ->type_name("NAME");
+}
+
+}  // namespace
+
+void add_run(CommandLine& line) {
+  const auto options = std::make_shared<RunOptions>();
+  CLI::App& command = line.add(
+      "run",
+      "Run a file of jobs: OpenAI's batch format, or one JSON body a line; able to go on where it stopped");
+  command.footer(
+      "In the batch format a line is {\"custom_id\": ..., \"body\": ...}; the body is sent byte for byte, "
+      "and the\n"
+      "output is OpenAI's batch output format. A plain line is sent as it is, and answered by\n"
+      "{\"id\", \"line\", \"response\", \"error\"}. Answers are written as they come. Run the same "
+      "command again\n"
+      "and only what is missing or failed is sent; until all is well, OUT.run stands beside the output.\n"
+      "An output with a good answer to another body, url, --service or --model is refused.");
+  add_job_options(command, options->job, true);
+  add_fate_options(command, options->job);
+  add_file_options(command, options);
   command.add_option("--window", options->window, "Jobs in flight at once")
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{1}, kWindowMax))
@@ -185,6 +208,10 @@ void add_run(CommandLine& line) {
                 "Leave the jobs with the broker when this command is interrupted, for the next run to take\n"
                 "up their answers; they are cancelled without it")
       ->excludes(group);  // a job whose answer is taken up is no further job of the next run's group
+  command.add_flag(
+      "--keep-going", options->keep_going,
+      "Send all lines, also where the broker refuses each, or the first 10 failed alike and for good;\n"
+      "the run stops there without it");
   command.add_flag("--quiet", options->quiet, "Say nothing unless something failed");
   command.add_flag("--json", options->json, "How it ended as JSON, in one line on the standard output");
   line.on_chosen(command, Asks::clients, [options](const Common& common) { return run(common, *options); });

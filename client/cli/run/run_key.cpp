@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/run/run_key.hpp"
 
+#include <charconv>
 #include <memory>
+#include <system_error>
 
 #include <xxhash.h>
 
@@ -10,6 +12,17 @@
 
 namespace lanemq::cli {
 namespace {
+
+constexpr std::string_view kIdStart = "run-";
+constexpr std::size_t kHexDigits = 16;  // of hex()
+
+/// The number that hex() wrote; empty for another text.
+std::optional<std::uint64_t> number_of_hex(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+  if (error != std::errc() || end != text.data() + text.size() || hex(number) != text) return std::nullopt;
+  return number;
+}
 
 RunKey key_of(XXH128_hash_t hash) {
   return {hash.high64, hash.low64};
@@ -39,15 +52,17 @@ RunKey key_of_custom_id(std::string_view custom_id) {
   return key_of(XXH3_128bits(custom_id.data(), custom_id.size()));
 }
 
-RunKey key_of_line(std::uint64_t number, std::string_view input_hash) {
+RunKey key_of_line(std::uint64_t number) {
   PartHash hash;
   hash.add(std::to_string(number));
-  hash.add(input_hash);
   return hash.digest();
 }
 
-std::string input_hash(std::string_view body) {
-  return hex(XXH3_64bits(body.data(), body.size()));
+std::uint64_t request_hash(const RunTarget& target, std::string_view path, std::string_view body) {
+  PartHash hash;
+  for (const std::string_view part : {target.service, target.model, path, body})
+    hash.add(part);
+  return hash.digest().low;
 }
 
 std::string to_text(const RunKey& key) {
@@ -55,24 +70,28 @@ std::string to_text(const RunKey& key) {
 }
 
 RunKey key_from_text(std::string_view text) {
-  if (text.size() != 32) return {};
-  std::uint64_t halves[2] = {};
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const bool letter = c >= 'a' && c <= 'f';
-    if (!letter && (c < '0' || c > '9')) return {};
-    halves[i / 16] = halves[i / 16] << 4 | static_cast<std::uint64_t>(letter ? c - 'a' + 10 : c - '0');
-  }
-  return {halves[0], halves[1]};
+  if (text.size() != 2 * kHexDigits) return {};
+  const std::optional<std::uint64_t> high = number_of_hex(text.substr(0, kHexDigits));
+  const std::optional<std::uint64_t> low = number_of_hex(text.substr(kHexDigits));
+  return high && low ? RunKey{*high, *low} : RunKey{};
 }
 
 std::string run_job_id(const RunJob& job) {
   PartHash hash;
-  for (const std::string_view part : {job.salt, job.service, job.lane, job.model, job.body})
+  for (const std::string_view part : {job.salt, job.lane})
     hash.add(part);
   hash.add(to_text(job.key));
-  if (!job.path.empty()) hash.add(job.path);
-  return "run-" + to_text(hash.digest()) + "-" + std::to_string(job.attempt);
+  return std::string(kIdStart) + hex(hash.digest().low) + "-" + hex(job.request) + "-" +
+         std::to_string(job.attempt);
+}
+
+std::optional<std::uint64_t> request_in(std::string_view job_id) {
+  constexpr std::size_t kJob = kIdStart.size(), kRequest = kJob + kHexDigits + 1,
+                        kEnd = kRequest + kHexDigits;
+  if (job_id.size() <= kEnd || !job_id.starts_with(kIdStart) || job_id[kRequest - 1] != '-' ||
+      job_id[kEnd] != '-' || !number_of_hex(job_id.substr(kJob, kHexDigits)))
+    return std::nullopt;
+  return number_of_hex(job_id.substr(kRequest, kHexDigits));
 }
 
 std::string new_salt() {

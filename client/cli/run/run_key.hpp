@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,11 +21,16 @@ struct RunKey {
 
 /// The key of a line in batch format.
 RunKey key_of_custom_id(std::string_view custom_id);
-/// The key of a plain line, from its number and its text, so that it does not match an answer to another
-/// text.
-RunKey key_of_line(std::uint64_t number, std::string_view input_hash);
-/// A hash of a plain line's text: 16 digits.
-std::string input_hash(std::string_view body);
+/// The key of a plain line.
+RunKey key_of_line(std::uint64_t number);
+
+/// What a run asks for all lines alike.
+struct RunTarget {
+  std::string_view service{}, model{};  ///< `model`: of --model; empty: that of each body
+};
+/// A hash of all that an answer depends on. It stands in the output with each answer, so that one to another
+/// request of the same name is no answer to this line.
+std::uint64_t request_hash(const RunTarget& target, std::string_view path, std::string_view body);
 
 std::string to_text(const RunKey& key);
 /// The key that to_text() wrote; 0 for another text.
@@ -33,16 +39,17 @@ RunKey key_from_text(std::string_view text);
 /// All that identifies a job of a run.
 struct RunJob {
   std::string_view salt;  ///< of the run, so that no other run has the same jobs
-  std::string_view service, lane, model;
+  std::string_view lane;
   RunKey key;
-  std::string_view body;
-  std::string_view path{};  ///< InputLine::path
+  std::uint64_t request = 0;  ///< request_hash()
   std::uint32_t attempt = 1;
 };
 
-/// The job's id: the same in each process, so that a run that was killed joins the jobs that the broker still
-/// has when it is started again. Another attempt has another id.
+/// The job's id, `run-JOB-REQUEST-ATTEMPT`: the same in each process, so that a run that was killed joins the
+/// jobs that the broker still has when it is started again. Another attempt has another id.
 std::string run_job_id(const RunJob& job);
+/// The request_hash() in such an id; empty: it is none.
+std::optional<std::uint64_t> request_in(std::string_view job_id);
 
 /// A new salt from the system's entropy.
 std::string new_salt();

@@ -24,18 +24,24 @@ constexpr milliseconds kRedrawEvery{100};
 constexpr std::chrono::seconds kWordsEvery{30};
 constexpr std::chrono::seconds kRefusalSaidEvery{30};
 
+std::string words_of(const ClientError& error) {
+  return printable(error.code) + ": " + printable(error.message);
+}
+
 }  // namespace
 
 Runner::Runner(const RunOptions& options, const InputFile& input, OutputFile& output,
-               const Progressed& progressed, Client& client, LandingStrip& strip)
+               const Progressed& progressed, Client& client, const Common& common, LandingStrip& strip)
     : options_(options),
       input_(input),
       output_(output),
       progressed_(progressed),
       client_(client),
+      common_(common),
       strip_(strip),
       progress_(Clock::now()),
-      words_at_(Clock::now() + kWordsEvery) {
+      words_at_(Clock::now() + kWordsEvery),
+      served_at_(Clock::now() + kMoment) {
   counts_.total = input.entries().size();
   counts_.before = progressed.done_count;
 }
@@ -46,7 +52,8 @@ void Runner::run() {
     for (Landed& one : landed)
       settle(std::move(one));
     write();
-    if (interrupted() != 0 || (fill() && at_broker_.empty() && waiting_.empty())) break;
+    if (interrupted() != 0 || !stopped_.empty()) break;
+    if (fill() && at_broker_.empty() && waiting_.empty()) break;
     write();  // filling the window settles lines that cannot be sent
     show();
     strip_.take(landed, wait());
@@ -134,7 +141,7 @@ void Runner::size_group(bool goes_on) {
     }
     const Flight flight = flight_of(place);
     if (asked.size() == options_.window) take();
-    asked.push_back(client_.status(job_id(flight, line)));
+    asked.push_back(client_.status(job_id(flight)));
     is_again.push_back(flight.attempt > 1);
   }
   take();
@@ -155,13 +162,14 @@ void Runner::send(const Flight& flight) {
     const std::string problem = "line " + std::to_string(entry.number) + " " + line.problem;
     if (problems_said_ < kProblemsSaidMax) say(printable(input_.path()) + " " + problem);
     if (++problems_said_ == kProblemsSaidMax) say("further lines with problems are in the output only");
-    return put_down(input_.name_of(entry, line), "line-" + std::to_string(entry.number),
-                    ClientError{.code = std::string(name_of(ErrorCode::bad_request)), .message = problem});
+    return put_down(entry, input_.name_of(entry, line), "line-" + std::to_string(entry.number),
+                    ClientError{.code = std::string(name_of(ErrorCode::bad_request)), .message = problem},
+                    false);
   }
   JobOptions job = options_.job;
   job.group_size = group_size_;
   job.model = model_of(line);
-  job.id = job_id(flight, line);
+  job.id = job_id(flight);
   const std::size_t body_bytes = line.body.size();
   at_broker_[flight.place] = {job.id, flight.attempt};
   in_flight_bytes_ += body_bytes;
@@ -173,15 +181,12 @@ void Runner::send(const Flight& flight) {
                  });
 }
 
-std::string Runner::job_id(const Flight& flight, const InputLine& line) const {
-  const std::string model = model_of(line);
+std::string Runner::job_id(const Flight& flight) const {
+  const InputFile::Entry& entry = input_.entries()[flight.place];
   return run_job_id({.salt = output_.salt(),
-                     .service = options_.job.service,
                      .lane = options_.job.lane,
-                     .model = model,
-                     .key = input_.entries()[flight.place].key,
-                     .body = line.body,
-                     .path = line.path,
+                     .key = entry.key,
+                     .request = entry.request,
                      .attempt = flight.attempt});
 }
 
@@ -200,14 +205,31 @@ void Runner::settle(Landed landed) {
   if (!landed.answer) {
     if (cancelled_ && landed.answer.error().known_code() == ErrorCode::cancelled) return;
     const AfterError what = after_error(landed.answer.error(), landed.flight);
-    if (what != AfterError::give_up) return wait_and_retry(landed.flight, landed.answer.error(), what);
+    if (what == AfterError::stop && !options_.keep_going)
+      return stop("the broker refuses every line: " + words_of(landed.answer.error()));
+    if (what == AfterError::send_again || what == AfterError::run_again)
+      return wait_and_retry(landed.flight, landed.answer.error(), what);
   }
   const std::string id = landed.answer ? landed.answer->id : landed.answer.error().id;
-  put_down(landed.name, id, landed.answer);
+  put_down(input_.entries()[landed.flight.place], landed.name, id, landed.answer, true);
+  if (failures_.looks_hopeless() && !options_.keep_going)
+    stop("the first " + std::to_string(Failures::kAlikeMax) + " lines failed alike; --keep-going sends all");
 }
 
-void Runner::put_down(const LineName& name, std::string_view job_id, const Answer& answer) {
-  ++(answer ? counts_.done : counts_.failed);
+void Runner::stop(std::string why) {
+  if (stopped_.empty()) stopped_ = std::move(why);
+}
+
+void Runner::put_down(const InputFile::Entry& entry, const LineName& name, std::string_view job_id,
+                      const Answer& answer, bool sent) {
+  served_at_ = Clock::now() + kWordsEvery;
+  if (answer) {
+    ++counts_.done;
+    failures_.note_success();
+  } else {
+    ++counts_.failed;
+    failures_.note(entry.number, answer.error(), sent);
+  }
   lines_ += write_output(name, job_id, answer);
   if (lines_.size() > kWriteBytes) write();
 }
@@ -220,8 +242,7 @@ void Runner::wait_and_retry(Flight flight, const ClientError& error, AfterError 
     ++flight.refusals;
     if (now - refusal_said_ > kRefusalSaidEvery) {
       refusal_said_ = now;
-      say("the broker takes no more for now, going on when it does: " + printable(error.code) + ": " +
-          printable(error.message));
+      say("the broker takes no more for now, going on when it does: " + words_of(error));
     }
   } else {
     ++flight.attempt;
@@ -241,6 +262,10 @@ void Runner::show() {
   const auto now = Clock::now();
   counts_.in_flight = at_broker_.size();
   progress_.sample(counts_, now);
+  if (now >= served_at_ && !at_broker_.empty()) {
+    served_at_ = now + kWordsEvery;
+    say_if_nobody_serves(client_, common_, at_broker_.begin()->second.id);
+  }
   if (options_.quiet) return;
   if (error_is_terminal()) {
     if (now < bar_at_) return;

@@ -17,6 +17,7 @@
 #include <lanemq/client.hpp>
 
 #include "client/cli/commands.hpp"
+#include "client/cli/run/failures.hpp"
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/run/output_file.hpp"
 #include "client/cli/run/progress.hpp"
@@ -32,8 +33,9 @@ struct RunOptions {
   std::size_t window = 64;
   int retries = 0;
   bool quiet = false;
-  bool json = false;  ///< print the summary as JSON
-  bool keep = false;  ///< an interrupt does not cancel the jobs
+  bool json = false;        ///< print the summary as JSON
+  bool keep = false;        ///< an interrupt does not cancel the jobs
+  bool keep_going = false;  ///< whatever fails
 };
 
 /// Bodies of all jobs in flight; a larger one goes alone.
@@ -76,7 +78,7 @@ class Runner {
  public:
   /// All outlive it, and `strip` the client.
   Runner(const RunOptions& options, const InputFile& input, OutputFile& output, const Progressed& progressed,
-         Client& client, LandingStrip& strip);
+         Client& client, const Common& common, LandingStrip& strip);
 
   /// States the size of the jobs' group, from what the broker knows of the lines that are to be sent: it
   /// counts no job twice, so those that it knows are not among the jobs that this run adds. Throws RunError
@@ -84,7 +86,7 @@ class Runner {
   /// `goes_on`: with what a run before has left; else the broker knows none of the lines.
   void size_group(bool goes_on);
 
-  /// Runs until each line is settled, or a signal comes.
+  /// Runs until each line is settled, a signal comes, or no line is expected to succeed.
   void run();
 
   /// Cancels the jobs at the broker. The broker keeps that a job was cancelled, so the next run must send its
@@ -94,6 +96,9 @@ class Runner {
   /// Ends a run whose answers nobody reads.
   void forsake();
 
+  /// Why the run stopped before its end, as a sentence; empty: it did not, or by a signal.
+  const std::string& stopped() const { return stopped_; }
+  const Failures& failures() const { return failures_; }
   std::size_t in_flight() const { return at_broker_.size(); }
   const RunCounts& counts() const { return counts_; }
   std::string summary() const { return progress_.summary(counts_, std::chrono::steady_clock::now()); }
@@ -107,12 +112,14 @@ class Runner {
   void send(const Flight& flight);
   void take_last();
   void settle(Landed landed);
-  void put_down(const LineName& name, std::string_view job_id, const Answer& answer);
+  void put_down(const InputFile::Entry& entry, const LineName& name, std::string_view job_id,
+                const Answer& answer, bool sent);
+  void stop(std::string why);
   void wait_and_retry(Flight flight, const ClientError& error, AfterError what);
   void write();
   void show();
   std::chrono::milliseconds wait() const;
-  std::string job_id(const Flight& flight, const InputLine& line) const;
+  std::string job_id(const Flight& flight) const;
   std::string model_of(const InputLine& line) const {
     return options_.job.model.empty() ? line.model : options_.job.model;
   }
@@ -123,6 +130,7 @@ class Runner {
   OutputFile& output_;
   const Progressed& progressed_;
   Client& client_;
+  const Common& common_;
   LandingStrip& strip_;
 
   std::size_t next_ = 0;  ///< index of the first line that was not looked at
@@ -133,11 +141,13 @@ class Runner {
   std::map<std::uint32_t, AtBroker> at_broker_;  ///< by the line's place
   std::size_t in_flight_bytes_ = 0;
   bool cancelled_ = false, forsaken_ = false;
+  std::string stopped_;
+  Failures failures_;
   std::multimap<Clock::time_point, Flight> waiting_;  ///< refused lines, which stay in the window
   std::string storage_, lines_;
   RunCounts counts_;
   Progress progress_;
-  Clock::time_point bar_at_{}, words_at_, refusal_said_{};
+  Clock::time_point bar_at_{}, words_at_, served_at_, refusal_said_{};
   std::size_t problems_said_ = 0;
   std::minstd_rand random_{std::random_device{}()};
 };

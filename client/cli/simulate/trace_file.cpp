@@ -18,11 +18,19 @@ namespace {
 using std::chrono::microseconds;
 
 /// The fields of a request, in the order of kColumns.
-enum class Column : unsigned char { timestamp, input_tokens, output_tokens, lane, service, client, model };
+enum class TraceColumn : unsigned char {
+  timestamp,
+  input_tokens,
+  output_tokens,
+  lane,
+  service,
+  client,
+  model
+};
 constexpr std::array<std::string_view, 7> kColumns = {
     "TIMESTAMP", "ContextTokens", "GeneratedTokens", "LANE", "SERVICE", "CLIENT", "MODEL"};
 constexpr std::size_t kColumnsRequired = 3;
-std::string column_name(Column column) {
+std::string column_name(TraceColumn column) {
   return std::string(kColumns[static_cast<std::size_t>(column)]);
 }
 
@@ -140,8 +148,8 @@ class TraceReader {
   }
 
   static std::string columns_required() {
-    return column_name(Column::timestamp) + "," + column_name(Column::input_tokens) + "," +
-           column_name(Column::output_tokens);
+    return column_name(TraceColumn::timestamp) + "," + column_name(TraceColumn::input_tokens) + "," +
+           column_name(TraceColumn::output_tokens);
   }
 
   /// Reads a line; an empty one has no fields. False: the end of the file.
@@ -193,36 +201,37 @@ class TraceReader {
            " requests; cut the trace into parts");
     whatif::Request request;
     request.at = time();
-    request.input_tokens = tokens(Column::input_tokens);
-    request.output_tokens = tokens(Column::output_tokens);
+    request.input_tokens = tokens(TraceColumn::input_tokens);
+    request.output_tokens = tokens(TraceColumn::output_tokens);
     request.lane = lane_name();
-    request.model = name(Column::model);
-    if (const std::string_view given = name(Column::service); !given.empty()) request.service = given;
-    if (const std::string_view given = name(Column::client); !given.empty()) request.client = given;
+    request.model = name(TraceColumn::model);
+    if (const std::string_view given = name(TraceColumn::service); !given.empty()) request.service = given;
+    if (const std::string_view given = name(TraceColumn::client); !given.empty()) request.client = given;
     trace_.was_sorted =
         trace_.was_sorted && (trace_.requests.empty() || trace_.requests.back().at <= request.at);
     trace_.requests.push_back(request);
   }
 
   /// The field of a column; empty where the trace lacks that column.
-  std::string_view field(Column column) const {
+  std::string_view field(TraceColumn column) const {
     const auto place = place_[static_cast<std::size_t>(column)];
     return place ? std::string_view(fields_[*place]) : std::string_view{};
   }
 
-  [[noreturn]] void refuse(Column column, const std::string& what) const {
+  [[noreturn]] void refuse(TraceColumn column, const std::string& what) const {
     fail(column_name(column) + " \"" + printable(field(column)) + "\" " + what);
   }
 
   microseconds time() const {
-    const auto date = date_and_time(field(Column::timestamp));
-    const auto when = date ? date : seconds_of(field(Column::timestamp));
+    const auto date = date_and_time(field(TraceColumn::timestamp));
+    const auto when = date ? date : seconds_of(field(TraceColumn::timestamp));
     if (!when)
-      refuse(Column::timestamp, "is no time; write it as 2023-11-16 18:15:46.68, or as seconds such as 12.5");
+      refuse(TraceColumn::timestamp,
+             "is no time; write it as 2023-11-16 18:15:46.68, or as seconds such as 12.5");
     return *when;
   }
 
-  std::int64_t tokens(Column column) const {
+  std::int64_t tokens(TraceColumn column) const {
     const std::string_view text = field(column);
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -232,7 +241,7 @@ class TraceReader {
     return number;
   }
 
-  std::string_view name(Column column) {
+  std::string_view name(TraceColumn column) {
     const std::string_view text = field(column);
     if (text.size() > limits::name_bytes_max || !is_utf8(text))
       refuse(column,
@@ -241,14 +250,14 @@ class TraceReader {
   }
 
   std::string_view lane_name() {
-    const std::string_view text = field(Column::lane);
+    const std::string_view text = field(TraceColumn::lane);
     if (text.empty()) return {};
     std::string known;
     for (const std::string& one : options_.lanes) {
-      if (one == text) return name(Column::lane);
+      if (one == text) return name(TraceColumn::lane);
       known += (known.empty() ? "" : ", ") + one;
     }
-    refuse(Column::lane,
+    refuse(TraceColumn::lane,
            "is no lane of the configuration; write one of " + known + ", or nothing for the default lane");
   }
 
@@ -262,7 +271,7 @@ class TraceReader {
       if (at > static_cast<double>(whatif::kSpanMax.count()))
         throw TraceError(printable(file_) +
                          ": there are more than 366 days between its first and its last request; check " +
-                         column_name(Column::timestamp) + ", or raise --speed");
+                         column_name(TraceColumn::timestamp) + ", or raise --speed");
       request.at = microseconds(std::llround(at));
     }
   }

@@ -126,11 +126,11 @@ TEST(OutputLine, a_failure_says_code_and_message_and_what_the_upstream_said) {
   EXPECT_THAT(write_output({}, "", failed("bad_request", "no")), HasSubstr("\"custom_id\":null"));
 }
 
-TEST(OutputLine, plain_lines_name_their_place_and_content) {
-  const LineName name{.format = LineFormat::plain, .number = 7, .input_hash = "00ff"};
+TEST(OutputLine, plain_lines_name_their_place_and_job) {
+  const LineName name{.format = LineFormat::plain, .number = 7};
   EXPECT_EQ(
       write_output(name, "run-1", done("1")),
-      "{\"line\":7,\"input\":\"00ff\",\"response\":{\"status_code\":200,\"request_id\":\"run-1\",\"body\":1},"
+      "{\"id\":\"run-1\",\"line\":7,\"response\":{\"status_code\":200,\"request_id\":\"run-1\",\"body\":1},"
       "\"error\":null}\n");
 }
 
@@ -164,6 +164,7 @@ TEST(OutputLine, is_read_again) {
   const auto good = read({.custom_id = "a\n\"b"}, done("{}"));
   ASSERT_TRUE(good.has_value());
   EXPECT_EQ(good->name.custom_id, "a\n\"b");
+  EXPECT_EQ(good->job_id, "run-1");
   EXPECT_FALSE(good->failed);
 
   const auto bad = read({.custom_id = "a"}, failed("deadline", "over"));
@@ -174,12 +175,11 @@ TEST(OutputLine, is_read_again) {
   ASSERT_TRUE(nameless.has_value());
   EXPECT_EQ(nameless->name.custom_id, std::nullopt);
 
-  const auto plain =
-      read({.format = LineFormat::plain, .number = 9, .input_hash = "ab"}, done("{\"line\":1}"));
+  const auto plain = read({.format = LineFormat::plain, .number = 9}, done("{\"line\":1}"));
   ASSERT_TRUE(plain.has_value());
   EXPECT_EQ(plain->name.format, LineFormat::plain);
   EXPECT_EQ(plain->name.number, 9u);
-  EXPECT_EQ(plain->name.input_hash, "ab");
+  EXPECT_EQ(plain->job_id, "run-1");
 }
 
 TEST(OutputLine, lines_of_others_are_not_taken_for_ours) {

@@ -36,8 +36,13 @@ std::string error_of(const std::function<void()>& doing) {
 std::string batch_line(const std::string& id, const std::string& body = "{}") {
   return R"({"custom_id":")" + id + R"(","method":"POST","url":"/v1/embeddings","body":)" + body + "}\n";
 }
+/// The id of a job that asked for this.
+std::string asking(const RunTarget& target, const std::string& path, const std::string& body) {
+  return run_job_id({.salt = "s", .request = request_hash(target, path, body)});
+}
+/// The answer `body` to batch_line(id).
 std::string good(const std::string& id, const std::string& body = "{}") {
-  return write_output({.custom_id = id}, "run-x-1", JobDone{.body = Blob::copy(body)});
+  return write_output({.custom_id = id}, asking({}, "/embeddings", "{}"), JobDone{.body = Blob::copy(body)});
 }
 std::string bad(const std::string& id) {
   return write_output({.custom_id = id}, "run-x-1", ClientError{.code = "deadline", .message = "over"});
@@ -84,13 +89,7 @@ TEST(LineReader, puts_lines_together_across_its_blocks) {
 // ---- RunKey -------------------------------------------------------------------------------------------
 
 TEST(RunJobId, is_the_same_for_the_same_job_and_another_for_any_other) {
-  const RunJob job{.salt = "s",
-                   .service = "echo",
-                   .lane = "batch",
-                   .model = "m",
-                   .key = key_of_custom_id("a"),
-                   .body = "{}",
-                   .attempt = 1};
+  const RunJob job{.salt = "s", .lane = "batch", .key = key_of_custom_id("a"), .request = 7, .attempt = 1};
   const auto with = [&](auto change) {
     RunJob changed = job;
     change(changed);
@@ -102,13 +101,26 @@ TEST(RunJobId, is_the_same_for_the_same_job_and_another_for_any_other) {
   EXPECT_THAT(id, StartsWith("run-"));
   EXPECT_LE(id.size(), limits::id_bytes_max);
   EXPECT_NE(with([](RunJob& j) { j.salt = "t"; }), id);
-  EXPECT_NE(with([](RunJob& j) { j.service = "http"; }), id);
   EXPECT_NE(with([](RunJob& j) { j.lane = ""; }), id);
-  EXPECT_NE(with([](RunJob& j) { j.model = ""; }), id);
   EXPECT_NE(with([](RunJob& j) { j.key = key_of_custom_id("b"); }), id);
-  EXPECT_NE(with([](RunJob& j) { j.body = "{ }"; }), id);
+  EXPECT_NE(with([](RunJob& j) { j.request = 8; }), id);
   EXPECT_NE(with([](RunJob& j) { j.attempt = 2; }), id);
-  EXPECT_NE(with([](RunJob& j) { j.service = "echobatch", j.lane = ""; }), id);
+  EXPECT_NE(with([](RunJob& j) { j.salt = "sbatch", j.lane = ""; }), id);
+}
+
+TEST(RunJobId, says_what_was_asked) {
+  const std::uint64_t request = request_hash({.service = "echo", .model = "m"}, "/embeddings", "{}");
+  EXPECT_EQ(request_in(run_job_id({.salt = "s", .request = request, .attempt = 12})), request);
+  EXPECT_NE(request_hash({.service = "echo", .model = "n"}, "/embeddings", "{}"), request);
+  EXPECT_NE(request_hash({.service = "http", .model = "m"}, "/embeddings", "{}"), request);
+  EXPECT_NE(request_hash({.service = "echo", .model = "m"}, "", "{}"), request);
+  EXPECT_NE(request_hash({.service = "echo", .model = "m"}, "/embeddings", "{ }"), request);
+  EXPECT_NE(request_hash({.service = "echom"}, "/embeddings", "{}"), request);
+  for (const char* const other :
+       {"", "line-3", "run-x-1", "run-00112233445566778899aabbccddeeff-1",
+        "run-0011223344556677-8899aabbccddeef-1", "run-0011223344556677-8899aabbccddeefg-1",
+        "run-0011223344556677-8899AABBCCDDEEFF-1", "run-0011223344556677-8899aabbccddeeff"})
+    EXPECT_EQ(request_in(other), std::nullopt) << other;
 }
 
 TEST(RunKey, is_read_as_it_is_written) {
@@ -116,8 +128,7 @@ TEST(RunKey, is_read_as_it_is_written) {
   EXPECT_EQ(key_from_text(to_text(key)), key);
   EXPECT_FALSE(key_from_text("").names_something());
   EXPECT_FALSE(key_from_text(std::string(32, 'g')).names_something());
-  EXPECT_NE(key_of_line(1, "ab"), key_of_line(2, "ab"));
-  EXPECT_NE(key_of_line(1, "ab"), key_of_line(1, "ac"));
+  EXPECT_NE(key_of_line(1), key_of_line(2));
 }
 
 TEST(Salt, is_another_each_time) {
@@ -130,7 +141,7 @@ TEST(InputFile, knows_where_its_lines_are) {
   const TemporaryDirectory directory;
   const InputFile input(directory.write("in", "\xEF\xBB\xBF" + batch_line("a", "{ \"x\":1}") + "\n  \r\n" +
                                                   batch_line("b", "[2 ]")),
-                        std::nullopt);
+                        std::nullopt, {});
   std::string storage;
 
   EXPECT_EQ(input.format(), LineFormat::batch);
@@ -145,7 +156,7 @@ TEST(InputFile, knows_where_its_lines_are) {
 
 TEST(InputFile, reads_a_last_line_without_line_end_and_windows_line_ends) {
   const TemporaryDirectory directory;
-  const InputFile input(directory.write("in", "{\"q\": 1}\r\n{\"q\": 2}"), std::nullopt);
+  const InputFile input(directory.write("in", "{\"q\": 1}\r\n{\"q\": 2}"), std::nullopt, {});
   std::string storage;
 
   EXPECT_EQ(input.format(), LineFormat::plain);
@@ -156,16 +167,17 @@ TEST(InputFile, reads_a_last_line_without_line_end_and_windows_line_ends) {
 
 TEST(InputFile, format_is_told_by_the_first_line_that_is_json) {
   const TemporaryDirectory directory;
-  EXPECT_EQ(InputFile(directory.write("in", "{broken\n" + batch_line("a")), std::nullopt).format(),
+  EXPECT_EQ(InputFile(directory.write("in", "{broken\n" + batch_line("a")), std::nullopt, {}).format(),
             LineFormat::batch);
-  EXPECT_EQ(InputFile(directory.write("in", batch_line("a")), LineFormat::plain).format(), LineFormat::plain);
+  EXPECT_EQ(InputFile(directory.write("in", batch_line("a")), LineFormat::plain, {}).format(),
+            LineFormat::plain);
 }
 
 TEST(InputFile, a_name_that_stands_twice_is_said_with_both_lines) {
   const TemporaryDirectory directory;
   const std::string path = directory.write("in", batch_line("a") + batch_line("b") + "\n" + batch_line("a"));
 
-  const std::string error = error_of([&] { const InputFile input(path, std::nullopt); });
+  const std::string error = error_of([&] { const InputFile input(path, std::nullopt, {}); });
 
   EXPECT_THAT(error, HasSubstr("\"a\""));
   EXPECT_THAT(error, HasSubstr("line 1 "));
@@ -174,7 +186,7 @@ TEST(InputFile, a_name_that_stands_twice_is_said_with_both_lines) {
 
 TEST(InputFile, equal_plain_lines_are_different_jobs) {
   const TemporaryDirectory directory;
-  const InputFile input(directory.write("in", "1\n1\n"), std::nullopt);
+  const InputFile input(directory.write("in", "1\n1\n"), std::nullopt, {});
 
   ASSERT_EQ(input.entries().size(), 2u);
   EXPECT_NE(input.entries()[0].key, input.entries()[1].key);
@@ -183,7 +195,7 @@ TEST(InputFile, equal_plain_lines_are_different_jobs) {
 TEST(InputFile, lines_with_problems_are_lines_all_the_same) {
   const TemporaryDirectory directory;
   const InputFile input(directory.write("in", batch_line("a") + "{broken\n" + R"({"custom_id":"c"})" + "\n"),
-                        std::nullopt);
+                        std::nullopt, {});
   std::string storage;
 
   ASSERT_EQ(input.entries().size(), 3u);
@@ -202,7 +214,7 @@ TEST(InputFile, the_standard_input_is_stored_and_read_like_a_file) {
   ::close(ends[1]);
   const int before = ::dup(STDIN_FILENO);
   ::dup2(ends[0], STDIN_FILENO);
-  const InputFile input("-", std::nullopt);
+  const InputFile input("-", std::nullopt, {});
   ::dup2(before, STDIN_FILENO);
   ::close(before);
   ::close(ends[0]);
@@ -217,9 +229,9 @@ TEST(InputFile, the_standard_input_is_stored_and_read_like_a_file) {
 
 TEST(InputFile, what_cannot_be_read_is_said) {
   const TemporaryDirectory directory;
-  EXPECT_THAT(error_of([&] { const InputFile input(directory.path("missing"), std::nullopt); }),
+  EXPECT_THAT(error_of([&] { const InputFile input(directory.path("missing"), std::nullopt, {}); }),
               HasSubstr("No such file"));
-  EXPECT_THAT(error_of([&] { const InputFile input(directory.path(""), std::nullopt); }),
+  EXPECT_THAT(error_of([&] { const InputFile input(directory.path(""), std::nullopt, {}); }),
               HasSubstr("no regular file"));
 }
 
@@ -229,7 +241,8 @@ TEST(InputFile, what_cannot_be_read_is_said) {
 class OutputFileTest : public testing::Test {
  protected:
   OutputFileTest()
-      : input_(directory_.write("in", batch_line("a") + batch_line("b") + batch_line("c")), std::nullopt) {}
+      : input_(directory_.write("in", batch_line("a") + batch_line("b") + batch_line("c")), std::nullopt,
+               {}) {}
 
   OutputFile open() { return OutputFile(directory_.path("out"), input_); }
   void write(const std::string& content) { directory_.write("out", content); }
@@ -393,12 +406,60 @@ TEST_F(OutputFileTest, a_second_answer_to_a_line_is_dropped) {
   EXPECT_EQ(content(), good("a", "1") + good("b"));
 }
 
-TEST_F(OutputFileTest, answers_to_lines_that_are_no_more_are_kept) {
-  write(good("z") + good("a"));
-  const Progressed progressed = begin();
+TEST_F(OutputFileTest, answers_to_other_requests_of_the_same_name_are_refused_and_left_alone) {
+  const auto refused = [&](const std::string& asked, const RunTarget& target, const std::string& path) {
+    const std::string answer =
+        write_output({.custom_id = "b"}, asking(target, path, asked), JobDone{.body = Blob::copy("1")});
+    write(good("a") + answer);
+    const std::string error = scan_error();
+    EXPECT_EQ(content(), good("a") + answer);
+    return error;
+  };
+  for (const std::string& error : {refused("{\"q\":1}", {}, "/embeddings"), refused("{}", {}, ""),
+                                   refused("{}", {.service = "other"}, "/embeddings"),
+                                   refused("{}", {.model = "other"}, "/embeddings")}) {
+    EXPECT_THAT(error, HasSubstr("out line 2 answers another request than "));
+    EXPECT_THAT(error, HasSubstr("in line 2"));
+    EXPECT_THAT(error, HasSubstr("another --out"));
+  }
+  EXPECT_EQ(refused("{}", {}, "/embeddings"), "no error");
 
+  write(write_output({.custom_id = "a"}, "run-00112233445566778899aabbccddeeff-1", JobDone{}));
+  EXPECT_THAT(scan_error(), HasSubstr("another request")) << "an id that does not say what was asked";
+}
+
+TEST_F(OutputFileTest, answers_to_lines_that_are_no_more_are_refused) {
+  write(good("a") + good("z"));
+  EXPECT_THAT(scan_error(), HasSubstr("line 2 answers custom_id \"z\", which "));
+  EXPECT_EQ(content(), good("a") + good("z"));
+}
+
+TEST_F(OutputFileTest, what_failed_may_be_another_request_by_now) {
+  write(good("a") + write_output({.custom_id = "b"}, asking({}, "", "[]"), ClientError{.code = "deadline"}));
+  const Progressed progressed = begin();
   EXPECT_EQ(progressed.done_count, 1u);
-  EXPECT_EQ(content(), good("z") + good("a"));
+  EXPECT_EQ(attempt_of(progressed, "b"), 2u);
+  EXPECT_EQ(content(), good("a"));
+}
+
+TEST_F(OutputFileTest, a_file_of_somebody_else_beside_it_is_left_alone) {
+  directory_.write("out.run", "my notes\n");
+  EXPECT_THAT(error_of([&] { open(); }), HasSubstr("out.run is in the way"));
+  EXPECT_EQ(directory_.read("out.run"), "my notes\n");
+  EXPECT_FALSE(directory_.has("out"));
+}
+
+TEST_F(OutputFileTest, a_torn_first_line_is_dropped_of_an_unfinished_run_alone) {
+  for (const std::string& torn : {std::string("{\"id"), std::string(4096, '\0')}) {
+    write(torn);
+    EXPECT_THAT(scan_error(), HasSubstr("line 1 is no answer")) << torn;
+    EXPECT_EQ(content(), torn);
+  }
+  ::unlink(directory_.path("out").c_str());
+  begin();
+  write("{\"id");
+  EXPECT_TRUE(begin().torn);
+  EXPECT_EQ(content(), "");
 }
 
 TEST_F(OutputFileTest, lines_that_could_not_be_named_are_dropped_and_answered_again) {
@@ -420,20 +481,22 @@ TEST_F(OutputFileTest, a_file_of_something_else_is_refused_and_left_alone) {
   }
 }
 
-TEST_F(OutputFileTest, answers_of_another_input_are_refused_in_plain_files) {
-  const InputFile plain(directory_.write("plain", "1\n2\n"), LineFormat::plain);
+TEST_F(OutputFileTest, answers_to_other_requests_are_refused_in_plain_files) {
+  const InputFile plain(directory_.write("plain", "1\n2\n"), LineFormat::plain, {});
   const auto answer = [](std::uint64_t number, const std::string& body) {
-    return write_output({.format = LineFormat::plain, .number = number, .input_hash = input_hash(body)},
-                        "run-1", JobDone{.body = Blob::copy("0")});
+    return write_output({.format = LineFormat::plain, .number = number}, asking({}, "", body),
+                        JobDone{.body = Blob::copy("0")});
   };
   const auto scan = [&] { OutputFile(directory_.path("out"), plain).scan(); };
 
   write(answer(1, "1"));
   EXPECT_EQ(error_of(scan), "no error");
   write(answer(1, "changed"));
-  EXPECT_THAT(error_of(scan), HasSubstr("another input"));
+  EXPECT_THAT(error_of(scan), HasSubstr("another request than "));
+  write(answer(3, "1"));
+  EXPECT_THAT(error_of(scan), HasSubstr("answers line 3, which "));
   write(good("a"));
-  EXPECT_THAT(error_of(scan), HasSubstr("another input"));
+  EXPECT_THAT(error_of(scan), HasSubstr("another format"));
 }
 
 TEST_F(OutputFileTest, the_input_is_not_written_over) {
@@ -455,14 +518,15 @@ TEST_F(OutputFileTest, one_run_at_a_time_after_the_file_was_replaced_too) {
 }
 
 TEST_F(OutputFileTest, finishes_in_the_order_of_the_input) {
-  write(good("z") + good("c"));
+  const std::string nameless = write_output({}, "line-4", ClientError{.code = "bad_request"});
+  write(good("c"));
   OutputFile output = open();
   output.scan();
   output.begin();
-  output.append(good("b") + bad("a"));
+  output.append(nameless + good("b") + bad("a"));
   output.finish(OutputOrder::input, false);
 
-  EXPECT_EQ(content(), bad("a") + good("b") + good("c") + good("z"));
+  EXPECT_EQ(content(), bad("a") + good("b") + good("c") + nameless);
   EXPECT_TRUE(directory_.has("out.run"));
   EXPECT_EQ(directory_.files(), 3u);
 }
@@ -500,9 +564,11 @@ TEST_F(OutputFileTest, a_run_that_comes_to_nothing_leaves_what_it_found) {
   {
     OutputFile output = open();
     output.scan();
+    output.begin();
     output.forget();
   }
   EXPECT_FALSE(directory_.has("out"));
+  EXPECT_FALSE(directory_.has("out.run"));
   write(good("a") + bad("b"));
   {
     OutputFile output = open();

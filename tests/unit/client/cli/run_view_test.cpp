@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "client/cli/run/failures.hpp"
 #include "client/cli/run/progress.hpp"
 #include "client/cli/run/retry.hpp"
 #include "client/cli/stats_table.hpp"
@@ -34,8 +35,64 @@ TEST(Retry, jobs_that_ended_badly_are_run_again_only_where_that_was_asked_for) {
   EXPECT_EQ(after_error(error("upstream_failed"), {.retries_left = 1}), AfterError::run_again);
   EXPECT_EQ(after_error(error("of_a_later_broker", seconds(1)), {.retries_left = 1}), AfterError::run_again);
   for (const char* code :
-       {"upstream_rejected", "bad_request", "deadline", "conflict", "too_large", "of_a_later_broker"})
+       {"upstream_rejected", "forbidden", "deadline", "conflict", "too_large", "of_a_later_broker"})
     EXPECT_EQ(after_error(error(code), {.retries_left = 9}), AfterError::give_up) << code;
+}
+
+TEST(Retry, a_run_stops_where_the_broker_refuses_what_all_lines_have_in_common) {
+  for (const char* const code : {"bad_request", "unauthorized"}) {
+    EXPECT_EQ(after_error(error(code), {.retries_left = 9}), AfterError::stop) << code;
+    ClientError of_the_library = error(code);
+    of_the_library.local = true;
+    EXPECT_EQ(after_error(of_the_library, {}), AfterError::give_up) << code;
+  }
+}
+
+ClientError rejected(const std::string& message) {
+  return {.code = "upstream_rejected", .message = message, .attempts = 1};
+}
+
+TEST(Failures, are_said_by_code_with_the_first_of_each) {
+  Failures failures;
+  failures.note(3, rejected("no such model"), true);
+  failures.note(5, error("deadline"), true);
+  for (std::uint64_t line = 6; line < 1'206; ++line)
+    failures.note(line, rejected("too long"), true);
+
+  EXPECT_THAT(
+      failures.sentences(),
+      testing::ElementsAre("1,201 failed with upstream_rejected, the first of them line 3: no such model",
+                           "1 failed with deadline, line 5: "));
+  EXPECT_EQ(failures.json(), R"({"deadline":1,"upstream_rejected":1201})");
+  EXPECT_TRUE(failures.may_succeed_later());
+  EXPECT_FALSE(Failures().may_succeed_later());
+}
+
+TEST(Failures, codes_beyond_the_bound_are_counted_together) {
+  Failures failures;
+  for (int i = 0; i < 100; ++i)
+    failures.note(1, error("code-" + std::to_string(i)), true);
+  EXPECT_EQ(failures.sentences().size(), Failures::kCodesMax + 1);
+  EXPECT_THAT(failures.sentences().front(), HasSubstr("84 failed with other"));
+}
+
+TEST(Failures, look_hopeless_when_all_that_were_sent_ended_with_the_same_words) {
+  const auto after = [](std::size_t count, auto&& before, bool sent = true) {
+    Failures failures;
+    before(failures);
+    for (std::size_t i = 0; i < count; ++i)
+      failures.note(i, rejected("bad key"), sent);
+    return failures.looks_hopeless();
+  };
+  const auto nothing = [](Failures&) {};
+
+  EXPECT_TRUE(after(Failures::kAlikeMax, nothing));
+  EXPECT_FALSE(after(Failures::kAlikeMax - 1, nothing));
+  EXPECT_FALSE(after(1'000, nothing, false)) << "lines that cannot be sent say nothing of the others";
+  EXPECT_FALSE(after(1'000, [](Failures& failures) { failures.note_success(); }));
+  EXPECT_FALSE(after(1'000, [](Failures& failures) { failures.note(1, rejected("too long"), true); }));
+  EXPECT_FALSE(after(1'000, [](Failures& failures) { failures.note(1, error("deadline"), true); }));
+  EXPECT_TRUE(after(10, [](Failures& failures) { failures.note(1, error("bad_request"), false); }));
 }
 
 TEST(Retry, waits_as_told_and_longer_each_time_where_nothing_is_told) {
