@@ -250,14 +250,23 @@ Restorer Broker::restorer() {
 }
 
 bool Broker::write_notes() {
+  parts_->groups.write_notes();
   return parts_->journal.write_notes();
 }
 
 bool Broker::has_notes() const {
-  return parts_->journal.has_notes();
+  return parts_->groups.has_notes() || parts_->journal.has_notes();
+}
+
+bool Broker::needs_notes() const {
+  return parts_->groups.has_notes() || (state_.options.store_durable && state_.budgets.must_save());
 }
 
 // ---- figures ------------------------------------------------------------------------------------------
+
+const Groups& Broker::groups() const {
+  return parts_->groups;
+}
 
 const KeptResults& Broker::kept() const {
   return parts_->results.kept();

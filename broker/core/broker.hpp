@@ -13,6 +13,7 @@
 
 namespace lanemq::core {
 
+class Groups;
 struct Parts;
 class Restorer;
 
@@ -52,8 +53,8 @@ class Broker {
   /// notes_saved() is to be called when they are on disk.
   bool write_notes();
   bool has_notes() const;
-  /// Whether a message in the outbox waits for the notes, so that this turn must write them.
-  bool needs_notes() const { return state_.options.store_durable && state_.budgets.must_save(); }
+  /// Whether this turn must write them: a message in the outbox waits for them, or they are a group's.
+  bool needs_notes() const;
   void notes_saved() { state_.budgets.saved(); }
   /// No job is handed over any more: the next notes are the last ones, and debit nothing ahead.
   void end_notes() { state_.budgets.end_leases(); }
@@ -68,6 +69,7 @@ class Broker {
   const Budgets& budgets() const { return state_.budgets; }
   const JobTable& jobs() const { return state_.jobs; }
   const Pauses& pauses() const { return state_.pauses; }
+  const Groups& groups() const;
   std::size_t running() const { return state_.running(); }
   std::size_t kept_results() const { return kept().size(); }
   std::size_t kept_bytes() const { return kept().bytes(); }

@@ -597,6 +597,12 @@ void Intake::refuse_worker(const DecodeError& error, core::TimePoint now) {
   broker_.outbox().add(core::Peer::worker, incoming_.address(), incoming_.envelope(), refusal);
 }
 
+/// The names that who asks may see: those of its own space; none: an operator, who may see all.
+static std::optional<std::string_view> space_seen(const core::Origin& from) {
+  if (from.peer == core::Peer::admin) return std::nullopt;
+  return from.identity != nullptr ? std::string_view(from.identity->space) : std::string_view();
+}
+
 void Intake::answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now) {
   Buffer document;
   stats_.store_backlog_bytes = store_watch_.backlog_bytes();
@@ -607,7 +613,8 @@ void Intake::answer_stats(const core::Origin& from, const wire::StatsQuery& quer
                             .ownership = store_watch_.ownership(),
                             .now = now,
                             .uptime = now - started_,
-                            .clock_set_ms = system_ms() - broker_.options().unix_ms(now)};
+                            .clock_set_ms = system_ms() - broker_.options().unix_ms(now),
+                            .space = space_seen(from)};
   write_stats_document(broker_, stats_, around, static_cast<std::size_t>(query.from), document);
   wire::StatsReply reply;
   reply.document.bytes = document.view();

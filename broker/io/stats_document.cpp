@@ -14,6 +14,7 @@
 
 #include "broker/core/desks/quota_document.hpp"
 #include "broker/core/desks/times_document.hpp"
+#include "broker/core/life/groups.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -247,6 +248,36 @@ void write_pauses(DocumentWriter& out, const core::Pauses& pauses) {
   }
 }
 
+/// The groups under way that began last, of which a job is open, or has ended lately.
+void write_groups(Buffer& buffer, const core::Broker& broker, const Surroundings& around) {
+  DocumentWriter out(buffer);
+  constexpr std::size_t kShownMax = 8, kLookedAtMax = 256;
+  constexpr core::Duration kLately = std::chrono::minutes(1);
+  const core::Groups::UnderWay& all = broker.groups().under_way();
+  std::vector<const core::Group*> shown;
+  std::size_t looked_at = 0;
+  for (const core::Group* group = all.back(); group != nullptr && shown.size() < kShownMax;
+       group = all.previous(*group)) {
+    if (++looked_at > kLookedAtMax) break;
+    const bool seen = !around.space || *around.space == group->space->name;
+    if (seen && (group->open > 0 || group->changed_at > around.now - kLately)) shown.push_back(group);
+  }
+  out.map(shown.size());
+  for (const core::Group* const group : shown) {
+    core::DocumentMap map;
+    map.integer("size", signed_of(group->size)).integer("open", signed_of(group->open));
+    map.integer("succeeded", signed_of(group->counts.succeeded));
+    map.integer("failed", signed_of(group->counts.failed));
+    map.integer("cancelled", signed_of(group->counts.cancelled));
+    map.integer("expired", signed_of(group->counts.expired));
+    map.integer("age_ms", core::to_ms(around.now - group->begun_at));
+    if (const auto left = group->left(around.now); left && group->open > 0)
+      map.integer("left_ms", core::to_ms(*left));
+    out.text(around.space ? core::own_name(group->name) : std::string_view(group->name));
+    map.write_to(buffer);
+  }
+}
+
 void write_counters(DocumentWriter& out, const core::Stats& stats, const TransportStats& transport) {
 #define LANEMQ_COUNTER(name, meaning) +1
   out.map(LANEMQ_CORE_COUNTERS(LANEMQ_COUNTER) LANEMQ_TRANSPORT_COUNTERS(LANEMQ_COUNTER));
@@ -313,7 +344,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   const core::TimePoint now = around.now;
   const LimitsPage page(broker.budgets(), from, now);
   const std::string& shard = broker.options().shard;
-  out.map(20 + (page.more() ? 1 : 0) + (shard.empty() ? 0 : 1) + (transport.bank ? 1 : 0));
+  out.map(21 + (page.more() ? 1 : 0) + (shard.empty() ? 0 : 1) + (transport.bank ? 1 : 0));
   out.text("version").text(version());
   if (!shard.empty()) out.text("shard").text(shard);
   out.text("state").text(transport.draining ? "draining" : "ready");
@@ -334,6 +365,8 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   write_unserved(out, broker);
   out.text("paused");
   write_pauses(out, broker.pauses());
+  out.text("groups");
+  write_groups(buffer, broker, around);
   out.text("results").map(5).text("kept").integer(signed_of(broker.kept_results() + broker.dead_jobs()));
   out.text("dead").integer(signed_of(broker.dead_jobs()));
   out.text("bytes").integer(signed_of(broker.kept_bytes()));

@@ -104,6 +104,8 @@ struct Surroundings {
   core::TimePoint now;
   core::Duration uptime;
   std::int64_t clock_set_ms = 0;  ///< how far the system's clock has been set since the start
+  /// The space of names of who asks; none: an operator, who sees those of all.
+  std::optional<std::string_view> space{};
 };
 
 /// Writes the answer to `stats`; docs/protocol.md lists its fields. Of budgets and keys it has as many as fit

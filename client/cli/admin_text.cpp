@@ -438,6 +438,7 @@ std::vector<std::string> top_lines(const TopFacts& facts, const TopFacts& before
   add_lines(lines, aligned_table(lanes, false));
   if (const Document& paused = part(stats, "paused"); paused.is_array() && !paused.empty())
     add_lines(lines, "PAUSED  " + shown({}, paused));
+  if (const std::string groups = groups_table(facts.stats, false); !groups.empty()) add_lines(lines, groups);
   if (!part(stats, "budgets").empty())
     add_lines(lines, limits_table(facts.stats, false).value_or(std::string()));
   for (const Table& table : verb_table()) {

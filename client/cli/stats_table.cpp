@@ -259,10 +259,29 @@ std::optional<std::string> stats_table(std::string_view text, bool colour, bool 
   for (const Json& one : member(document, "paused"))
     if (one.is_string()) paused += (paused.empty() ? "" : ", ") + printable(one.get<std::string>());
   if (!paused.empty()) table += "paused: " + paused + "\n";
+  if (const std::string groups = groups_table(text, colour); !groups.empty()) table += "\n" + groups;
   const std::string budgets = budgets_table(document, colour);
   if (!budgets.empty()) table += "\n" + budgets;
   const std::string upstreams = upstreams_table(member(document, "upstreams"), colour);
   return upstreams.empty() ? table : table + "\n" + upstreams;
+}
+
+std::string groups_table(std::string_view text, bool colour) {
+  const Json document = Json::parse(text, nullptr, false);
+  std::vector<TableRow> rows{{"GROUP", "done", "of", "failed", "open", "for", "over in"}};
+  for (const auto& [name, group] : member(document, "groups").items()) {
+    std::int64_t ended = 0, failed = 0;
+    for (const char* const how : {"succeeded", "failed", "cancelled", "expired"}) {
+      const Json& jobs = member(group, how);
+      const std::int64_t of = jobs.is_number_integer() ? jobs.get<std::int64_t>() : 0;
+      ended += of;
+      if (std::string_view(how) != "succeeded") failed += of;
+    }
+    rows.push_back({printable(name), count(ended), count(member(group, "size")), count(failed),
+                    count(member(group, "open")), duration(member(group, "age_ms")),
+                    duration(member(group, "left_ms"))});
+  }
+  return rows.size() > 1 ? aligned_table(rows, colour) : std::string();
 }
 
 std::optional<std::string> limits_table(std::string_view text, bool colour, std::string_view none) {

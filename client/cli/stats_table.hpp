@@ -16,6 +16,10 @@ std::optional<std::int64_t> add_stats_page(std::string& document, const std::str
 /// none had any. Empty: the text is no such document.
 std::optional<std::string> stats_table(std::string_view json, bool colour, bool all_lanes = false);
 
+/// From the same document: a line for each group of jobs that is under way, with what is done, of how many,
+/// and how long the rest takes at the pace so far. Empty: there is none.
+std::string groups_table(std::string_view json, bool colour);
+
 inline constexpr std::string_view kNoBudgets =
     "no budget is configured: workers get as much as they have places for\n";
 

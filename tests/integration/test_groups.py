@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -63,6 +64,26 @@ class Groups(harness.Case):
         refused = subprocess.run([harness.program("lanemq"), "run", file, "--service", "echo", "--group", "x", "--retries", "1"],
                                  capture_output=True, text=True, timeout=harness.PATIENCE)
         self.assertEqual(refused.returncode, 2, refused.stderr)
+
+    def test_how_far_a_file_is_stands_in_the_figures(self):
+        worker = self.room.worker(services=["chat"], capacity=4)
+        run = self.room.start(harness.Process(harness.program("lanemq"), "--broker", self.room.broker.clients, "run", "-", "--out",
+                                              "/dev/null", "--service", "chat", "--window", "4", stdin=subprocess.PIPE))
+        run.process.stdin.write('{"n":1}\n' * 10)
+        run.process.stdin.close()
+        jobs = [worker.get("job") for _ in range(4)]
+        (name, group), = self.room.stats()["groups"].items()
+        self.assertRegex(name, "^stdin-[0-9a-f]{8}$")
+        self.assertEqual({**group, "age_ms": 0}, {"size": 10, "open": 4, "succeeded": 0, "failed": 0, "cancelled": 0, "expired": 0, "age_ms": 0})
+        worker.hand_in(jobs[0], body=b"{}")
+        self.room.stats_when(lambda stats: stats["groups"][name]["succeeded"] == 1, "its end")
+        self.assertIn("left_ms", self.room.stats_when(lambda stats: stats["groups"][name]["open"] == 4, "the next job")["groups"][name])
+        self.assertIn(name, self.lanemq("stats"))
+        self.assertIn(name, self.lanemq("top", to="admin"))
+        with urllib.request.urlopen(self.room.broker.http + "/v1/stats", timeout=harness.PATIENCE) as answer:
+            self.assertEqual(list(json.load(answer)["groups"]), [name])
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 128 + signal.SIGINT)
 
     def test_programs_and_people_see_the_group(self):
         for job in ("a", "b"):
@@ -140,6 +161,7 @@ class GroupsOfTenants(harness.Case):
         self.addCleanup(keys.room.cleanup)
         for name in ("acme", "rival"):
             keys.add(name, "client", tenant=f'"{name}"')
+            keys.add(f"gate-{name}", "gateway", tenant=f'"{name}"')
         self.room.start_broker(*keys.arguments())
         ours, theirs = (harness.Client(self.room, zmq.DEALER, self.room.broker.clients, keys.options(name)) for name in ("acme", "rival"))
         for peer in (ours, theirs):
@@ -152,6 +174,13 @@ class GroupsOfTenants(harness.Case):
         events = [ours.get("event").fields, ours.get("event").fields]
         self.assertEqual([(event["what"], event["group"]) for event in events], [("ended", "g"), ("group_over", "g")])
         theirs.silent(0.3)
+        ours.submit("nobody", id="b", group="h", group_size=2, reply="accepted")
+        while ours.get().op != "accepted":
+            pass
+        seen = {name: list(harness.Client(self.room, zmq.DEALER, self.room.broker.clients, keys.options(f"gate-{name}"))
+                           .ask("stats").fields["groups"]) for name in ("acme", "rival")}
+        self.assertEqual(seen, {"acme": ["h"], "rival": []})
+        self.assertEqual(list(self.room.operator().ask("stats").fields["groups"]), ["@acme/h"])
         for name in ("@acme/g", "g" * 128, "g" * 200):
             theirs.send("submit", {"service": "s", "group": name})
             self.assert_error(theirs.get("error"), "bad_request", "group")

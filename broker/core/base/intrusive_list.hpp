@@ -25,6 +25,7 @@ class IntrusiveList {
   T* front() const { return first_; }
   T* back() const { return last_; }
   T* next(const T& element) const { return (element.*Hook).next; }
+  T* previous(const T& element) const { return (element.*Hook).previous; }
 
   void push_back(T& element) {
     ListHook<T>& hook = element.*Hook;

@@ -48,6 +48,13 @@ std::size_t Group::bytes() const {
   return bytes_of_group(name) + notify.size() + client.size() + named_client.size();
 }
 
+std::optional<Duration> Group::left(TimePoint now) const {
+  const std::uint64_t ended = counts.ended(), since = ended - ended_before;
+  if (since == 0) return std::nullopt;
+  const double share = static_cast<double>(size - std::min(size, ended)) / static_cast<double>(since);
+  return std::chrono::duration_cast<Duration>((now - begun_at) * share);
+}
+
 const Group* Groups::find(std::string_view name) const {
   const auto place = groups_.find(name);
   return place == groups_.end() ? nullptr : place->second.get();
@@ -136,8 +143,9 @@ void Groups::join(const Job& job, std::optional<std::int64_t> size, bool again, 
   ++group.open;
   // A job that runs again keeps its old record, which tells of the group as it was then.
   const bool record_is_old = again && job.durable;
+  if (group.size != 0 && !group.under_way) note_under_way(group, now);
   const bool changed = group.size != before || had_notify != !group.notify.empty();
-  if (record_is_old || (group.note_is_new && changed)) write(group);
+  if (record_is_old || (group.note_is_new && changed)) note(group);
 }
 
 const Group* Groups::leave(const Job& job, JobState how, bool dead, TimePoint now) {
@@ -152,9 +160,12 @@ const Group* Groups::leave(const Job& job, JobState how, bool dead, TimePoint no
   if (dead) ++group.counts.died;
   group.changed_at = now;
   group.over = is_over(group);
-  if (group.over) ++state_.stats.groups_over;
+  if (group.over) {
+    ++state_.stats.groups_over;
+    note_under_way(group, now);
+  }
   if (group.open == 0) rest(group);
-  if (job.durable || group.note_is_new) write(group);
+  if (job.durable || group.note_is_new) note(group);
   return group.over ? &group : nullptr;
 }
 
@@ -168,6 +179,16 @@ bool Groups::begins_anew(const Group& group, std::uint64_t stated) {
 /// A life is over when its jobs are: none is open, and as many as it is to have have ended.
 bool Groups::is_over(const Group& group) {
   return group.open == 0 && group.counts.ended() > 0 && group.counts.ended() >= group.size;
+}
+
+/// Keeps the list of groups that are under way.
+void Groups::note_under_way(Group& group, TimePoint now) {
+  if (std::exchange(group.under_way, false)) under_way_.remove(group);
+  if (group.size == 0 || group.over) return;
+  group.under_way = true;
+  group.begun_at = now;
+  group.ended_before = group.counts.ended();
+  under_way_.push_back(group);
 }
 
 /// The first URL of a life is the group's.
@@ -191,6 +212,7 @@ void Groups::begin_anew(Group& group) {
   group.counts = {};
   group.size = 0;
   group.over = group.note_is_new = false;
+  note_under_way(group, {});
 }
 
 Group& Groups::make(std::string_view name) {
@@ -261,8 +283,9 @@ const Group* Groups::come_due(Group& group, TimePoint now) {
   wake(group);
   group.over = true;
   group.changed_at = now;
+  note_under_way(group, now);
   ++state_.stats.groups_over;
-  write(group);
+  note(group);
   rest(group);
   return &group;
 }
@@ -288,6 +311,8 @@ void Groups::forget(Group& group, TimePoint now) {
   if (!group.over && group.counts.ended() > 0) give_up(group, now);
   if (group.has_note) erase_note(std::string(Journal::kGroup) + group.name, state_.outbox.writes);
   state_.groups_bytes -= group.bytes();
+  if (group.under_way) under_way_.remove(group);
+  if (group.note_is_due) due_.erase(std::find(due_.begin(), due_.end(), &group));
   GroupSpace& space = *group.space;
   groups_.erase(groups_.find(std::string_view(group.name)));
   if (--space.groups == 0) spaces_.erase(spaces_.find(std::string_view(space.name)));
@@ -295,9 +320,21 @@ void Groups::forget(Group& group, TimePoint now) {
 
 // ---- what outlives the broker -------------------------------------------------------------------------
 
-void Groups::write(Group& group) {
+/// The group is written with the next commit.
+void Groups::note(Group& group) {
   if (!state_.options.store_durable) return;
   group.has_note = group.note_is_new = true;
+  if (!std::exchange(group.note_is_due, true)) due_.push_back(&group);
+}
+
+void Groups::write_notes() {
+  for (Group* const group : due_)
+    write(*group);
+  due_.clear();
+}
+
+void Groups::write(Group& group) {
+  group.note_is_due = false;
   StoredNumbers numbers;
   numbers.put(group.over ? 1 : 0);
   for (const std::uint64_t count : {group.size, group.counts.succeeded, group.counts.failed,
@@ -340,6 +377,7 @@ void Groups::restore_job(const Job& job, std::optional<std::int64_t> size) {
   group.durable = true;
   ++group.open;
   if (!group.note_is_new) group.size = std::max(group.size, static_cast<std::uint64_t>(size.value_or(0)));
+  note_under_way(group, {});
 }
 
 void Groups::restored(TimePoint now) {
@@ -355,7 +393,10 @@ void Groups::restored(TimePoint now) {
     rest(*group);
     // Its other jobs were not durable and went with the broker: it is over from the first turn on.
     if (!group->over && is_over(*group)) state_.timers.set(group->timer, now);
+    note_under_way(*group, now);
   }
+  for (Group* group = under_way_.front(); group != nullptr; group = under_way_.next(*group))
+    group->begun_at = now;
   while (groups_.size() > state_.options.groups_max && !idle_.empty())
     forget(*idle_.front(), now);
 }

@@ -51,11 +51,18 @@ struct Group {
   bool over = false;                     ///< this life is
   bool has_note = false;                 ///< the store has a note of the group,
   bool note_is_new = false;              ///< and it is of this life
+  bool note_is_due = false;              ///< is to be written with the next commit
   std::size_t rank = 0;                  ///< while no job is open: its list among those that make way
   TimePoint changed_at{};                ///< when the last job ended
+  TimePoint begun_at{};                  ///< while it is under way: when this life began, or the broker did
+  std::uint64_t ended_before = 0;        ///< jobs of this life that had ended by begun_at
+  bool under_way = false;                ///< it has a size, and is not over
   Timer timer{TimerOwner::group, this};  ///< set while no job is open: when it is forgotten
   ListHook<Group> hook, in_space;        ///< while no job is open: among all such groups, and its space's
+  ListHook<Group> among_under_way;
 
+  /// How long the rest takes at the pace since begun_at; none: no job has ended since. Requires: under_way.
+  std::optional<Duration> left(TimePoint now) const;
   std::uint64_t jobs() const { return open + counts.ended(); }
   /// Its share of the byte bounds.
   std::size_t bytes() const;
@@ -84,7 +91,8 @@ struct GroupSpace {
 };
 
 /// The groups that jobs named, and what became of their jobs. Counts of durable jobs outlive the broker: each
-/// end of one is written with its group's counts in the same turn. Tells nobody.
+/// end of one is committed with its group's counts, which are written once for all ends of a commit. Tells
+/// nobody.
 ///
 /// Bounds: Options::groups_max groups, a quarter of them in a tenant's space. At a bound a group without an
 /// open job makes way (IdleGroups); where each has one, a submit that names a new group is refused. Those
@@ -101,6 +109,10 @@ class Groups {
   /// The group of that name; null: none is known.
   const Group* find(std::string_view name) const;
   std::size_t size() const { return groups_.size(); }
+  /// Those that have a size and are not over; the last begun last. Some have had no open job for long:
+  /// whoever made them has stopped.
+  using UnderWay = IntrusiveList<Group, &Group::among_under_way>;
+  const UnderWay& under_way() const { return under_way_; }
 
   /// Why a job may not join the group that its submit names; none: it may. `again`: a dead job
   /// that is run again, which the size of a group keeps from nothing.
@@ -129,6 +141,11 @@ class Groups {
   /// Groups that went before they were over, since the last call.
   std::vector<std::unique_ptr<Group>> take_given_up() { return std::exchange(given_up_, {}); }
 
+  /// Whether write_notes() has something to write.
+  bool has_notes() const { return !due_.empty(); }
+  /// Adds the notes of what has changed since the last call to the outbox's writes.
+  void write_notes();
+
   // ---- what an earlier life of the broker has left, before the first event
   /// A group's note.
   void restore(std::string_view name, std::vector<StoredEntry>& entries, TimePoint now);
@@ -150,6 +167,7 @@ class Groups {
   Group& make(std::string_view name);
   void make_way(std::string_view name, TimePoint now);
   static bool begins_anew(const Group& group, std::uint64_t stated);
+  void note_under_way(Group& group, TimePoint now);
   void begin_anew(Group& group);
   void give_up(const Group& group, TimePoint now);
   void take_notify(Group& group, const Job& job);
@@ -157,6 +175,7 @@ class Groups {
   void rest(Group& group);
   void forget(Group& group, TimePoint now);
   void wake(Group& group);
+  void note(Group& group);
   void write(Group& group);
 
   State& state_;
@@ -167,6 +186,8 @@ class Groups {
   IdleGroups<&Group::hook> idle_;
   std::vector<std::unique_ptr<Group>> given_up_;
   std::size_t over_bytes_ = 0;
+  std::vector<Group*> due_;  ///< whose notes are due
+  UnderWay under_way_;
 };
 
 }  // namespace lanemq::core

@@ -36,6 +36,21 @@ export function now_view(room) {
     row: (element, lane) => element.classList.toggle('idle', lane.queued + lane.running + lane.delayed === 0),
   });
 
+  const ended = (group) => group.succeeded + group.failed + group.cancelled + group.expired;
+  const groups = new Table({
+    name: 'Groups', key: (group) => group.name, empty: 'No group is under way.',
+    columns: [
+      { head: 'Group', cell: (group) => h('span', { class: 'name' }, group.name) },
+      { head: 'Done', cell: (group) => meter(ended(group) / group.size, group.name, percent(ended(group) / group.size)), same: ended },
+      { head: 'Jobs', number: true, cell: (group) => `${count(ended(group))} of ${count(group.size)}` },
+      { head: 'Failed', number: true, cell: (group) => count(ended(group) - group.succeeded) },
+      { head: 'Open', number: true, cell: (group) => count(group.open) },
+      { head: 'Over in', number: true, cell: (group) => (group.left_ms === undefined ? '–' : duration(group.left_ms)) },
+    ],
+  });
+  const under_way = h('section', { class: 'panel', hidden: true }, h('header', null, h('h2', null, 'Groups under way'),
+    h('p', { class: 'note' }, 'Those that said how many jobs they have. When they are over is told from their pace so far.')), groups.element);
+
   const tiles = Object.fromEntries([['waiting', 'Jobs waiting'], ['running', 'Jobs running'], ['done', 'Done a second'], ['places', 'Places taken'], ['memory', 'Memory'], ['store', 'Store'], ['dead', 'Dead jobs']]
     .map(([name, title]) => {
       const value = h('b'), below = h('small'), bar = h('div');
@@ -64,6 +79,7 @@ export function now_view(room) {
   view.element = h('div', { class: 'view' },
     h('div', { class: 'tiles' }, Object.values(tiles).map((tile) => tile.element)),
     h('section', { class: 'panel' }, h('header', null, h('h2', null, 'Lanes'), h('p', { class: 'note' }, 'Rates are of the last 10 seconds, waits of the last minute, and of the last ten.')), table.element),
+    under_way,
     h('section', { class: 'panel' }, h('header', null, h('h2', null, 'Over time'), spans),
       h('div', { class: 'charts' }, Object.values(charts).map((chart) => chart.element))));
 
@@ -74,6 +90,9 @@ export function now_view(room) {
       per_second: Object.fromEntries(['succeeded', 'failed', 'refused'].map((field) => [field, room.rate((one) => one.lanes[name]?.[field])])),
     }));
     table.update(lanes);
+    const going = Object.entries(stats.groups ?? {}).map(([name, group]) => ({ ...group, name }));
+    under_way.hidden = going.length === 0;
+    groups.update(going);
     const sum = (of) => lanes.reduce((total, lane) => total + (of(lane) ?? 0), 0);
     const oldest = Math.max(0, ...lanes.map((lane) => lane.oldest_ms));
     put('waiting', count(sum((lane) => lane.queued)), sum((lane) => lane.queued) ? `the oldest for ${duration(oldest)}` : `${count(sum((lane) => lane.delayed))} come later`);

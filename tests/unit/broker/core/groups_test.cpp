@@ -126,6 +126,42 @@ TEST_F(GroupsTest, count_for_memory_until_they_are_forgotten) {
   EXPECT_EQ(broker_->stats().groups_over, 10u);
 }
 
+TEST_F(GroupsTest, under_way_are_those_with_a_size_until_they_are_over) {
+  make(100);
+  const auto listed = [&] {
+    std::vector<std::string> names;
+    const Groups::UnderWay& all = broker_->groups().under_way();
+    for (const Group* group = all.front(); group != nullptr; group = all.next(*group))
+      names.push_back(group->name);
+    return names;
+  };
+  const auto left = [&](const std::string& name) { return broker_->groups().find(name)->left(now_); };
+  submit("x", "without a size");
+  submit("a", "g", 4);
+  submit("b", "h", 2);
+  EXPECT_THAT(listed(), testing::ElementsAre("g", "h"));
+  EXPECT_EQ(left("g"), std::nullopt) << "there is no pace yet";
+
+  pass(seconds(3));
+  cancel("a");
+  EXPECT_THAT(listed(), testing::ElementsAre("g", "h")) << "none of its jobs is open, and three are to come";
+  EXPECT_EQ(left("g"), seconds(9));
+  submit("c", "g", 4);
+  pass(seconds(3));
+  cancel("c");
+  EXPECT_EQ(left("g"), seconds(6));
+
+  cancel("b");
+  submit("d", "h", 2);
+  cancel("d");
+  EXPECT_THAT(listed(), testing::ElementsAre("g")) << "h is over";
+  submit("e", "h", 3);
+  EXPECT_THAT(listed(), testing::ElementsAre("g", "h")) << "another life of it";
+  EXPECT_EQ(broker_->groups().find("h")->begun_at, now_);
+  pass(seconds(20));
+  EXPECT_THAT(listed(), testing::ElementsAre("h")) << "g is forgotten, h has an open job";
+}
+
 TEST_F(GroupsTest, are_told_once_a_life_whatever_comes_in_which_order) {
   make(1000);
   std::mt19937 random(5);

@@ -181,6 +181,19 @@ TEST(StatsTable, has_a_line_for_each_lane_in_the_brokers_order) {
   EXPECT_THAT(*table, Not(HasSubstr("\x1b")));
 }
 
+TEST(StatsTable, tells_how_far_groups_are) {
+  const auto table = stats_table(
+      R"({"lanes":{"normal":{}},"groups":{"night\u001b":{"size":10000,"open":64,"succeeded":3000,"failed":3,
+          "cancelled":2,"expired":1,"age_ms":120000,"left_ms":280000},"new":{"size":7,"open":7,"age_ms":0}}})",
+      false);
+
+  ASSERT_TRUE(table.has_value());
+  EXPECT_THAT(*table, AllOf(HasSubstr("GROUP"), HasSubstr("over in"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(*table, testing::ContainsRegex(
+                          "\nnight[^ ]+ +3,006 +10,000 +6 +64 +2m00s +4m40s\nnew +0 +7 +0 +7 +0ms +-\n"));
+  EXPECT_EQ(groups_table(R"({"lanes":{},"groups":{}})", false), "");
+}
+
 TEST(StatsTable, leaves_out_lanes_without_any_job_and_says_which) {
   constexpr std::string_view kStats =
       R"({"lanes":{"critical":{"queued":0,"refused":0},"normal":{"succeeded":1},"batch":{}},
