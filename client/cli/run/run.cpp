@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <future>
 #include <map>
 #include <memory>
 #include <utility>
@@ -75,6 +76,20 @@ void say_progressed(const std::string& path, const Progressed& progressed) {
   say(sentence);
 }
 
+/// Whether the run names a group that nobody asked for. Not where that would change what is promised: a group
+/// is told of in place of its jobs, and has no room for a job that is sent again, or was sent before.
+bool has_group_of_its_own(const RunOptions& options) {
+  return options.job.group.empty() && options.job.notify.empty() && options.retries == 0 && !options.keep;
+}
+
+/// Whether several brokers share the jobs: each would count its part of a group alone.
+bool has_shards(Client& client, const Common& common) {
+  std::future<Reply<BrokerPong>> pong = client.ping();
+  if (!ready_within(pong, common.connect_timeout)) return true;
+  const Reply<BrokerPong> reply = pong.get();
+  return !reply || !reply->shards.empty();
+}
+
 int run_checked(const Common& common, const RunOptions& options) {
   const std::string path = output_path(options);
   if (options.json && path == "-")
@@ -102,7 +117,10 @@ int run_checked(const Common& common, const RunOptions& options) {
   if (!options.quiet) say_progressed(path, progressed);
   Runner runner(options, input, output, progressed, client, common, strip);
   try {
-    runner.size_group(goes_on);
+    if (has_group_of_its_own(options) && !all_done && !has_shards(client, common))
+      runner.name_group();
+    else
+      runner.size_group(goes_on);
     runner.run();
     if ((interrupted() != 0 || !runner.stopped().empty()) && !options.keep) runner.cancel();
     return end(options, path, output, runner);
@@ -167,7 +185,7 @@ CLI::Option* add_group_option(CLI::App& command, JobOptions& job) {
       .add_option(
           "--group", job.group,
           "The group of its jobs: watch --group NAME says when all of them are over. Give each run a group\n"
-          "of its own")
+          "of its own; without it the run is FILE-RANDOM in stats and top")
       ->type_name("NAME");
 }
 

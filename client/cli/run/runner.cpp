@@ -2,6 +2,7 @@
 #include "client/cli/run/runner.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <future>
 
 #include <lanemq/text.hpp>
@@ -33,6 +34,7 @@ std::string words_of(const ClientError& error) {
 Runner::Runner(const RunOptions& options, const InputFile& input, OutputFile& output,
                const Progressed& progressed, Client& client, const Common& common, LandingStrip& strip)
     : options_(options),
+      group_(options.job.group),
       input_(input),
       output_(output),
       progressed_(progressed),
@@ -155,6 +157,22 @@ void Runner::size_group(bool goes_on) {
   if (open == 0 && added > 0) group_size_ = added;
 }
 
+void Runner::name_group() {
+  constexpr std::size_t kNameBytesMax = 64, kRandomDigits = 8;
+  std::string name = options_.file == "-" ? "stdin" : options_.file.substr(options_.file.rfind('/') + 1);
+  name.resize(std::min(name.size(), kNameBytesMax));
+  for (char& c : name)
+    if (std::string_view("-._").find(c) == std::string_view::npos &&
+        std::isalnum(static_cast<unsigned char>(c)) == 0)
+      c = '_';
+  group_ = name + "-" + new_salt().substr(0, kRandomDigits);
+  group_is_own_ = true;
+  std::int64_t lines = 0;
+  for (std::size_t place = 0; place < input_.entries().size(); ++place)
+    lines += !progressed_.done[place] && input_.entries()[place].request != 0 ? 1 : 0;
+  if (lines > 0) group_size_ = lines;
+}
+
 void Runner::send(const Flight& flight) {
   const InputFile::Entry& entry = input_.entries()[flight.place];
   const InputLine line = input_.read(entry, storage_);
@@ -167,7 +185,8 @@ void Runner::send(const Flight& flight) {
                     false);
   }
   JobOptions job = options_.job;
-  job.group_size = group_size_;
+  job.group = group_;
+  if (!group_.empty()) job.group_size = group_size_;
   job.model = model_of(line);
   job.id = job_id(flight);
   const std::size_t body_bytes = line.body.size();
@@ -240,6 +259,7 @@ void Runner::wait_and_retry(Flight flight, const ClientError& error, AfterError 
   const milliseconds delay = wait_before_retry(error, flight, chance);
   if (what == AfterError::send_again) {
     ++flight.refusals;
+    if (group_is_own_ && error.limiter == "groups_max") group_.clear();  // it is no reason to wait
     if (now - refusal_said_ > kRefusalSaidEvery) {
       refusal_said_ = now;
       say("the broker takes no more for now, going on when it does: " + words_of(error));

@@ -86,6 +86,10 @@ class Runner {
   /// `goes_on`: with what a run before has left; else the broker knows none of the lines.
   void size_group(bool goes_on);
 
+  /// Names a group of this run's own and states its size, so that the broker tells how far the run is. A line
+  /// that goes on from an earlier run is counted, too, though its job is not of this group.
+  void name_group();
+
   /// Runs until each line is settled, a signal comes, or no line is expected to succeed.
   void run();
 
@@ -125,6 +129,8 @@ class Runner {
   }
 
   const RunOptions& options_;
+  std::string group_;
+  bool group_is_own_ = false;  ///< nobody asked for it
   std::optional<std::int64_t> group_size_;
   const InputFile& input_;
   OutputFile& output_;
