@@ -230,7 +230,7 @@ keys = ["k1", "k2"]
         for _ in range(2):
             client.submit("nobody", b"x", lane="critical")
         client.settled()
-        self.fault("LanemqServiceWithoutWorker", "LanemqLaneOld", "LanemqLaneRefuses", "LanemqWorkersLost")
+        self.fault("LanemqServiceWithoutWorker", "LanemqLaneOld", "LanemqChatWaits", "LanemqLaneRefuses", "LanemqWorkersLost")
         gone.close()  # without a word
 
         upstream = self.room.worker(["ask", "fails"], 4)

@@ -24,7 +24,7 @@ import harness
 import pages
 from ports import free_port
 
-PORTS = ("5570", "5571", "8080", "9000")
+PORTS = ("5570", "5571", "5573", "8080", "9000")
 VARIABLES = {"LANEMQ_BROKER": "5570", "LANEMQ_CLIENTS_ENDPOINT": "5570", "LANEMQ_WORKERS_ENDPOINT": "5571",
              "LANEMQ_WORKER_BROKER": "5571", "LANEMQ_GATEWAY_BROKER": "5570"}
 CLOSING = 20  # seconds for a command that stays, where a test has failed
@@ -92,7 +92,7 @@ class Desk:
                                 stderr=subprocess.STDOUT, text=True, start_new_session=True, **files)
 
     def there(self, text):
-        return text if not self.ports else re.sub(r"(127\.0\.0\.1|localhost):(5570|5571|8080|9000)\b", lambda at: f"{at[1]}:{self.ports[at[2]]}", text)
+        return text if not self.ports else re.sub(rf"(127\.0\.0\.1|localhost):({'|'.join(PORTS)})\b", lambda at: f"{at[1]}:{self.ports[at[2]]}", text)
 
     def back(self, text):
         for port, number in self.ports.items():
