@@ -24,6 +24,7 @@ NOT_RUN = {
     "npm": "it fetches from npm; the test takes what `npm ci` put beside it",
     "elsewhere": "it needs another machine",
     "package": "it is for root; tests/bare/packages does it on a machine of its own",
+    "systemd": "it is for root, on a machine that systemd has booted",
     "proxy": "it is a file for nginx or Caddy",
     "line": "it is one line of a program",
 }
