@@ -5,13 +5,16 @@ that misbehave cost others."""
 import ctypes
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import textwrap
 import unittest
 
 import harness
+import pages
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -245,6 +248,49 @@ class Pool(Exec):
             worker.signal(number)
             worker.wait()
             self.nothing_is_left()
+
+
+class PoolsOfThePage(Exec):
+    """The programs that docs/guides/own-handler.md shows, compiled by its commands: where there is the compiler."""
+
+    PAGE = "docs/guides/own-handler.md"
+
+    def counts(self, compiler):
+        """A worker whose pool is the page's program, and what the page says of that pool."""
+        if not shutil.which(compiler):
+            self.skipTest(f"{compiler} is not installed")
+        blocks = pages.divided(self.PAGE)[1]
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for block in blocks:
+            if block.mark == "file":
+                pathlib.Path(folder, block.name).write_text(block.text)
+        command, = [line for block in blocks for line in block.lines if line.startswith(compiler + " ")]
+        built = subprocess.run(command, shell=True, cwd=folder, env={**os.environ, "GOCACHE": folder + "/cache"}, capture_output=True, text=True)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        pool = next(block.text for block in blocks if "[[service]]" in block.lines).split('handler = "exec"\n')[1]
+        return ExecWorker(self.room, {"count": pool.replace("/usr/local/bin", folder)})
+
+    def judge(self, compiler):
+        worker = self.counts(compiler)
+        harness.wait_until(lambda: len(worker.programs()) == 2, "the processes")
+        processes = worker.programs()
+        self.assertEqual(self.ask("count", b"3").body, b"3 steps")
+        self.assert_error(self.ask("count", b"x"), "upstream_rejected", "no_number")
+        for number in range(4):
+            self.client.submit("count", b"1000000", id=f"long {number}")
+        for number in range(4):
+            harness.wait_until(lambda: "step" in self.client.ask("status", {"id": f"long {number}"}, expect="status").fields.get("note", ""), "its progress")
+        for number in range(4):
+            self.client.send("cancel", {"id": f"long {number}"})
+        self.room.stats_when(lambda stats: stats["workers"]["running"] == 0, "the places")
+        harness.wait_until(lambda: worker.stderr().count("code=cancelled") == 4, "an answer to each")
+        self.assertEqual(worker.programs(), processes)  # none was killed
+
+    def test_the_one_in_go(self):
+        self.judge("go")
+
+    def test_the_one_in_rust(self):
+        self.judge("rustc")
 
 
 class Misbehaving(Exec):
