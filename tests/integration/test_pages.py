@@ -152,7 +152,7 @@ class Commands(unittest.TestCase):
     def follow(self, page):
         """Does what a page says, from its first line to its last, and returns the desk at which it did so."""
         folder = self.enterContext(tempfile.TemporaryDirectory())
-        for part in ("client", "scripts", "worker"):
+        for part in ("broker", "client", "common", "scripts", "worker"):
             os.symlink(os.path.join(ROOT, part), os.path.join(folder, part))
         desk = typed.Desk(self, folder)
         for what in in_order(page):

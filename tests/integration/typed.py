@@ -80,7 +80,6 @@ class Desk:
         environment |= {name: f"tcp://127.0.0.1:{self.ports[port]}" for name, port in VARIABLES.items()}
         environment |= {"HOME": self.folder, "LANEMQ_BIN": os.path.abspath(harness.PROGRAMS),
                         "LANEMQ_GATEWAY_LISTEN": f"127.0.0.1:{self.ports['8080']}",
-                        "CPATH": ":".join(os.path.join(pages.ROOT, part, "include") for part in ("broker", "common/plugin", "worker")),  # as in /usr/include
                         "PYTHONPATH": os.path.join(pages.ROOT, "client/python"), "PYTHONDONTWRITEBYTECODE": "1",
                         "PATH": f"{os.path.abspath(harness.PROGRAMS)}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
         self.environment = environment

@@ -3,7 +3,10 @@
  * A plugin of the broker in C. It puts jobs of one client into a lane, refuses bodies that are too long for a model, and
  * counts four bytes as a token.
  *
- *   cc -shared -fPIC -o guard.so guard.c
+ * In a clone of the sources; with the package liblanemq-dev no -I is needed:
+ *
+ *   cc -shared -fPIC -Ibroker/include -Icommon/plugin/include
+ *     -o guard.so broker/examples/plugins/guard.c
  *
  * In the broker's file:
  *

@@ -3,7 +3,10 @@
  * A handler in C: answers each job with its body, last byte first. Does its work at once, on the worker's loop, so
  * it needs neither thread nor descriptor.
  *
- *   cc -shared -fPIC -o reverse.so reverse.c
+ * In a clone of the sources; with the package liblanemq-dev no -I is needed:
+ *
+ *   cc -shared -fPIC -Iworker/include -Icommon/plugin/include
+ *     -o reverse.so worker/examples/plugins/c/reverse.c
  *   lanemq-worker --service reverse=plugin:./reverse.so */
 #include <lanemq/handler_plugin.h>
 

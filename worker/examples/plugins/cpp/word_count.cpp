@@ -4,7 +4,8 @@
 // stream gets a line for each word as it is counted, no faster than its reader takes them. A cancelled job
 // ends soon.
 //
-//   c++ -std=c++20 -shared -fPIC -o word_count.so word_count.cpp
+//   c++ -std=c++20 -shared -fPIC -Iworker/include -Icommon/plugin/include
+//     -o word_count.so worker/examples/plugins/cpp/word_count.cpp
 //   lanemq-worker --service words=plugin:./word_count.so --capacity 32
 //
 // Of its table in the worker's file it reads `threads`:
