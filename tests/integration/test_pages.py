@@ -111,6 +111,22 @@ class Reference(unittest.TestCase):
         self.assertIn("boost_after", keys)
         self.assertEqual(sorted(key for key in keys if f"`{key}`" not in page), [])
 
+    def test_install_names_the_packages_of_the_libraries(self):
+        """Those that the programs are linked with; what they need in turn apt finds."""
+        packages = set()
+        for name in ("lanemq-broker", "lanemq-worker", "lanemq-gateway", "lanemq"):
+            heard = [subprocess.run([*command, typed.harness.program(name)], check=True, stdout=subprocess.PIPE, text=True).stdout
+                     for command in (["objdump", "-p"], ["ldd"])]
+            needed, places = re.findall(r"NEEDED +(\S+)", heard[0]), dict(re.findall(r"(\S+) => (\S+)", heard[1]))
+            if any(re.match(r"lib(a|t|ub)san", library) for library in needed):
+                self.skipTest("built with a sanitizer")
+            owners = subprocess.run(["dpkg", "-S", *(os.path.realpath(places[library]) for library in needed if library in places)],
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout  # it does not find some of libc's
+            packages.update(owner.partition(":")[0] for owner in owners.splitlines())
+        command = re.search(r"^\$ apt install (lib.*\n> .*)$", text_of("docs/start/install.md"), re.MULTILINE)[1]
+        self.assertEqual(sorted(re.findall(r"lib\S+", command)),
+                         sorted(packages - {"libc6", "libgcc-s1", "libstdc++6"}))  # each Debian has these
+
     def test_each_error_has_a_chapter_with_its_status(self):
         """The table of the protocol's page is compared with the code elsewhere."""
         table = text_of("docs/protocol.md").split("\n## Error codes\n")[1].split("\n## ")[0]
