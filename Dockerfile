@@ -20,7 +20,8 @@ ENV STATE_DIRECTORY=/var/lib/lanemq
 VOLUME /var/lib/lanemq
 # Clients, workers; the gateway has 8080.
 EXPOSE 5570 5571
-# Of the broker; a container with another program says --no-healthcheck.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["lanemq", "ping"]
+# Of the broker: /healthz asks for no key, and is right of one that waits for its store, too. By bash, which is there, and no HTTP client
+# is. A container with another program, or without this --http, says --no-healthcheck.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/5573 && printf 'GET /healthz HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r line <&3 && [[ $line == *' 200 '* ]]"]
 # The container's network is the operator's to close: nothing of it is open to others until a port is published.
-CMD ["lanemq-broker", "--clients", "tcp://0.0.0.0:5570", "--workers", "tcp://0.0.0.0:5571", "--insecure"]
+CMD ["lanemq-broker", "--clients", "tcp://0.0.0.0:5570", "--workers", "tcp://0.0.0.0:5571", "--http", "127.0.0.1:5573", "--insecure"]

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -329,6 +330,24 @@ class Keys(harness.Case):
         self.write("viewer", ends='not_after = "2020-01-01"\n')
         self.room.broker.signal(signal.SIGHUP)
         harness.wait_until(lambda: self.http.ask("GET", "/v1/stats", **self.key("viewer"))[0] == 401, "the key is over")
+
+
+class Image(harness.Case):
+    arguments = None
+
+    def test_its_health_check_needs_no_key(self):
+        dockerfile = pathlib.Path(__file__).parents[2].joinpath("Dockerfile").read_text()
+        command = json.loads(re.search(r"^HEALTHCHECK .* CMD (.*)$", dockerfile, re.MULTILINE)[1])
+        self.assertIn('"--http", "127.0.0.1:5573"', dockerfile)
+        file = self.enterContext(tempfile.NamedTemporaryFile("w", suffix=".toml"))
+        file.write('[[http_key]]\nname = "a"\nsha256 = "%s"\nrole = "viewer"\n' % hashlib.sha256(b"secret").hexdigest())
+        file.flush()
+        self.room.start_broker("--config", file.name, "--http", "127.0.0.1:0", *harness.STEADY)
+        port = urlsplit(self.room.broker.http).port
+        command = [word.replace("127.0.0.1/5573", f"127.0.0.1/{port}") for word in command]
+        self.assertEqual(self.room.run(*command).returncode, 0)
+        self.room.broker.kill()
+        self.assertNotEqual(self.room.run(*command).returncode, 0)
 
 
 class Encrypted(Keys):

@@ -205,6 +205,12 @@ class Texts(Tree):
                 lines = [line for line in text.splitlines() if line and not line.startswith("#")]
                 self.assertEqual(lines, ["[[service]]", 'name = "echo"', 'handler = "echo"'] if name == "echo.toml" else [])
 
+    def test_what_prometheus_and_others_take_is_there(self):
+        monitoring = os.path.join(ROOT, "scripts/monitoring")
+        for name in os.listdir(monitoring):
+            with open(os.path.join(monitoring, name)) as file, open(self.path("share/lanemq/monitoring", name)) as installed:
+                self.assertEqual(installed.read(), file.read(), name)
+
     def test_units_name_what_is_installed(self):
         for name in ("lanemq-broker.service", "lanemq-worker@.service", "lanemq-gateway.service"):
             with open(self.found(name)) as file:
