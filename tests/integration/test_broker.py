@@ -298,7 +298,12 @@ class Stats(harness.Case):
         self.room.worker(name="leaves", services=["leaves"])
         self.room.operator().ask("admin", {"do": "drain", "name": "leaves"}, expect="admin")
         client.submit(service="leaves")
-        stats = self.room.stats_when(lambda stats: len(stats["unserved"]) == 2, "the jobs that no worker serves")
+        of_group = self.room.worker(name="of a group", services=["grouped"])
+        for _ in range(2):
+            client.submit(service="grouped", group="g", group_size=3)
+        of_group.echo(of_group.get("job"))
+        stats = self.room.stats_when(lambda stats: len(stats["unserved"]) == 2 and stats["groups"]["g"]["succeeded"] == 1,
+                                     "the jobs that no worker serves, and one of a group that ended")
         paths = list(names_on_the_page())
         self.assertGreater(len(paths), 20)
         for path in paths:
