@@ -145,8 +145,12 @@ void check_config(const Config& config) {
   const auto defaults =
       std::count_if(lanes.begin(), lanes.end(), [](const auto& lane) { return lane.is_default; });
   if (defaults != 1)
-    throw ConfigError("there are " + std::to_string(defaults) +
-                      " default lanes; mark exactly one with default = true");
+    throw ConfigError(place("lane") + "there are " + std::to_string(defaults) +
+                      " default lanes; mark exactly one with default = true" +
+                      (config.heard.places.contains("lane")
+                           ? ". [[lane]] replaces all lanes that are there without it (--print-config prints "
+                             "them); [lane.NAME] changes one of those"
+                           : ", and the other with default = false"));
   int reserves = 0, shares = 0;
   for (const LaneOptions& lane : lanes) {
     if (lane.timeout.count() == 0)

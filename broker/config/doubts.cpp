@@ -75,6 +75,21 @@ std::vector<Bind> misfits(const Config& config, bool said) {
   return found;
 }
 
+/// Lanes that are there without [[lane]], and are gone by it, where others of them are kept: hardly all were
+/// to go.
+std::vector<std::string> lanes_gone(const Config& config) {
+  std::vector<std::string> gone;
+  if (!config.heard.places.contains("lane")) return gone;
+  bool any_kept = false;
+  for (const core::LaneOptions& usual : core::default_lanes()) {
+    const bool kept = std::any_of(config.core.lanes.begin(), config.core.lanes.end(),
+                                  [&](const core::LaneOptions& lane) { return lane.name == usual.name; });
+    any_kept = any_kept || kept;
+    if (!kept) gone.push_back(usual.name);
+  }
+  return any_kept ? gone : std::vector<std::string>();
+}
+
 }  // namespace
 }  // namespace config
 
@@ -88,6 +103,9 @@ void check_binds(const Config& config) {
 
 std::vector<std::string> doubts(const Config& config) {
   std::vector<std::string> found;
+  if (const std::vector<std::string> gone = lanes_gone(config); !gone.empty())
+    found.push_back(place_of(config, "lane") + "[[lane]] replaces all lanes: " + listed(gone) + " are gone" +
+                    "; to change one of those that are there without it write [lane.NAME]");
   const std::vector<ShardOptions>& shards = config.core.shards;
   for (const ShardOptions& shard : shards)
     if (shard.name == config.core.shard && shard.clients.size() > 1 && !config.store.starts_with("postgres:"))

@@ -34,20 +34,57 @@ std::string name_in(const toml::table& table, const char* what) {
   return node->as_string()->get();
 }
 
+constexpr std::string_view kLaneOrLanes =
+    "changes one of the lanes that are there, and [[lane]] replaces them all; write one of both";
+
+std::vector<std::string> names_of(const std::vector<LaneOptions>& lanes) {
+  std::vector<std::string> names;
+  for (const LaneOptions& lane : lanes)
+    names.push_back(lane.name);
+  return names;
+}
+
+void read_lane(const std::string& path, const toml::table& table, LaneOptions& lane, Heard& heard) {
+  const std::string place = place_of(path, table.source());
+  heard.places["lane." + lane.name] = place;
+  const auto is_name = [&](std::string_view key, const toml::node& node) {
+    // TOML takes a [lane.NAME] behind [[lane]] for a table in that lane.
+    if (node.is_table())
+      at_place(place_of(path, node.source()) + ": lane",
+               [&] { throw ConfigError("[lane." + printable(key, 64) + "] " + std::string(kLaneOrLanes)); });
+    return key == "name";
+  };
+  read_table(path, table, "lane." + lane.name + ".", bound(lane_table(), lane), {"name"}, is_name, heard);
+}
+
+/// [lane.NAME]: what is said of a lane that is there.
+void change_lanes(const std::string& path, const toml::table& lanes, Config& config, Heard& heard) {
+  for (const auto& [key, node] : lanes) {
+    const std::string name(key.str());
+    at_place(place_of(path, node.source()) + ": lane", [&, &entry = node] {
+      const auto lane = std::find_if(config.core.lanes.begin(), config.core.lanes.end(),
+                                     [&](const LaneOptions& one) { return one.name == name; });
+      if (lane == config.core.lanes.end()) settings::unknown_key("lane", name, names_of(config.core.lanes));
+      const toml::table& said = table_in(entry, "[lane." + name + "]");
+      if (said.contains("name")) throw ConfigError("[lane." + name + "] has its name already; take name out");
+      read_lane(path, said, *lane, heard);
+    });
+  }
+}
+
 void read_lanes(const std::string& path, const toml::node& node, Config& config, Heard& heard) {
-  config.core.lanes.clear();  // naming any lane replaces the default set
-  at_place(place_of(path, node.source()) + ": lane", [&] {
-    for (const toml::node& entry : list_in(node, "[[lane]]")) {
-      const std::string place = place_of(path, entry.source());
+  if (const toml::table* const changed = node.as_table()) return change_lanes(path, *changed, config, heard);
+  const std::string place = place_of(path, node.source());
+  config.core.lanes.clear();
+  heard.places["lane"] = place;
+  at_place(place + ": lane", [&] {
+    for (const toml::node& entry : list_in(node, "[[lane]] or [lane.NAME]")) {
       LaneOptions lane;
-      at_place(place + ": lane", [&] {
+      at_place(place_of(path, entry.source()) + ": lane", [&] {
         lane.name = name_in(table_in(entry, "[[lane]]"), "lane");
         refuse_twice(config.core.lanes, "lane", lane.name);
       });
-      heard.places["lane." + lane.name] = place;
-      const auto is_name = [](std::string_view key, const toml::node&) { return key == "name"; };
-      read_table(path, *entry.as_table(), "lane." + lane.name + ".", bound(lane_table(), lane), {"name"},
-                 is_name, heard);
+      read_lane(path, *entry.as_table(), lane, heard);
       config.core.lanes.push_back(lane);
     }
   });

@@ -18,6 +18,14 @@ constexpr std::chrono::milliseconds kPingEvery{500};
 constexpr std::chrono::milliseconds kLookEvery{20};
 constexpr std::chrono::milliseconds kUnservedEvery{2'000};
 
+std::string listed(const std::vector<std::string>& some, const std::vector<std::string>& others) {
+  std::string text;
+  for (const auto* const names : {&some, &others})
+    for (const std::string& name : *names)
+      text += (text.empty() ? "" : ", ") + printable(name, 64);
+  return text;
+}
+
 }  // namespace
 
 Health::Health(Gateway& gateway, const HttpServer& server)
@@ -88,7 +96,26 @@ void Health::ask_for_unserved() {
   gateway_.broker.stats(0, [this](const Reply<BrokerStats>& stats) {
     asked_for_unserved_ = false;
     unserved_ = stats ? unserved_lines(stats->json) : std::string();
+    if (stats) compare_lanes(lanes_of(stats->json));
   });
+}
+
+/// Each broker has lanes of its own, and the gateway says in its settings which.
+void Health::compare_lanes(const std::vector<std::string>& there) {
+  std::vector<LaneRules> rules;
+  for (const KeySettings& key : gateway_.settings.keys)
+    rules.push_back(key.lanes);
+  if (rules.empty()) rules.emplace_back();
+  LanesMissing missing =
+      there.empty() ? LanesMissing{} : missing_lanes(rules, gateway_.settings.lanes, there);
+  broker_lanes_ = there;
+  if (missing == lanes_missing_) return;
+  lanes_missing_ = std::move(missing);
+  if (lanes_missing_.any())
+    log::event(log::Level::warning, "lanes.unknown",
+               {{"lanes", listed(lanes_missing_.unasked, lanes_missing_.named)},
+                {"broker_has", listed(broker_lanes_, {})},
+                {"do", "say lanes, and the lane of keys, as the broker has them"}});
 }
 
 bool Health::home_is_silent(std::chrono::milliseconds silence_max) const {
@@ -121,7 +148,14 @@ HttpAnswer Health::ready() const {
   // As long as requests wait for a broker: a takeover is no reason to take all gateways out of a pool.
   if (broker_is_away() || (!answered_ && !broker_answers()))
     return text_answer(503, "no answer from the broker\n" + shards_.lines());  // addresses concern no caller
-  return text_answer(200, "ready\n" + unserved_ + shards_.lines());            // other services are served
+  if (!lanes_missing_.unasked.empty())
+    return text_answer(503, "requests that name no lane are refused: the broker has no lane " +
+                                listed(lanes_missing_.unasked, {}) + "; it has " + listed(broker_lanes_, {}) +
+                                ". Say lanes, and the lane of keys, as the broker has them\n");
+  const std::string lanes = lanes_missing_.named.empty()
+                                ? std::string()
+                                : "the broker has no lane " + listed(lanes_missing_.named, {}) + "\n";
+  return text_answer(200, "ready\n" + lanes + unserved_ + shards_.lines());  // other services are served
 }
 
 }  // namespace lanemq::gateway

@@ -37,6 +37,7 @@ class Health {
 
  private:
   void ask_for_unserved();
+  void compare_lanes(const std::vector<std::string>& there);
   HttpAnswer ready() const;
   bool home_is_silent(std::chrono::milliseconds silence_max) const;
   /// Shards, and whether their brokers answer; where there are none the broker alone, without a name.
@@ -52,6 +53,8 @@ class Health {
   bool asked_for_unserved_ = false;
   std::optional<Loop::TimePoint> unserved_asked_at_;
   std::string unserved_;  ///< a line each, for /readyz
+  std::vector<std::string> broker_lanes_;
+  LanesMissing lanes_missing_;
   const Loop::TimePoint began_;
   std::optional<Loop::TimePoint> answered_;
 };

@@ -68,6 +68,17 @@ tl::expected<std::string, ApiError> choose_lane(const LaneWish& wish, const Lane
   return std::string();
 }
 
+LanesMissing missing_lanes(const std::vector<LaneRules>& rules, const Names& ranking, const Names& there) {
+  LanesMissing missing;
+  for (const LaneRules& rule : rules)
+    if (const auto lane = choose_lane({}, rule, ranking);
+        lane && !lane->empty() && !has(there, *lane) && !has(missing.unasked, *lane))
+      missing.unasked.push_back(*lane);
+  for (const std::string& lane : ranking)
+    if (!has(there, lane) && !has(missing.unasked, lane)) missing.named.push_back(lane);
+  return missing;
+}
+
 ModelAndLane split_model(std::string_view text, const Names& ranking) {
   const std::size_t at = text.rfind('@');
   if (at == std::string_view::npos || at == 0 || !has(ranking, text.substr(at + 1)))

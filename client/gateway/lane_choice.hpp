@@ -36,6 +36,18 @@ struct LaneWish {
 tl::expected<std::string, ApiError> choose_lane(const LaneWish& wish, const LaneRules& rules,
                                                 const std::vector<std::string>& ranking);
 
+/// Lanes that callers are given by these rules, and that a broker has not.
+struct LanesMissing {
+  std::vector<std::string> unasked;  ///< of requests that name none: each of these is refused
+  std::vector<std::string> named;    ///< all others that may be named
+
+  bool any() const { return !unasked.empty() || !named.empty(); }
+  bool operator==(const LanesMissing&) const = default;
+};
+/// `rules`: of each key, or the one of all callers. `there`: the broker's lanes.
+LanesMissing missing_lanes(const std::vector<LaneRules>& rules, const std::vector<std::string>& ranking,
+                           const std::vector<std::string>& there);
+
 /// Splits `gpt-x@batch` into `gpt-x` and `batch`. The text behind the last @ counts only if it is a lane:
 /// models may have an @ in their names.
 struct ModelAndLane {

@@ -29,6 +29,15 @@ std::string unserved_lines(const std::string& stats) {
   return lines;
 }
 
+std::vector<std::string> lanes_of(const std::string& stats) {
+  const auto document = nlohmann::ordered_json::parse(stats, nullptr, false);
+  std::vector<std::string> names;
+  if (!document.is_object() || !document.contains("lanes")) return names;
+  for (const auto& lane : document["lanes"].items())
+    names.push_back(lane.key());
+  return names;
+}
+
 void ShardWatch::told(const BrokerPong& pong) {
   home_ = pong.shard;
   std::erase_if(shards_, [&](const auto& known) {

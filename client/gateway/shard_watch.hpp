@@ -17,6 +17,9 @@ inline constexpr std::chrono::milliseconds kSilenceMax{5'000};
 /// A line for each service with jobs and no worker, from a broker's statistics.
 std::string unserved_lines(const std::string& stats);
 
+/// The names of a broker's lanes, the highest first, from its statistics; empty: they do not say.
+std::vector<std::string> lanes_of(const std::string& stats);
+
 /// Whether the brokers of the shards answer, and what those lack workers for that the gateway has no endpoint
 /// of. Knows them by what its own broker, of the home shard, has said; also while that one is away. Without
 /// shards it does nothing. Belongs to the loop's thread; outlives the client's callbacks.

@@ -408,6 +408,10 @@ void OptionReader::read_file(const std::string& path, const ReadFileNode& beside
         throw UsageError(why.substr(0, why.find(": ")) + ": " + std::string(option.brief) +
                          " is a key and a table there; write " + std::string(option.key) +
                          " = ... for the key");
+    for (const std::string& block : program_.blocks)
+      if (why.find("redefine existing table '" + block + "'") != std::string::npos)
+        throw UsageError(why.substr(0, why.find(": ")) + ": [[" + block + "]] is a list, and [" + block +
+                         ".NAME] above it a part of a table; write one of both");
     throw;
   }
   read_table(

@@ -1625,6 +1625,39 @@ class Ends(GatewayCase):
         self.assertEqual(self.ask("GET", "/healthz").status, 200)
 
 
+class OtherLanes(harness.Case):
+    """A broker with lanes that its gateway does not know of."""
+
+    arguments = None
+
+    def test_it_is_not_ready_for_lanes_that_its_broker_has_not(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for name, text in (("broker", '[[lane]]\nname = "high"\n[[lane]]\nname = "bulk"\ndefault = true\n'), ("gateway", "")):
+            with open(os.path.join(folder, name + ".toml"), "w") as file:
+                file.write(text)
+        broker = self.room.start_broker("--config", os.path.join(folder, "broker.toml"))
+        file = os.path.join(folder, "gateway.toml")
+        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", broker.clients, "--listen",
+                                                  "127.0.0.1:0", "--state", os.path.join(folder, "state"), "--config", file))
+        base = urllib.parse.urlsplit(gateway.line().removeprefix("ready ").strip())
+
+        def ready():
+            with contextlib.closing(http.client.HTTPConnection(base.hostname, base.port, timeout=harness.PATIENCE)) as connection:
+                connection.request("GET", "/readyz")
+                answer = connection.getresponse()
+                return answer.status, answer.read().decode()
+
+        harness.wait_until(lambda: "normal" in ready()[1], "the broker's lanes")
+        status, text = ready()
+        self.assertEqual(status, 503)
+        self.assertRegex(text, "the broker has no lane normal; it has high, bulk")
+        self.assertRegex(gateway.stderr(), 'warning lanes.unknown lanes="normal, critical, low, batch" broker_has="high, bulk"')
+        with open(file, "w") as out:
+            out.write('lanes = ["high", "bulk"]\n')
+        gateway.signal(signal.SIGHUP)
+        harness.wait_until(lambda: ready() == (200, "ready\n"), "readiness")
+
+
 class OddUpstream(harness.Case):
     """An upstream that answers as the test says, whatever it is asked."""
 

@@ -17,6 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::AllOf;
 using testing::HasSubstr;
 
 /// A file that is there as long as the test.
@@ -198,6 +199,40 @@ TEST(Config, clients_have_tenants_and_budgets_match_them) {
   EXPECT_EQ(config.core.clients[0].tenant, "acme");
   EXPECT_EQ(config.core.budgets[0].tenant, "acme");
   EXPECT_THAT(print_config(config), HasSubstr("\nmatch.tenant = \"acme\"\n"));
+}
+
+TEST(Config, one_lane_of_those_that_are_there_is_changed) {
+  const Config config = read("[lane.high]\nreserved_slots = 4\n[lane.batch]\ntimeout = \"48h\"\n");
+  ASSERT_EQ(config.core.lanes.size(), 5u);
+  EXPECT_EQ(config.core.lanes[1].name, "high");
+  EXPECT_EQ(config.core.lanes[1].reserved_slots, 4u);
+  EXPECT_EQ(config.core.lanes[1].timeout, core::default_lanes()[1].timeout);
+  EXPECT_EQ(config.core.lanes[4].timeout, std::chrono::hours(48));
+  EXPECT_TRUE(doubts(config).empty());
+  EXPECT_EQ(read("[lane.normal]\ndefault = false\n[lane.low]\ndefault = true\n").core.lanes.size(), 5u);
+
+  EXPECT_THAT(error_of("\n[lane.hihg]\nreserved_slots = 4\n"),
+              AllOf(HasSubstr("toml:2: lane: unknown lane \"hihg\""), HasSubstr("high")));
+  EXPECT_THAT(error_of("[lane.high]\nreserved_slot = 4\n"),
+              AllOf(HasSubstr("toml:2:"), HasSubstr("reserved_slots")));
+  EXPECT_THAT(error_of("[lane.high]\nname = \"x\"\n"), HasSubstr("has its name already"));
+  EXPECT_THAT(error_of("[lane]\nhigh = 3\n"), HasSubstr("must be a table, as in [lane.high]"));
+  EXPECT_THAT(error_of("[lane.low]\ndefault = true\n"), HasSubstr("the other with default = false"));
+}
+
+TEST(Config, lanes_are_changed_or_replaced_never_both) {
+  EXPECT_THAT(error_of("[[lane]]\nname = \"a\"\ndefault = true\n[lane.high]\ndepth_max = 1\n"),
+              AllOf(HasSubstr("toml:4: lane: [lane.high] changes one"), HasSubstr("write one of both")));
+  EXPECT_THAT(error_of("[lane.high]\ndepth_max = 1\n[[lane]]\nname = \"a\"\n"),
+              AllOf(HasSubstr("toml:3: [[lane]] is a list"), HasSubstr("write one of both")));
+}
+
+TEST(Config, lanes_that_are_gone_are_told) {
+  EXPECT_THAT(error_of("\n[[lane]]\nname = \"high\"\nreserved_slots = 4\n"),
+              AllOf(HasSubstr("toml:2: there are 0 default lanes"), HasSubstr("[lane.NAME] changes one")));
+  EXPECT_THAT(doubts(read("[[lane]]\nname = \"high\"\ndefault = true\n")),
+              testing::ElementsAre(HasSubstr("critical, normal, low and batch are gone")));
+  EXPECT_TRUE(doubts(read("[[lane]]\nname = \"mine\"\ndefault = true\n")).empty());
 }
 
 TEST(Config, lanes_are_durable_unless_they_say_otherwise) {

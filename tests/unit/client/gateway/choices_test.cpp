@@ -62,6 +62,21 @@ TEST(LaneChoice, names_the_lanes_that_there_are) {
   EXPECT_NE(refused.error().message.find("critical, high, normal, low, batch"), std::string::npos);
 }
 
+TEST(LaneChoice, tells_what_a_broker_with_other_lanes_refuses) {
+  using Names = std::vector<std::string>;
+  EXPECT_FALSE(missing_lanes({{}}, kRanking, kRanking).any());
+  EXPECT_EQ(missing_lanes({{}}, kRanking, {"high", "low"}),
+            (LanesMissing{.unasked = {"normal"}, .named = {"critical", "batch"}}));
+  // Keys with a lane of their own go on.
+  EXPECT_EQ(missing_lanes({{.fallback = "high"}, {.allowed = {"low"}}}, kRanking, {"high", "low"}).unasked,
+            Names());
+  EXPECT_EQ(missing_lanes({{.fallback = "high"}, {.fallback = "batch"}}, kRanking, {"high"}).unasked,
+            Names{"batch"});
+  // Where no lane is called normal the broker's default is taken.
+  EXPECT_EQ(missing_lanes({{}}, {"people", "machines"}, {"people"}),
+            (LanesMissing{.unasked = {}, .named = {"machines"}}));
+}
+
 TEST(LaneChoice, leaves_an_at_sign_to_models_that_have_one) {
   EXPECT_EQ(split_model("gpt-x@high", kRanking).model, "gpt-x");
   EXPECT_EQ(split_model("gpt-x@high", kRanking).lane, "high");
