@@ -211,6 +211,29 @@ class RunFile(harness.Case):
         self.assertEqual(self.run_file("--model", "m", out=self.out + ".tuesday").returncode, 2)
         self.assertEqual(self.run_file(out=self.out + ".tuesday", service="other").returncode, 2)
 
+    LINES_OF_A_NIGHT = int(os.environ.get("LANEMQ_LINES_OF_A_NIGHT", 400))
+
+    def test_a_file_that_is_written_anew_each_night_gets_the_answers_of_its_night(self):
+        count = self.LINES_OF_A_NIGHT
+        shared_limit.start_worker(self.room, "echo=echo:10ms", "--capacity", "8")
+        for night in ("monday", "tuesday"):
+            with open(self.file, "w") as out:
+                for number in range(count):
+                    out.write(json.dumps({"custom_id": f"line-{number}", "body": {"night": night, "number": number}}) + "\n")
+            if night == "tuesday":
+                self.assertEqual(self.run_file().returncode, 2, "monday's output is no output of tuesday")
+                self.out += night
+            for share in (0.2, 0.5):
+                run = self.room.start(harness.Process(*self.command("echo")))
+                harness.wait_until(lambda least=share * count: self.lines_written() > least, "some answers")
+                run.kill()
+            done = self.run_file()
+            self.assertEqual(done.returncode, 0, done.stderr)
+            answers = self.answers()
+            self.assertEqual(sorted(answer["response"]["body"]["number"] for answer in answers), list(range(count)))
+            self.assertEqual({answer["response"]["body"]["night"] for answer in answers}, {night})
+            self.assertTrue(all(answer["custom_id"] == f"line-{answer['response']['body']['number']}" for answer in answers))
+
     def test_what_can_never_succeed_stops_it_and_is_named_once(self):
         self.write(100)
         shared_limit.start_worker(self.room, "echo=echo")
