@@ -87,7 +87,8 @@ Answer draw_answer(Draws& draws, const ModelRequest& request, std::optional<std:
     const std::uint64_t count =
         tokens ? std::clamp<std::uint64_t>(*tokens, 1, allowed) : draws.answer_tokens(allowed);
     answer.parts.push_back({.kind = kind, .content = draw_text(draws, count)});
-    answer.cut = count == allowed && allowed < most && (!tokens || *tokens > allowed);
+    answer.cut =
+        request.max_tokens_asked && count == allowed && allowed < most && (!tokens || *tokens > allowed);
     answer.tokens += count;
   } else {
     std::string fitting = cut_text(request.fitting, allowed);

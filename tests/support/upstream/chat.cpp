@@ -3,6 +3,7 @@
 #include <array>
 
 #include "tests/support/upstream/api.hpp"
+#include "tests/support/upstream/calls.hpp"
 #include "tests/support/upstream/openai.hpp"
 #include "tests/support/upstream/schema_sample.hpp"
 
@@ -55,21 +56,19 @@ void choose_tool(const Json& json, ModelRequest& request) {
   if (tools.is_null()) return;
   if (!tools.is_array() || tools.empty()) refuse_value("tools", "expected an array with at least one tool.");
   const Json& choice = member(json, "tool_choice");
-  const Json& last = json.at("messages").back();
-  if (choice == "none" || member(last, "role") == "tool") return;
-  const Json& wanted =
-      choice.is_object() ? member(member(choice, "function"), "name") : member(choice, "name");
+  if (choice == "none" || answers_a_tool(json.at("messages"))) return;
+  std::vector<OfferedTool> functions;
   for (const Json& tool : tools) {
     const Json& function = tool.is_object() ? member(tool, "function") : tool;
     if (!function.is_object() || !member(function, "name").is_string())
       refuse_value("tools", "expected functions with names.");
-    if (!wanted.is_null() && member(function, "name") != wanted) continue;
-    request.tool = function.at("name").get<std::string>();
-    request.fitting = sample_of(member(function, "parameters")).dump();
-    if (request.fitting == "null") request.fitting = "{}";
-    return;
+    functions.push_back(
+        {.name = function.at("name").get<std::string>(), .schema = &member(function, "parameters")});
   }
-  refuse_value("tool_choice", "there is no such function among the tools.");
+  const Json forced = choice.is_object() ? member(member(choice, "function"), "name") : Json();
+  choose_call(functions, forced, request);
+  if (request.tool.empty() && !forced.is_null())
+    refuse_value("tool_choice", "there is no such function among the tools.");
 }
 
 void choose_format(const Json& json, ModelRequest& request) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "tests/support/upstream/calls.hpp"
+
 namespace lanemq::upstream {
 namespace {
 
@@ -20,7 +22,35 @@ bool refuse_too_deep(int depth, Json::parse_event_t, Json&) {
   return true;
 }
 
+bool has(const Json& object, const char* name, std::initializer_list<std::string_view> values) {
+  const Json& value = member(object, name);
+  return value.is_string() &&
+         std::find(values.begin(), values.end(), value.get_ref<const std::string&>()) != values.end();
+}
+
+// A message or an item that the model wrote.
+bool is_assistant(const Json& turn) {
+  return has(turn, "role", {"assistant"}) || has(turn, "type", {"function_call", "custom_tool_call"});
+}
+
+// A message or an item that is a tool's result, or has one among its blocks.
+bool is_result(const Json& turn) {
+  if (has(turn, "role", {"tool", "function"})) return true;
+  if (has(turn, "type", {"function_call_output", "custom_tool_call_output"})) return true;
+  const Json& content = member(turn, "content");
+  return content.is_array() && std::any_of(content.begin(), content.end(), [](const Json& block) {
+           return block.is_object() && has(block, "type", {"tool_result"});
+         });
+}
+
 }  // namespace
+
+bool answers_a_tool(const Json& turns) {
+  if (!turns.is_array()) return false;
+  for (auto turn = turns.rbegin(); turn != turns.rend() && turn->is_object() && !is_assistant(*turn); ++turn)
+    if (is_result(*turn)) return true;
+  return false;
+}
 
 std::uint64_t tokens_of(std::size_t bytes) {
   return std::max<std::uint64_t>(1, (bytes + kBytesPerToken - 1) / kBytesPerToken);
@@ -100,11 +130,17 @@ void PromptText::add_content(const Json& content, const std::string& name) {
   if (content.is_null()) return;
   if (content.is_string()) return add(content.get_ref<const std::string&>());
   if (!content.is_array()) refuse_value(name, "expected a string or an array of content parts.");
-  for (const Json& part : content) {
-    if (!part.is_object()) refuse_value(name, "expected a string or an array of content parts.");
-    if (const Json& text = member(part, "text"); text.is_string()) add(text.get_ref<const std::string&>());
-    if (const Json& inner = member(part, "content"); !inner.is_null()) add_content(inner, name + ".content");
-  }
+  for (const Json& part : content)
+    add_part(part, name);
+}
+
+void PromptText::add_part(const Json& part, const std::string& name) {
+  if (!part.is_object()) refuse_value(name, "expected a string or an array of content parts.");
+  if (const Json& text = member(part, "text"); text.is_string()) add(text.get_ref<const std::string&>());
+  if (const Json& inner = member(part, "content"); !inner.is_null()) add_content(inner, name + ".content");
+  // Of a response's items: a call, and its result, which may be an object, too.
+  if (const Json& call = member(part, "arguments"); call.is_string()) add(call.get_ref<const std::string&>());
+  if (const Json& result = member(part, "output"); !result.is_object()) add_content(result, name + ".output");
 }
 
 void PromptText::add_messages(const Json& request) {
@@ -116,12 +152,21 @@ void PromptText::add_messages(const Json& request) {
     const std::string name = "messages[" + std::to_string(index) + "]";
     if (!messages[index].is_object()) refuse_value(name, "expected an object.");
     add_content(member(messages[index], "content"), name + ".content");
+    if (is_assistant(messages[index])) end_turn();
+  }
+}
+
+void PromptText::add_items(const Json& items, const std::string& name) {
+  for (const Json& item : items) {
+    add_part(item, name);
+    if (is_assistant(item)) end_turn();
   }
 }
 
 void PromptText::store_in(ModelRequest& request) const {
   request.prompt_tokens = tokens_of(bytes_);
   request.prompt_hash = fnv1a(text_);
+  read_asked_call(std::string_view(text_).substr(turn_), request);
 }
 
 std::string json_string(std::string_view text) {

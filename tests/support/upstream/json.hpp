@@ -39,6 +39,10 @@ bool bool_or(const Json& object, const char* name, bool fallback);
 /// The first of these members that is there, a whole number from 1 to kMaxTokensMax; nothing: 0.
 std::uint64_t tokens_or_none(const Json& object, std::initializer_list<const char*> names);
 
+/// Whether the caller's last turn, behind the last of the assistant's messages or items, brings a tool's
+/// result. Whatever else stands beside it: clients add reminders of their own.
+bool answers_a_tool(const Json& turns);
+
 /// All texts of a request, one after the other: what is charged for, and what an answer depends on.
 class PromptText {
  public:
@@ -47,11 +51,18 @@ class PromptText {
   void add_content(const Json& content, const std::string& name);
   /// A list of messages, at least one, each an object with `content`. Throws a Refusal.
   void add_messages(const Json& request);
+  /// The items of a response's input: messages, calls and their results. Throws a Refusal.
+  void add_items(const Json& items, const std::string& name);
+  /// Also what the texts behind the last of the assistant's ask to have called.
   void store_in(ModelRequest& request) const;
 
  private:
+  void add_part(const Json& part, const std::string& name);
+  void end_turn() { turn_ = text_.size(); }
+
   std::string text_;
   std::size_t bytes_ = 0;
+  std::size_t turn_ = 0;  ///< Where in text_ the caller's last turn begins.
 };
 
 /// Writes text as a JSON string; what is no UTF-8 is replaced.

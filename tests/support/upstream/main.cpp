@@ -35,9 +35,12 @@ constexpr const char* kFooter =
   keys       POST /admin/keys/NAME: {"dead":true} has that key answered 401 from then on, {"dead":"quota"} 429
              insufficient_quota, {"dead":false} as usual again
   tests      POST /admin/release: {"model":"m+hold"} lets the calls for this model go on, and those to come
-Equal prompts get equal answers. The first tool is called unless its result is there; what has a schema gets JSON that
-fits it. 400 for what a gateway must not pass on: parameters that the API does not know, @ in the model's name, the
-header fields x-lanemq-* (but -job and -attempt), x-priority and x-stainless-*.
+Equal prompts get equal answers. What has a schema gets JSON that fits it. The first tool is called, once a turn; where
+the prompt says
+  upstream: call write_file {"path": "a.txt"}
+the tool of that name is called with these arguments; where there is none of that name, none is.
+400 for what a gateway must not pass on: parameters that the API does not know, @ in the model's name, the header fields
+x-lanemq-* (but -job and -attempt), x-priority and x-stainless-*.
 What follows a + in the model's name changes that call alone, like gpt-x+tokens=20+reset=120 or gpt-x+status=529+first=1:
 )";
 constexpr const char* kFooterEnd =

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "tests/support/upstream/api.hpp"
+#include "tests/support/upstream/calls.hpp"
 #include "tests/support/upstream/errors.hpp"
 #include "tests/support/upstream/schema_sample.hpp"
 
@@ -45,14 +46,6 @@ constexpr auto kCountTokensParameters = std::to_array<std::string_view>(
 constexpr std::uint64_t kThinkingBudgetMin = 1024;
 constexpr std::string_view kSignature = "c2lnbmVkIGJ5IGxhbmVtcS11cHN0cmVhbQ==";
 
-bool answers_a_tool(const Json& json) {
-  const Json& content = member(json.at("messages").back(), "content");
-  if (!content.is_array()) return false;
-  for (const Json& block : content)
-    if (block.is_object() && member(block, "type") == "tool_result") return true;
-  return false;
-}
-
 // The first tool of the caller's, or the one it names; tools of the service itself have no input_schema.
 void choose_own_tool(const Json& json, ModelRequest& request) {
   const Json& tools = member(json, "tools");
@@ -60,17 +53,15 @@ void choose_own_tool(const Json& json, ModelRequest& request) {
   if (!tools.is_array()) refuse_value("tools", "expected an array.");
   const Json& choice = member(json, "tool_choice");
   if (!choice.is_null() && !choice.is_object()) refuse_value("tool_choice", "expected an object.");
-  if (member(choice, "type") == "none" || answers_a_tool(json)) return;
-  const Json& wanted = member(choice, "name");
+  if (member(choice, "type") == "none" || answers_a_tool(json.at("messages"))) return;
+  std::vector<OfferedTool> own;
   for (const Json& tool : tools) {
     if (!tool.is_object() || !member(tool, "name").is_string())
       refuse_value("tools", "expected tools with names.");
-    if (!member(tool, "input_schema").is_object() || (!wanted.is_null() && tool.at("name") != wanted))
-      continue;
-    request.tool = tool.at("name").get<std::string>();
-    request.fitting = sample_of(tool.at("input_schema")).dump();
-    return;
+    if (member(tool, "input_schema").is_object())
+      own.push_back({.name = tool.at("name").get<std::string>(), .schema = &tool.at("input_schema")});
   }
+  choose_call(own, member(choice, "name"), request);
 }
 
 void choose_output(const Json& json, ModelRequest& request) {

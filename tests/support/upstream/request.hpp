@@ -44,9 +44,11 @@ struct ModelRequest {
   bool stream = false;
   bool include_usage = false;  ///< A chat's or a completion's stream ends with a chunk that tells the usage.
   bool thinking = false;       ///< A message begins with a block of thinking.
-  std::string tool{};          ///< The function that the answer calls; empty: it answers in words.
-  std::string fitting{};       ///< JSON that fits the function's or the answer's schema; empty: no schema.
-  std::string service_tier{};  ///< As it was asked for; empty: not at all.
+  std::string asked_tool{};    ///< The tool that the prompt asks to have called; empty: it names none.
+  std::string asked_arguments{};  ///< Beside it: its arguments, in JSON.
+  std::string tool{};             ///< The function that the answer calls; empty: it answers in words.
+  std::string fitting{};          ///< JSON that fits the function's or the answer's schema; empty: no schema.
+  std::string service_tier{};     ///< As it was asked for; empty: not at all.
   // For embeddings only.
   std::vector<std::uint64_t> inputs{};  ///< fnv1a() of each text.
   std::uint64_t dimensions = 0;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "tests/support/upstream/api.hpp"
+#include "tests/support/upstream/calls.hpp"
 #include "tests/support/upstream/openai.hpp"
 #include "tests/support/upstream/schema_sample.hpp"
 
@@ -10,6 +11,7 @@ namespace lanemq::upstream {
 namespace {
 
 constexpr auto kResponsesParameters = std::to_array<std::string_view>({"background",
+                                                                       "client_metadata",
                                                                        "context_management",
                                                                        "conversation",
                                                                        "include",
@@ -48,7 +50,10 @@ void read_input(const Json& json, ModelRequest& request) {
   if (input.is_null()) refuse_missing("input");
   if (!input.is_string() && !input.is_array())
     refuse_value("input", "expected a string or an array of items.");
-  prompt.add_content(input, "input");
+  if (input.is_array())
+    prompt.add_items(input, "input");
+  else
+    prompt.add_content(input, "input");
   prompt.store_in(request);
 }
 
@@ -56,21 +61,16 @@ void choose_function(const Json& json, ModelRequest& request) {
   const Json& tools = member(json, "tools");
   if (tools.is_null()) return;
   if (!tools.is_array()) refuse_value("tools", "expected an array.");
-  const Json& input = member(json, "input");
-  const bool answered =
-      input.is_array() && !input.empty() && member(input.back(), "type") == "function_call_output";
   const Json& choice = member(json, "tool_choice");
-  if (choice == "none" || answered) return;
-  const Json& wanted = choice.is_object() ? member(choice, "name") : member(Json::object(), "name");
+  if (choice == "none" || answers_a_tool(member(json, "input"))) return;
+  std::vector<OfferedTool> functions;
   for (const Json& tool : tools) {
     if (!tool.is_object()) refuse_value("tools", "expected objects.");
-    if (member(tool, "type") != "function" || (!wanted.is_null() && member(tool, "name") != wanted)) continue;
+    if (member(tool, "type") != "function") continue;
     if (!member(tool, "name").is_string()) refuse_value("tools", "expected functions with names.");
-    request.tool = tool.at("name").get<std::string>();
-    request.fitting = sample_of(member(tool, "parameters")).dump();
-    if (request.fitting == "null") request.fitting = "{}";
-    return;
+    functions.push_back({.name = tool.at("name").get<std::string>(), .schema = &member(tool, "parameters")});
   }
+  choose_call(functions, choice.is_object() ? member(choice, "name") : Json(), request);
 }
 
 void choose_text_format(const Json& json, ModelRequest& request) {

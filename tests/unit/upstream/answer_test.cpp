@@ -11,7 +11,7 @@ namespace {
 TEST(DrawAnswer, is_four_bytes_a_token_within_what_is_allowed) {
   for (std::uint64_t call = 0; call < 500; ++call) {
     Draws draws(1, call);
-    const Answer answer = draw_answer(draws, {.max_tokens = 100});
+    const Answer answer = draw_answer(draws, {.max_tokens = 100, .max_tokens_asked = true});
     ASSERT_LE(answer.tokens, 100u);
     ASSERT_EQ(answer.parts.at(0).content.size(), answer.tokens * kBytesPerToken);
     ASSERT_EQ(answer.cut, answer.tokens == 100);
@@ -22,9 +22,10 @@ TEST(DrawAnswer, has_the_length_that_is_asked_for_if_it_is_allowed) {
   Draws draws(1, 1);
 
   EXPECT_EQ(draw_answer(draws, {.max_tokens = 100}, 7).tokens, 7u);
-  EXPECT_FALSE(draw_answer(draws, {.max_tokens = 7}, 7).cut);
+  EXPECT_FALSE(draw_answer(draws, {.max_tokens = 7, .max_tokens_asked = true}, 7).cut);
   EXPECT_EQ(draw_answer(draws, {.max_tokens = 5}, 7).tokens, 5u);
-  EXPECT_TRUE(draw_answer(draws, {.max_tokens = 5}, 7).cut);
+  EXPECT_TRUE(draw_answer(draws, {.max_tokens = 5, .max_tokens_asked = true}, 7).cut);
+  EXPECT_FALSE(draw_answer(draws, {.max_tokens = 5}, 7).cut) << "nobody set a limit that it could reach";
 }
 
 TEST(DrawAnswer, cuts_what_fits_a_schema_at_max_tokens) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completions, embeddings, responses and models.
+#include <algorithm>
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -83,6 +84,26 @@ TEST(Responses, read_instructions_and_items) {
   EXPECT_EQ(request->prompt_tokens, 3u);
   EXPECT_EQ(request->charge(), 12u);
   EXPECT_EQ(blamed_by(responses_api(), R"({"model": "m"})"), "input");
+}
+
+TEST(Responses, answer_otherwise_behind_the_result_of_a_function) {
+  const auto hash_of = [](const std::string& more) {
+    return parsed_by(responses_api(),
+                     R"({"model": "m", "input": [{"role": "user", "content": "hi"})" + more + "]}")
+        ->prompt_hash;
+  };
+  const std::string call = R"(, {"type": "function_call", "name": "w", "arguments": "{}"})";
+
+  EXPECT_NE(hash_of(""), hash_of(call));
+  EXPECT_NE(hash_of(call), hash_of(call + R"(, {"type": "function_call_output", "output": "rain"})"));
+  EXPECT_NE(hash_of(call + R"(, {"type": "function_call_output", "output": "rain"})"),
+            hash_of(call + R"(, {"type": "function_call_output", "output": [{"text": "sun"}]})"));
+}
+
+TEST(Responses, take_what_a_coding_agent_says_of_itself) {
+  const auto known = responses_api().parameters();
+
+  EXPECT_NE(std::find(known.begin(), known.end(), "client_metadata"), known.end());
 }
 
 TEST(Embeddings, are_the_same_numbers_in_either_encoding) {
