@@ -14,10 +14,10 @@ LOG_LINES = 12  # of a program that ended, shown
 
 
 class Programs:
-    """Children, each with its log in a folder. `hint` is said of one that does not start."""
+    """Children of a script, each with its log in a folder. `hint` is said of one that does not start."""
 
-    def __init__(self, folder, hint=""):
-        self.folder, self.hint = folder, hint
+    def __init__(self, folder, hint="", script="scripts/run"):
+        self.folder, self.hint, self.script = folder, hint, script
         self.running = []
 
     def start(self, name, *command, environment=None):
@@ -31,7 +31,7 @@ class Programs:
         line = process.stdout.readline().strip()
         timer.cancel()
         if not line.startswith("ready"):
-            sys.exit(f"scripts/run: {name} did not start; its log:\n{self.log_of(name)}\n{self.hint}".rstrip())
+            sys.exit(f"{self.script}: {name} did not start; its log:\n{self.log_of(name)}\n{self.hint}".rstrip())
         return line.removeprefix("ready").strip()
 
     def log_of(self, name):

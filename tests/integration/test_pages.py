@@ -27,6 +27,7 @@ NOT_RUN = {
     "systemd": "it is for root, on a machine that systemd has booted",
     "proxy": "it is a file for nginx or Caddy",
     "line": "it is one line of a program",
+    "agents": "it needs an agent of another maker; scripts/agents has them do a task",
 }
 NODE_MODULES = os.path.join(ROOT, "tests/integration/sdk/node_modules")
 NODE_PACKAGE = os.path.join(ROOT, "client/node")
