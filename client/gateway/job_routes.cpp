@@ -18,7 +18,7 @@
 #include "client/gateway/left_watch.hpp"
 #include "client/gateway/relay.hpp"
 #include "common/json/cursor.hpp"
-#include "common/json/members.hpp"
+#include "common/json/named.hpp"
 #include "common/url/climbing_path.hpp"
 
 namespace lanemq::gateway {
@@ -157,13 +157,10 @@ std::optional<ApiError> why_not_model(const Caller& caller, const std::string& m
 bool owns_parts(const Caller& caller, const HttpRequest& request) {
   if (!caller.is_bound_to_its_own()) return false;
   const std::string_view body = request.body.bytes();
-  const auto says = [&](std::string_view text) {
-    return ::memmem(body.data(), body.size(), text.data(), text.size()) != nullptr;
-  };
-  if (request.path == kChats) return says("audio\"");
+  if (request.path == kChats) return says(body, "audio\"");
   // Tools that run at Anthropic have a date in their type.
-  return request.path == kMessages &&
-         (says("code_execution") || says("_202") || says("\"container\"") || says("\"thread\""));
+  return request.path == kMessages && (says(body, "code_execution") || says(body, "_202") ||
+                                       says(body, "\"container\"") || says(body, "\"thread\""));
 }
 
 /// Sets the marks by which a retry of the request finds this plan; or returns why it cannot.

@@ -6,8 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include "client/gateway/responses/stored_references.hpp"
 #include "common/json/cursor.hpp"
-#include "common/json/members.hpp"
+#include "common/json/named.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -16,14 +17,6 @@ namespace {
 constexpr std::array<std::string_view, 8> kLists = {
     "fallbacks", "models",     "fallback_models", "context_window_fallbacks", "content_policy_fallbacks",
     "engine",    "deployment", "deployment_id"};
-
-/// Deeper tools are refused where what they refer to is read.
-constexpr int kToolsDeepMax = 8;
-
-bool has_key(std::string_view escaped, std::string_view name) {
-  const std::optional<std::string> key = unquoted_json("\"" + std::string(escaped) + "\"");
-  return key && reads_as(*key, name);
-}
 
 class Found {
  public:
@@ -41,30 +34,20 @@ class Found {
       tell(std::string(name) + "[" + std::to_string(number) + "]", cursor.value());
   }
 
-  /// Tells of each value that an object has under that name.
-  template <class Tell>
-  static void each_of(std::string_view object, std::string_view name, Tell tell) {
-    JsonCursor cursor(object);
-    if (!cursor.enter_object()) return;
-    for (std::string_view key; cursor.member(key);) {
-      const std::string_view value = cursor.value();
-      if (has_key(key, name)) tell(value);
-    }
-  }
-
-  /// Of tools, and of tools in them.
+  /// Of tools, and of tools in them. Deeper ones are refused where what they refer to is read.
   void add_tools(const std::string& place, std::string_view list, int depth = 0) {
     if (depth > kToolsDeepMax) return;
     each(place, list, [&](const std::string& inside, std::string_view tool) {
       add_model_of(inside, tool);
-      each_of(tool, "tools", [&](std::string_view more) { add_tools(inside + ".tools", more, depth + 1); });
+      each_member(tool, "tools",
+                  [&](std::string_view more) { add_tools(inside + ".tools", more, depth + 1); });
     });
   }
 
   /// The `model` of an object; false: it has none.
   bool add_model_of(const std::string& place, std::string_view object) {
     bool any = false;
-    each_of(object, "model", [&](std::string_view value) {
+    each_member(object, "model", [&](std::string_view value) {
       any = true;
       add(place + ".model", value);
     });
@@ -94,18 +77,17 @@ std::vector<NamedModel> named_models_of(std::string_view body) {
   if (!cursor.enter_object()) return {};
   for (std::string_view key; cursor.member(key);) {
     const std::string_view value = cursor.value();
-    has_model = has_model || (has_key(key, "model") && value.starts_with('"'));
-    has_prompt = has_prompt || (has_key(key, "prompt") && value.starts_with('{'));
+    has_model = has_model || (is_key(key, "model") && value.starts_with('"'));
+    has_prompt = has_prompt || (is_key(key, "prompt") && value.starts_with('{'));
     for (const std::string_view list : kLists)
-      if (has_key(key, list))
+      if (is_key(key, list))
         Found::each(list, value,
                     [&](const std::string& place, std::string_view one) { found.add_fallback(place, one); });
-    if (has_key(key, "tools")) found.add_tools("tools", value);
-    if (has_key(key, "moderation")) found.add_model_of("moderation", value);
-    if (has_key(key, "input"))
+    if (is_key(key, "tools")) found.add_tools("tools", value);
+    if (is_key(key, "moderation")) found.add_model_of("moderation", value);
+    if (is_key(key, "input"))
       Found::each("input", value, [&](const std::string& place, std::string_view item) {
-        found.each_of(item, "tools",
-                      [&](std::string_view tools) { found.add_tools(place + ".tools", tools); });
+        each_member(item, "tools", [&](std::string_view tools) { found.add_tools(place + ".tools", tools); });
       });
   }
   if (has_prompt && !has_model) found.all.push_back({.param = "prompt"});

@@ -2,14 +2,13 @@
 #include "client/gateway/responses/stored_references.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include <lanemq/text.hpp>
 
 #include "common/json/cursor.hpp"
-#include "common/json/members.hpp"
+#include "common/json/named.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -72,9 +71,6 @@ bool is_reference(const Item& item) {
 
 /// What a list holds.
 enum class Holds : unsigned char { items, tools };
-
-/// Tools in tools; deeper ones are refused.
-constexpr int kToolsDeepMax = 8;
 
 tl::expected<void, ApiError> add_references(const std::string& name, Holds holds, std::string_view list,
                                             int depth, std::vector<StoredReference>& references);
@@ -178,28 +174,16 @@ std::vector<std::string> stored_ids_of(std::string_view answer) {
 }
 
 void add_references_of_messages(std::string_view body, std::vector<StoredReference>& references) {
-  const auto says = [&](std::string_view text) {
-    return ::memmem(body.data(), body.size(), text.data(), text.size()) != nullptr;
-  };
-  if (!says("audio\"") && !says("\\u")) return;  // most chats are not read again
-  const auto each = [](std::string_view object, std::string_view name, const auto& tell) {
-    JsonCursor cursor(object);
-    if (!cursor.enter_object()) return;
-    for (std::string_view escaped; cursor.member(escaped);) {
-      const std::string_view value = cursor.value();
-      const std::optional<std::string> key = unquoted_json("\"" + std::string(escaped) + "\"");
-      if (key && reads_as(*key, name)) tell(value);
-    }
-  };
+  if (!says(body, "audio\"") && !says(body, "\\u")) return;  // most chats are not read again
   const auto note = [&](std::string_view id) {
     std::optional<std::string> text = unquoted_json(id);
     if (text && references.size() < kReferencesMax)
       references.push_back({.param = "messages", .id = *std::move(text)});
   };
-  each(body, "messages", [&](std::string_view list) {
+  each_member(body, "messages", [&](std::string_view list) {
     JsonElements messages(list);
     for (std::string_view message = messages.next(); !message.empty(); message = messages.next())
-      each(message, "audio", [&](std::string_view audio) { each(audio, "id", note); });
+      each_member(message, "audio", [&](std::string_view audio) { each_member(audio, "id", note); });
   });
 }
 

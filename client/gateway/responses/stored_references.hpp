@@ -21,6 +21,9 @@ struct StoredReference {
 /// Requests with more references are refused.
 inline constexpr std::size_t kReferencesMax = 10'000;
 
+/// Tools may stand in tools; requests with deeper ones are refused.
+inline constexpr int kToolsDeepMax = 8;
+
 /// Adds the references in a request's `input`: items named by id alone (item_reference, and items without
 /// content), and containers. An item with its id or type twice, or in another case, is an error. An item with
 /// content is no reference, whatever its id: clients send items of any origin.
