@@ -75,7 +75,7 @@ std::string print_config(const Config& config) {
         "# keys = []           # of a pool: { name = \"k1\", weight = 1, quota_group = \"\", draining = "
         "false,\n"
         "#                     # limits = { … }, capacity = { … } }\n"
-        "# output = \"used\"     # or \"max_tokens\"\n# window = \"sliding\"  # or \"bucket\"\n";
+        "# output = \"used\"     # or \"max_tokens\"\n# window = \"auto\"     # or \"sliding\", \"bucket\"\n";
   for (const BudgetOptions& budget : config.core.budgets) {
     out += "\n[[budget]]\nname = " + toml_text(budget.name) + "\n" + print_table(budget_table(), budget);
     for (const std::string& part : show_limits(budget.rates, budget.concurrency))
