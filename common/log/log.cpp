@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 
@@ -13,16 +14,29 @@
 
 #include <lanemq/text.hpp>
 
+#include "common/log/journal.hpp"
 #include "common/log/line_writer.hpp"
 
 namespace lanemq::log {
 namespace {
 
 constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v";
+/// The journal has the time of each line.
+constexpr char kJournalPattern[] = "%l %v";
 /// The line is a JSON object; time and level are put at its front.
 constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v)";
 
 Format current_format = Format::text;
+
+bool to_journal() {
+  static const bool journal = is_journal(std::getenv("JOURNAL_STREAM"), STDERR_FILENO);
+  return journal;
+}
+
+const char* pattern_of(Format format) {
+  if (format == Format::json) return kJsonPattern;
+  return to_journal() ? kJournalPattern : kTextPattern;
+}
 
 void tell_left_out(std::uint64_t lines);
 
@@ -32,11 +46,19 @@ LineWriter& writer() {
   return instance;
 }
 
-/// Gives lines to the writer; on a terminal the level is coloured.
+Level level_of(spdlog::level::level_enum level) {
+  if (level >= spdlog::level::err) return Level::error;
+  if (level == spdlog::level::warn) return Level::warning;
+  return level == spdlog::level::info ? Level::info : Level::debug;
+}
+
+/// Gives lines to the writer; on a terminal the level is coloured, and for the journal its priority stands
+/// before the line.
 class WriterSink final : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
+    if (to_journal()) line.append(std::string_view(priority_of(level_of(message.level))));
     formatter_->format(message, line);
     if (!coloured_ || message.color_range_end <= message.color_range_start)
       return writer().write({line.data(), line.size()});
@@ -59,7 +81,7 @@ class WriterSink final : public spdlog::sinks::base_sink<std::mutex> {
 spdlog::logger& logger() {
   static spdlog::logger& instance = *new spdlog::logger("lanemq", [] {
     auto sink = std::make_shared<WriterSink>();
-    sink->set_pattern(kTextPattern);
+    sink->set_pattern(pattern_of(Format::text));
     return sink;
   }());
   return instance;
@@ -99,7 +121,7 @@ void set_level(Level level) {
 
 void set_format(Format format) {
   current_format = format;
-  logger().set_pattern(format == Format::json ? kJsonPattern : kTextPattern);
+  logger().set_pattern(pattern_of(format));
 }
 
 Format format() {
@@ -143,6 +165,7 @@ void complain(std::string_view text) {
   std::string shown;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (to_journal()) shown += priority_of(Level::error);
     shown += printable(text.substr(at, end - at), text.size()) + "\n";
     at = end + 1;
   }

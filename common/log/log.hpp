@@ -34,7 +34,9 @@ Format format();
 /// (LineWriter::settle). Lines that come by the thousand are not waited for.
 enum class Settle : unsigned char { no, yes };
 
-/// Writes a line from Line::take(), in format(), to stderr, with time and level. Thread-safe.
+/// Writes a line from Line::take(), in format(), to stderr, with time and level. Where stderr leads to
+/// systemd's journal its priority stands before the line, and a text has no time, which the journal has.
+/// Thread-safe.
 void write(Level level, std::string_view line, Settle settle = Settle::yes);
 /// Writes an event with its fields: `worker.lost name=w1 jobs=3`. Thread-safe.
 void event(Level level, std::string_view name, std::initializer_list<Field> fields = {},
@@ -53,7 +55,7 @@ class Writing {
 /// Writes a line with its end to stdout, for whoever waits for it: none is left out, and none is waited for.
 /// Requires: nothing else writes there. To be called once.
 void say(std::string_view line);
-/// Writes why the program ends to stderr, as it stands, behind the log.
+/// Writes why the program ends to stderr, as it stands, behind the log; for the journal as errors.
 void complain(std::string_view text);
 
 }  // namespace lanemq::log

@@ -5,6 +5,7 @@ the log says of the clock."""
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -145,6 +146,53 @@ class NobodyReads(harness.Case):
             text += pipe.read_until(b"\n")
         gateway.send_signal(signal.SIGTERM)
         self.assertEqual(gateway.wait(harness.PATIENCE), 0)
+
+
+class Journal(harness.Case):
+    """Under systemd JOURNAL_STREAM names the file to which stderr leads: there each line has its priority, and the journal has its time."""
+
+    arguments = None
+
+    def said(self, name, *arguments, journal="{stream}", until=b"\n"):
+        """What a program has written to such a pipe, with the line that `until` is in."""
+        reads, writes = os.pipe()
+        self.addCleanup(os.close, reads)
+        about = os.fstat(writes)
+        stream = journal.format(stream=f"{about.st_dev}:{about.st_ino}")
+        process = StartedWith([harness.program(name), *arguments], stdout=subprocess.PIPE, stderr=writes,
+                              env={**os.environ, "JOURNAL_STREAM": stream})
+        os.close(writes)
+        self.addCleanup(process.end)
+        text = b""
+        while until not in text or not text.endswith(b"\n"):
+            piece = os.read(reads, 1 << 16)
+            self.assertTrue(piece, f"the log ended without {until}: {text}")
+            text += piece
+        return text.decode()
+
+    def worker(self, *arguments, **how):
+        with socket.create_server(("127.0.0.1", 0)) as nobody:
+            endpoint = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"
+        return self.said("lanemq-worker", "--broker", endpoint, "--service", "x=echo", *arguments, until=b"worker.waiting_for_broker", **how)
+
+    def test_each_line_begins_with_its_priority_and_has_no_time(self):
+        self.assertRegex(self.worker(), r"(?m)^<4>warning worker\.waiting_for_broker ")
+
+    def test_an_object_keeps_its_time(self):
+        self.assertRegex(self.worker("--log-format", "json"),
+                         r'(?m)^<4>\{"time":"[0-9T:.+-]+","level":"warning","event":"worker\.waiting_for_broker"')
+
+    def test_why_a_program_cannot_start_is_an_error_line_by_line(self):
+        for name, arguments in (("lanemq-broker", ("--store", "nonsense")), ("lanemq-worker", ("--service", "=")),
+                                ("lanemq-gateway", ("--listen", "nonsense"))):
+            with self.subTest(name):
+                for line in self.said(name, *arguments).splitlines():
+                    self.assertRegex(line, "^<3>")
+
+    def test_another_file_is_no_journal(self):
+        for journal in ("1{stream}", "{stream}1", "x"):
+            with self.subTest(journal):
+                self.assertRegex(self.worker(journal=journal), r"(?m)^[0-9-]+T[0-9:.]+[+-][0-9:]+ warning worker\.waiting_for_broker ")
 
 
 class Clock(harness.Case):
