@@ -16,7 +16,6 @@
 namespace lanemq::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kLookPatience{1'000};
 /// For the broker's word that a job is cancelled, of who waits to be gone.
 constexpr std::chrono::milliseconds kCancelPatience{3'000};
 
@@ -42,6 +41,7 @@ std::string what_is_there(const Common& common) {
     case Peer::http:
       return ": an HTTP server answers there" + other;
     case Peer::zeromq:
+    case Peer::zeromq_keys:
       if (!common.keys.broker.empty())
         return ": a ZeroMQ socket is there that does not know --broker-key (LANEMQ_BROKER_KEY): name the "
                "public key of "

@@ -22,6 +22,8 @@ bool asks_operators(const Common& common);
 ClientOptions client_options(const Common& common);
 
 inline constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
+/// So long whoever looks what is at an endpoint waits for its first bytes.
+inline constexpr std::chrono::milliseconds kLookPatience{1'000};
 
 /// Waits until the future is ready. False: the time is over, or interrupted().
 template <class T>

@@ -10,14 +10,18 @@
 #include <vector>
 
 #include <lanemq/client.hpp>
+#include <lanemq/endpoints.hpp>
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 
+#include "client/cli/broker_link.hpp"
 #include "client/cli/terminal.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/folders.hpp"
+#include "common/settings/peer.hpp"
 #include "common/settings/secrets/secret_shapes.hpp"
+#include "common/settings/start_check.hpp"
 #include "common/settings/values.hpp"
 
 namespace lanemq::cli {
@@ -51,6 +55,23 @@ std::string usual_admin_endpoint() {
   for (const std::string& file : files)
     if (settings::listens_at(file)) return "ipc://" + file;
   return "tcp://127.0.0.1:5572";
+}
+
+/// Whether the broker may be this machine's.
+bool is_of_this_machine(const std::string& endpoint) {
+  const std::string host = settings::host_of(endpoint);
+  return endpoint.starts_with(settings::kIpc) || host.starts_with("127.") || host == "localhost" ||
+         host == "::1";
+}
+
+/// Whether a broker at one of the endpoints takes those alone who have keys. `own_machine`: others are not
+/// looked at.
+bool asks_for_keys(const std::string& endpoints, bool own_machine) {
+  const std::vector<std::string> all = Endpoints(endpoints).all();
+  return std::any_of(all.begin(), all.end(), [&](const std::string& one) {
+    return (!own_machine || is_of_this_machine(one)) &&
+           settings::look_at(one, kLookPatience) == settings::Peer::zeromq_keys;
+  });
 }
 
 /// CLI11 counts an option that a variable has set as given.
@@ -119,6 +140,29 @@ void CommandLine::choose(Asks asks, Run run) {
   run_ = std::move(run);
 }
 
+/// Operators need no key: whoever has none asks at their endpoint what the clients' one would refuse. It is
+/// the same broker's, since it is named, or since both are of this machine.
+void CommandLine::choose_endpoint(bool is_admin_alone) {
+  const bool is_admin_named = !admin_endpoint_.empty();
+  bool as_operator = asks_ == Asks::operators || (asks_ == Asks::either && is_admin_alone);
+  const bool lacks_keys = !as_operator && (asks_ == Asks::either || asks_ == Asks::both) &&
+                          keys_said_.broker_key.empty() && keys_said_.secret_key.empty() &&
+                          asks_for_keys(common_.broker, !is_admin_named);
+  if (as_operator || lacks_keys || asks_ == Asks::both)
+    common_.admin = is_admin_named ? admin_endpoint_ : usual_admin_endpoint();
+  common_.lacks_keys =
+      lacks_keys && settings::look_at(common_.admin, kLookPatience) == settings::Peer::zeromq;
+  if (common_.lacks_keys && asks_ == Asks::either) {
+    say("the broker at " + printable(common_.broker) +
+        " asks for keys, and none is given: asking as an operator at " + printable(common_.admin));
+    as_operator = true;
+  }
+  if (!as_operator) return;
+  common_.broker = common_.admin;
+  common_.named_by = "--admin or LANEMQ_ADMIN";
+  keys_said_ = {};
+}
+
 int CommandLine::run(int argc, char** argv) {
   // Set last, since commands would inherit it.
   app_.footer("Exit codes: 0 done, 1 the job failed, 2 wrong usage, 3 no broker answers.");
@@ -135,18 +179,12 @@ int CommandLine::run(int argc, char** argv) {
     say("a command is missing, such as submit, run, stats, ping or bench; see lanemq --help");
     return kExitUsage;
   }
-  const bool asks_operators = asks_ == Asks::operators || asks_ == Asks::both;
-  common_.admin = admin_endpoint_.empty() && asks_operators ? usual_admin_endpoint() : admin_endpoint_;
   // --admin alone means that there is no clients' endpoint to ask; typed alone it counts more than
   // LANEMQ_BROKER.
-  const bool admin_alone = (app_.count("--admin") > 0 && app_.count("--broker") == 0) ||
-                           (is_typed("--admin", argc, argv) && !is_typed("--broker", argc, argv));
-  if (asks_ == Asks::operators || (asks_ == Asks::either && admin_alone)) {
-    common_.broker = common_.admin;
-    common_.named_by = "--admin or LANEMQ_ADMIN";
-    keys_said_ = {};
-  }
+  const bool is_admin_alone = (app_.count("--admin") > 0 && app_.count("--broker") == 0) ||
+                              (is_typed("--admin", argc, argv) && !is_typed("--broker", argc, argv));
   try {
+    choose_endpoint(is_admin_alone);
     if (asks_ != Asks::nobody) common_.keys = read_broker_keys(keys_said_, settings::process_environment);
     const int code = run_(common_);
     // A command that failed because of a signal exits as if the signal had ended it.

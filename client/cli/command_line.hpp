@@ -17,7 +17,7 @@ namespace lanemq::cli {
 enum class Asks : unsigned char {
   clients,    ///< the clients' endpoint
   operators,  ///< the operators' endpoint
-  either,     ///< the clients'; but the operators', where the command line names only that
+  either,     ///< the clients'; but the operators', where the command line names only that, or keys lack
   both,       ///< the clients', and the operators' beside it
   nobody,
 };
@@ -45,6 +45,7 @@ class CommandLine {
 
  private:
   void say_unexpected(const CLI::ExtrasError& error);
+  void choose_endpoint(bool is_admin_alone);
 
   CLI::App app_;
   Common common_;

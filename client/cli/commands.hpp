@@ -23,6 +23,7 @@ struct Common {
   std::string admin;                                   ///< the operators' endpoint, whatever `broker` is
   std::string named_by = "--broker or LANEMQ_BROKER";  ///< for messages: how to name another endpoint
   CurveKeys keys{};                                    ///< for the clients' endpoint; operators need none
+  bool lacks_keys = false;  ///< Asks::both: the clients' endpoint asks for keys, and there are none
   std::chrono::milliseconds connect_timeout{2'000};
 };
 

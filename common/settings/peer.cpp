@@ -25,7 +25,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kQuestion = "GET / HTTP/1.0\r\n\r\n", kHttpAnswer = "HTTP/";
 constexpr std::chrono::milliseconds kSpeaksFirstWithin{250};
-constexpr char kZmtpFirst = '\xFF';  // of the greeting: rfc.zeromq.org/spec/23
+// The greeting of ZMTP 3 (rfc.zeromq.org/spec/23): a signature, the version, the mechanism. Who has heard the
+// first two says the third.
+constexpr char kZmtpFirst = '\xFF';
+constexpr std::string_view kZmtpBegin("\xFF\0\0\0\0\0\0\0\1\x7F\3", 11);
+constexpr std::size_t kMechanismAt = 12;
+constexpr std::string_view kCurve("CURVE\0", 6);
 
 class Connection {
  public:
@@ -44,24 +49,33 @@ class Connection {
     ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &length);
     return error;
   }
-  /// The first bytes that the peer sends. ZeroMQ speaks first, and one with keys resets the connection of
-  /// whom it does not understand, with what it had said: whoever is silent is asked.
+  /// The first bytes that the peer sends, of ZeroMQ up to its mechanism. ZeroMQ speaks first, and one with
+  /// keys resets the connection of whom it does not understand, with what it had said: whoever is silent is
+  /// asked.
   std::string ask(Clock::time_point end) const {
     if (!wait_for(POLLIN, std::min(end, Clock::now() + kSpeaksFirstWithin)) &&
         ::send(fd_, kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL) < 0)
       return {};
     std::string heard;
-    while (heard.size() < kHttpAnswer.size() && wait_for(POLLIN, end)) {
-      char bytes[64];
-      const ssize_t count = ::recv(fd_, bytes, sizeof bytes, 0);
-      if (count <= 0) break;
-      heard.append(bytes, static_cast<std::size_t>(count));
-      if (heard.front() == kZmtpFirst) break;
+    hear(heard, 1, end);
+    if (!heard.starts_with(kZmtpFirst)) {
+      hear(heard, kHttpAnswer.size(), end);
+    } else if (::send(fd_, kZmtpBegin.data(), kZmtpBegin.size(), MSG_NOSIGNAL) > 0) {
+      hear(heard, kMechanismAt + kCurve.size(), end);
     }
     return heard;
   }
 
  private:
+  /// Reads until so many bytes are heard, or no more come.
+  void hear(std::string& heard, std::size_t bytes_min, Clock::time_point end) const {
+    while (heard.size() < bytes_min && wait_for(POLLIN, end)) {
+      char bytes[64];
+      const ssize_t count = ::recv(fd_, bytes, sizeof bytes, 0);
+      if (count <= 0) return;
+      heard.append(bytes, static_cast<std::size_t>(count));
+    }
+  }
   bool wait_for(short events, Clock::time_point end) const {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     pollfd polled{.fd = fd_, .events = events, .revents = 0};
@@ -105,7 +119,10 @@ Peer look_at(const sockaddr* address, socklen_t size, Clock::time_point end) {
   if (error != 0) return Peer::unknown;
   const std::string heard = connection.ask(end);
   if (heard.empty()) return Peer::unknown;
-  if (heard.front() == kZmtpFirst) return Peer::zeromq;
+  if (heard.front() == kZmtpFirst)
+    return std::string_view(heard).substr(std::min(kMechanismAt, heard.size())).starts_with(kCurve)
+               ? Peer::zeromq_keys
+               : Peer::zeromq;
   return heard.starts_with(kHttpAnswer) ? Peer::http : Peer::other;
 }
 

@@ -14,12 +14,13 @@ enum class Peer : unsigned char {
   nobody,           ///< nothing listens
   http,             ///< an HTTP server
   zeromq,           ///< a socket of ZeroMQ
+  zeromq_keys,      ///< one that takes those alone who show a key (CURVE)
   other             ///< something else
 };
 
-/// Connects to `tcp://HOST:PORT` or `ipc://PATH`, sends what an HTTP server answers and a ZeroMQ socket
-/// ignores, and looks at the first bytes. Blocks for up to `patience`, and as long for the look-up of the
-/// host's name.
+/// Connects to `tcp://HOST:PORT` or `ipc://PATH` and looks at the first bytes. Sends what an HTTP server
+/// answers and a ZeroMQ socket ignores, and to that the beginning of a greeting. Blocks for up to `patience`,
+/// and as long for the look-up of the host's name.
 Peer look_at(const std::string& endpoint, std::chrono::milliseconds patience);
 
 /// The HOST of `tcp://HOST:PORT`.

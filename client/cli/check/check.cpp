@@ -81,7 +81,9 @@ class Checker {
   // ---- endpoints
 
   void check_endpoints() {
-    if (pong())
+    if (common_.lacks_keys)
+      add_endpoint("clients", common_.broker, Severity::fine, "asks for keys", "");
+    else if (pong())
       add_endpoint("clients", common_.broker, Severity::fine, "answers", "");
     else if (!keys_complaint_.empty())
       add({.check = name_of(Check::ready),
@@ -92,7 +94,8 @@ class Checker {
       add_silent("clients", common_.broker, common_.named_by, Severity::critical);
     using settings::Peer;
     // A worker would be taken in: whoever looks only sees whether a socket of ZeroMQ is there.
-    if (settings::look_at(options_.workers, common_.connect_timeout) == Peer::zeromq)
+    const Peer at_workers = settings::look_at(options_.workers, common_.connect_timeout);
+    if (at_workers == Peer::zeromq || at_workers == Peer::zeromq_keys)
       add_endpoint("workers", options_.workers, Severity::fine, "is there", "");
     else
       add_silent("workers", options_.workers, "--workers", Severity::critical);
@@ -129,6 +132,7 @@ class Checker {
       case Peer::http:
         return add_endpoint(whose, endpoint, severity, "is none: an HTTP server answers there", other);
       case Peer::zeromq:
+      case Peer::zeromq_keys:
         return add_endpoint(
             whose, endpoint, severity,
             "does not answer, and a socket of ZeroMQ is there: the broker hangs, or it is another "
@@ -155,7 +159,8 @@ class Checker {
   }
 
   Client& client() {
-    if (!client_) client_ = std::make_unique<Client>(options_for(common_.broker));
+    if (!client_)
+      client_ = std::make_unique<Client>(options_for(common_.lacks_keys ? common_.admin : common_.broker));
     return *client_;
   }
 

@@ -56,6 +56,9 @@ Peer peer_that_says(const std::string& words) {
 TEST(Peer, is_known_by_its_first_bytes) {
   EXPECT_EQ(peer_that_says("HTTP/1.1 400 Bad Request\r\n\r\n"), Peer::http);
   EXPECT_EQ(peer_that_says(std::string("\xFF\0\0\0\0\0\0\0\x01\x7F", 10)), Peer::zeromq);
+  const std::string greeting("\xFF\0\0\0\0\0\0\0\x01\x7F\x03\x01", 12);
+  EXPECT_EQ(peer_that_says(greeting + std::string("NULL\0\0\0\0", 8)), Peer::zeromq);
+  EXPECT_EQ(peer_that_says(greeting + std::string("CURVE\0\0\0", 8)), Peer::zeromq_keys);
   EXPECT_EQ(peer_that_says("SSH-2.0-OpenSSH_9.2\r\n"), Peer::other);
   EXPECT_EQ(peer_that_says(""), Peer::unknown);
 }
