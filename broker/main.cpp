@@ -158,8 +158,9 @@ HttpChange http_now(const Config& config) try {
   };
   HttpChange now{.keys = config.http.keys};
   if (!config.http.tls_certificate.empty()) {
-    const std::string key = file(config.http.tls_key);
-    now.identity = lanemq::http::TlsIdentity::read(file(config.http.tls_certificate), key);
+    const std::string key = file(config.http.tls_key), certificate = file(config.http.tls_certificate);
+    if (!key.empty() && !certificate.empty())
+      now.identity = lanemq::http::TlsIdentity::read(certificate, key);
   }
   return now;
 } catch (const std::runtime_error& error) {
@@ -727,7 +728,10 @@ int main(int argc, char** argv) {
     std::cout << (asked.what == For::print_config ? lanemq::settings::without_secrets_in_config(asked.text)
                                                   : asked.text);
     std::cerr << asked.aside;
-    if (asked.what == For::check) check_start(config);
+    if (asked.what == For::check) {
+      check_start(config);
+      lanemq::settings::tell_of_credentials("lanemq-broker");
+    }
     if (asked.what != For::run) return 0;
     if (do_instead(config, asked)) return 0;
     return serve(std::move(config), [&] {

@@ -479,7 +479,10 @@ int main(int argc, char** argv) try {
   request.settings.worker.log = make_log(request.settings.log_level);
   if (request.settings.keep_cores) lanemq::service::open_memory();
   warn_of(request.old);
-  if (request.what == For::check) check_start(request.settings);
+  if (request.what == For::check) {
+    check_start(request.settings);
+    lanemq::settings::tell_of_credentials("lanemq-worker");
+  }
   if (request.what == For::run) return run(std::move(request.settings));
   std::fputs(lanemq::settings::without_secrets_in_config(request.text).c_str(), stdout);
   return kExitDone;

@@ -124,9 +124,11 @@ class Drain {
 /// Below this a certificate's rest is a warning.
 constexpr std::chrono::hours kCertificateSoon{30 * 24};
 
-/// The server's certificate; null: it speaks no TLS. Throws UsageError with what is wrong with its files.
+/// The server's certificate; null: it speaks no TLS, or a check takes one of its files as given. Throws
+/// UsageError with what is wrong with its files.
 std::shared_ptr<const TlsIdentity> identity_of(const Settings& settings) {
-  if (settings.tls_certificate_file.empty()) return nullptr;
+  if (settings.tls_certificate_file.empty() || (!settings.tls_key.empty() && settings.tls_key_file.empty()))
+    return nullptr;
   try {
     return TlsIdentity::read(settings.tls_certificate_file, settings.tls_key_file);
   } catch (const std::runtime_error& error) {
@@ -448,7 +450,10 @@ int main(int argc, char** argv) try {
   if (request.settings.keep_cores) lanemq::service::open_memory();
   warn_of(request.old);
   warn_of(lanemq::settings::exposed_files());
-  if (request.what == lanemq::settings::Asked::For::check) check_start(request.settings);
+  if (request.what == lanemq::settings::Asked::For::check) {
+    check_start(request.settings);
+    lanemq::settings::tell_of_credentials("lanemq-gateway");
+  }
   if (!request.stop_keys.empty()) return stop_keys(request.settings, request.stop_keys);
   if (request.what == lanemq::settings::Asked::For::run)
     return run(request.settings, [&] {

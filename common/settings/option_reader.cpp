@@ -5,7 +5,6 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
@@ -17,6 +16,7 @@
 #include <lanemq/version.hpp>
 
 #include "common/settings/secrets/exposed_files.hpp"
+#include "common/settings/secrets/secret_source.hpp"
 
 namespace lanemq::settings {
 namespace {
@@ -96,6 +96,14 @@ std::vector<std::string> keys_of(const std::vector<BoundOption>& options, std::v
 /// `key`, or `key of lane.batch` where the prefix is `lane.batch.`.
 std::string key_of(const std::string& prefix) {
   return prefix.empty() ? "key" : "key of " + prefix.substr(0, prefix.size() - 1);
+}
+
+/// What the packages' units put before a credential's name: `lanemq.broker`, and of a worker that is named by
+/// its file `lanemq.openai`.
+std::string unit_of(std::string_view program, const std::string& file) {
+  std::string name(program);
+  std::replace(name.begin(), name.end(), '-', '.');
+  return program == "lanemq-worker" ? "lanemq." + std::filesystem::path(file).stem().string() : name;
 }
 
 /// Declares the options' flags, and collects those that were given.
@@ -372,7 +380,7 @@ toml::table parse_file(const std::string& path) try {
   // Of /dev/zero the parser takes nothing, and says nothing.
   if (begins && std::filesystem::is_character_file(path, unknown))
     throw UsageError(printable(path) + " is a device; name a plain file");
-  if (!readable) throw UsageError(printable(path) + " cannot be read: " + std::strerror(error));
+  if (!readable) throw UsageError(printable(path) + " " + why_unreadable(error));
   note_program_file(path);
   return toml::parse_file(path);
 } catch (const toml::parse_error& error) {
@@ -461,6 +469,8 @@ Asked OptionReader::read(int argc, const char* const* argv, const Environment& e
   CommandLine line(program_, options_);
   Asked asked = line.parse(argc, argv);
   if (asked.what == Asked::For::print) return asked;
+  take_credentials_as_given(
+      asked.what == Asked::For::run ? std::nullopt : std::optional(unit_of(program_.name, asked.file)));
   if (!asked.file.empty()) read_file(asked.file, besides, asked.heard);
   refuse_misspelt();
   read_environment(environment, asked.heard);

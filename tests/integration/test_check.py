@@ -3,6 +3,7 @@
 """--check of the broker, the worker and the gateway: it refuses what a start refuses, with the same exit code, and leaves
 everything as it was. And the spellings that all three share."""
 import os
+import re
 import sqlite3
 import subprocess
 import tempfile
@@ -16,9 +17,9 @@ BASE = {"lanemq-broker": ("--store", "memory", "--clients", "tcp://127.0.0.1:*",
         "lanemq-gateway": ("--listen", "127.0.0.1:0")}
 
 
-def run(program, *arguments):
+def run(program, *arguments, **environment):
     done = subprocess.run([harness.program(program), *BASE[program], *arguments], capture_output=True, text=True,
-                          timeout=harness.PATIENCE * 10, check=False)
+                          timeout=harness.PATIENCE * 10, check=False, env={**os.environ, **environment})
     return done.returncode, done.stdout, done.stderr
 
 
@@ -135,6 +136,34 @@ class Check(unittest.TestCase):
         with open(self.path("keys.toml"), "w", encoding="utf-8") as file:
             file.write('[[key]]\nname = "a"\nsecret = "file:/nowhere"\n')
         self.assert_refused(2, "lanemq-gateway", "--config", self.path("keys.toml"), words="keys.toml:1: [[key]]: secret")
+
+    def test_credentials_that_the_service_alone_sees_are_taken_as_given(self):
+        os.mkdir(self.path("keys"))
+        files = {"broker": 'secret_key = "credential:curve"\nkeys_folder = "' + self.path("keys") + '"\nhttp = "127.0.0.1:0"\n'
+                           'http_tls_certificate = "credential:cert"\nhttp_tls_key = "credential:tls"\n'
+                           '[[http_key]]\nname = "a"\nsecret = "credential:page"\n',
+                 "worker": f'broker_key = "{"0" * 40}"\nsecret_key = "credential:curve"\n[[service]]\nname = "c"\n'
+                           'handler = "openai:https://h/v1"\nkeys = { one = "credential:one", two = "credential:two" }\n'
+                           '[[service]]\nname = "hooks"\nhandler = "webhook"\nsecrets = ["credential:sign"]\nhosts = ["h"]\n',
+                 "gateway": f'broker_key = "{"0" * 40}"\nsecret_key = "credential:curve"\ntls_certificate = "credential:cert"\n'
+                            'tls_key = "credential:tls"\n[[key]]\nname = "a"\nsecret = "credential:a"\n[[key]]\nname = "b"\n'
+                            'secret = "credential:b"\n'}
+        for name, text in files.items():
+            with self.subTest(name):
+                file = self.path(f"no-such-unit-{name}.toml")
+                with open(file, "w", encoding="utf-8") as written:
+                    written.write(text)
+                code, out, errors = run(f"lanemq-{name}", "--config", file, "--check")
+                self.assertEqual((code, out), (0, ""), errors)
+                for credential in re.findall("credential:([a-z]+)", text):
+                    self.assertIn(f"lanemq-{name}: credential:{credential} is taken as given", errors)
+                code, _, errors = run(f"lanemq-{name}", "--config", file)
+                self.assertEqual(code, 2)
+                self.assertIn("needs CREDENTIALS_DIRECTORY", errors)
+                # Where a credential can be seen it is looked at.
+                code, _, errors = run(f"lanemq-{name}", "--config", file, "--check", CREDENTIALS_DIRECTORY=self.folder)
+                self.assertEqual(code, 2)
+                self.assertIn("cannot be read: No such file or directory", errors)
 
 
 class Spellings(unittest.TestCase):

@@ -45,14 +45,15 @@ std::string hash_of(const MetricsOptions& options, const settings::Environment& 
       {.name = kName, .secret = options.key, .sha256 = kNone, .maker = "openssl rand -hex 24"}, environment);
 }
 
-/// Null: no TLS.
+/// Null: no TLS, or a check takes one of its files as given.
 std::shared_ptr<const http::TlsIdentity> identity_of(const MetricsOptions& options,
                                                      const settings::Environment& environment) try {
   if (options.tls_certificate.empty() != options.tls_key.empty())
     throw UsageError("metrics_tls_certificate and metrics_tls_key belong together; name both, or neither");
   if (options.tls_certificate.empty()) return nullptr;
-  return http::TlsIdentity::read(http::file_of(options.tls_certificate, environment),
-                                 noted(http::file_of(options.tls_key, environment)));
+  const std::string certificate = http::file_of(options.tls_certificate, environment),
+                    key = noted(http::file_of(options.tls_key, environment));
+  return certificate.empty() || key.empty() ? nullptr : http::TlsIdentity::read(certificate, key);
 } catch (const UsageError&) {
   throw;
 } catch (const std::runtime_error& error) {

@@ -3,6 +3,7 @@
 
 #include <lanemq/text.hpp>
 
+#include "common/settings/secrets/secret_source.hpp"
 #include "common/settings/usage_error.hpp"
 #include "common/settings/values.hpp"
 
@@ -47,11 +48,7 @@ std::string url_of(const std::string& scheme, const std::string& address, std::u
 std::string file_of(const std::string& named, const settings::Environment& environment) {
   constexpr std::string_view kCredential = "credential:";
   if (!named.starts_with(kCredential)) return named;
-  const char* const folder = environment("CREDENTIALS_DIRECTORY");
-  if (folder == nullptr)
-    throw settings::UsageError("there is no " + named +
-                               ": $CREDENTIALS_DIRECTORY is not set; see LoadCredential= of systemd");
-  return std::string(folder) + "/" + named.substr(kCredential.size());
+  return settings::credential_file(named.substr(kCredential.size()), environment).value_or("");
 }
 
 }  // namespace lanemq::http

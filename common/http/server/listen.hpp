@@ -20,7 +20,8 @@ bool is_loopback(const std::string& address);
 /// The URL of a server at that port. `scheme`: http or https.
 std::string url_of(const std::string& scheme, const std::string& address, std::uint16_t port);
 
-/// The file that a value names: a path, or `credential:NAME` of systemd. Throws settings::UsageError.
+/// The file that a value names: a path, or `credential:NAME` of systemd; empty: it is taken as given
+/// (settings::take_credentials_as_given()). Throws settings::UsageError.
 std::string file_of(const std::string& named, const settings::Environment& environment);
 
 }  // namespace lanemq::http

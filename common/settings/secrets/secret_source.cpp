@@ -2,11 +2,21 @@
 #include "common/settings/secrets/secret_source.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <fstream>
+#include <functional>
+#include <iomanip>
 #include <ios>
+#include <mutex>
+#include <sstream>
+#include <utility>
 
+#include <fcntl.h>
+#include <pwd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <lanemq/text.hpp>
 
@@ -25,7 +35,7 @@ std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string content(kSecretBytesMax + 1, '\0');
   if (!file.read(content.data(), static_cast<std::streamsize>(content.size())) && !file.eof())
-    throw UsageError("file " + printable(path) + " cannot be read");
+    throw UsageError("file " + printable(path) + " " + why_unreadable(errno));
   content.resize(static_cast<std::size_t>(file.gcount()));
   if (content.size() > kSecretBytesMax)
     throw UsageError("file " + printable(path) + " has over " + std::to_string(kSecretBytesMax) + " bytes");
@@ -35,15 +45,36 @@ std::string read_file(const std::string& path) {
   return content;
 }
 
-std::string credential_path(const std::string& name, const Environment& environment) {
-  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
-    throw UsageError("a credential is named without a path, as in credential:openai-1");
-  const char* directory = environment("CREDENTIALS_DIRECTORY");
-  if (!directory || *directory == '\0')
-    throw UsageError("credential " + printable(name, 64) +
-                     " needs CREDENTIALS_DIRECTORY, which systemd sets for a unit with LoadCredential=" +
-                     printable(name, 64) + ":PATH");
-  return std::string(directory) + "/" + name;
+/// Where LoadCredential= looks for a file without a path.
+constexpr std::string_view kStores[] = {"/etc/credstore", "/run/credstore", "/usr/lib/credstore"};
+
+struct AsGiven {
+  std::mutex mutex;
+  std::optional<std::string> unit;  ///< none: no credential is taken as given
+  std::vector<std::string> names{};
+};
+
+AsGiven& as_given() {
+  static AsGiven all;
+  return all;
+}
+
+/// The credential that a unit of the packages would show, or its name noted; throws nothing.
+std::optional<std::string> stored_credential(AsGiven& all, const std::string& name) {
+  for (const std::string_view store : kStores)
+    if (std::string path = std::string(store) + "/" + *all.unit + "." + name; !why_no_plain_file(path))
+      return path;
+  if (std::find(all.names.begin(), all.names.end(), name) == all.names.end()) all.names.push_back(name);
+  return std::nullopt;
+}
+
+/// A text that can be a header's secret, a key of Curve, or one that signs webhooks (40 characters of Z85,
+/// and of base64); another one for each name.
+std::string stand_in(const std::string& name) {
+  constexpr std::size_t kChars = 40;
+  std::ostringstream text;
+  text << std::hex << std::setw(kChars) << std::setfill('0') << std::hash<std::string>()(name);
+  return text.str();
 }
 
 }  // namespace
@@ -69,7 +100,9 @@ std::string read_secret(const std::string& source, const Environment& environmen
     secret = read_file(source.substr(kFile.size()));
     note_secret_file(source.substr(kFile.size()));
   } else if (source.starts_with(kCredential)) {
-    secret = read_file(credential_path(source.substr(kCredential.size()), environment));
+    const std::string name = source.substr(kCredential.size());
+    const std::optional<std::string> path = credential_file(name, environment);
+    secret = path ? read_file(*path) : stand_in(name);
   } else {
     throw UsageError("must be env:VARIABLE, file:PATH or credential:NAME, never the secret itself");
   }
@@ -79,11 +112,48 @@ std::string read_secret(const std::string& source, const Environment& environmen
 
 std::optional<std::string> why_no_plain_file(const std::string& path) {
   struct stat about {};
-  if (stat(path.c_str(), &about) != 0) return "cannot be read";
-  if (S_ISREG(about.st_mode)) return std::nullopt;
+  if (stat(path.c_str(), &about) != 0) return why_unreadable(errno);
+  if (S_ISREG(about.st_mode))
+    return faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0 ? std::nullopt
+                                                                    : std::optional(why_unreadable(errno));
   return S_ISDIR(about.st_mode) ? "is a folder"
                                 : "is a pipe or a device; name a plain file, since nobody can tell how long "
                                   "one would wait for its bytes";
+}
+
+std::string why_unreadable(int error) {
+  std::string why = std::string("cannot be read: ") + std::strerror(error);
+  if (error != EACCES) return why;
+  const uid_t user = geteuid();
+  const passwd* const known = getpwuid(user);
+  return why + " for the user " + (known == nullptr ? "" : printable(known->pw_name, 64) + ", ") + "number " +
+         std::to_string(user);
+}
+
+std::optional<std::string> credential_file(const std::string& name, const Environment& environment) {
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
+    throw UsageError("a credential is named without a path, as in credential:openai-1");
+  const char* const directory = environment("CREDENTIALS_DIRECTORY");
+  if (directory != nullptr && *directory != '\0') return std::string(directory) + "/" + name;
+  AsGiven& all = as_given();
+  const std::lock_guard lock(all.mutex);
+  if (all.unit) return stored_credential(all, name);
+  throw UsageError("credential " + printable(name, 64) +
+                   " needs CREDENTIALS_DIRECTORY, which systemd sets for a unit with LoadCredential=" +
+                   printable(name, 64) + ":PATH");
+}
+
+void take_credentials_as_given(std::optional<std::string> unit) {
+  AsGiven& all = as_given();
+  const std::lock_guard lock(all.mutex);
+  all.unit = std::move(unit);
+  all.names.clear();
+}
+
+std::vector<std::string> credentials_as_given() {
+  AsGiven& all = as_given();
+  const std::lock_guard lock(all.mutex);
+  return all.names;
 }
 
 void hide_secret(std::string_view source) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/settings/environment.hpp"
 #include "common/settings/usage_error.hpp"
@@ -22,8 +23,23 @@ bool is_clean(std::string_view value);
 /// message does not repeat it: it may be a secret in the wrong place.
 std::string read_secret(const std::string& source, const Environment& environment);
 
-/// Why a path is no plain file, as in `is a folder`; none: it is one.
+/// Why a path is no plain file that can be read, as in `is a folder`; none: it is one.
 std::optional<std::string> why_no_plain_file(const std::string& path);
+
+/// Why a file could not be opened, by the number of the error, with the user where that may not read it.
+std::string why_unreadable(int error);
+
+/// The file of systemd's credential; none: it is taken as given. Throws UsageError.
+std::optional<std::string> credential_file(const std::string& name, const Environment& environment);
+
+/// For whoever checks a configuration beside the service manager, which shows credentials to the service
+/// alone: from now on, where there is no $CREDENTIALS_DIRECTORY, a credential is looked for as `UNIT.NAME` in
+/// the folders where the packages' units have theirs; one that is not there, or may not be read, is taken as
+/// given: read_secret() returns a text that can be any secret. No unit: from now on all have to be there, as
+/// at first.
+void take_credentials_as_given(std::optional<std::string> unit);
+/// The names of those that were. Thread-safe.
+std::vector<std::string> credentials_as_given();
 
 /// Takes the variable of a source out of this process's environment (hide_variable()), where the source is
 /// one: to be called when it was read.

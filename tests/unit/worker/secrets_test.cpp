@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/secrets.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <curl/curl.h>
 #include <gtest/gtest.h>
 
+#include "common/settings/secrets/secret_source.hpp"
 #include "tests/unit/common/settings/surroundings.hpp"
 
 namespace lanemq::worker {
@@ -72,6 +74,8 @@ TEST(ServiceSecrets, each_key_has_headers_of_its_own) {
 TEST(ServiceSecrets, names_what_is_missing_and_never_a_value) {
   const Variables variables{{"EVIL", "a\r\nx-injected: 1"}, {"EMPTY", ""}, {"K", "sk-1"}};
   const File empty("\n");
+  settings::take_credentials_as_given(
+      std::nullopt);  // another test may have read a command line with --check
   const auto header = [&](const std::string& line) { return refusal({line}, {}, variables); };
   const auto key = [&](const std::string& source) {
     return refusal({"A: {key}"}, {{"k1", source}}, variables);
@@ -88,7 +92,8 @@ TEST(ServiceSecrets, names_what_is_missing_and_never_a_value) {
   EXPECT_NE(header("no colon"), "");
   EXPECT_NE(header("bad name: x"), "");
   EXPECT_EQ(key("env:NOPE"), "service \"chat\": key k1: the environment has no NOPE");
-  EXPECT_EQ(key("file:/nowhere/at"), "service \"chat\": key k1: file /nowhere/at cannot be read");
+  EXPECT_EQ(key("file:/nowhere/at"),
+            "service \"chat\": key k1: file /nowhere/at cannot be read: No such file or directory");
   EXPECT_NE(key(std::string("file:") + empty.path()).find("is empty"), std::string::npos);
   EXPECT_NE(key("credential:c").find("CREDENTIALS_DIRECTORY"), std::string::npos);
   EXPECT_NE(key("credential:../c").find("without a path"), std::string::npos);
