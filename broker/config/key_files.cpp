@@ -188,6 +188,7 @@ void read_key_file(const fs::path& path, Config& config) {
                           "\"; each peer needs its own");
     if (auto limits = limits_of(file, key.identity)) {
       config::refuse_twice(config.core.clients, "client", limits->name);
+      config.heard.places["clients." + limits->name] = shown;
       config.core.clients.push_back(std::move(*limits));
     }
   });

@@ -58,11 +58,12 @@ class Rows {
     rows_.push_back({std::move(key), std::move(value), changed ? "operator" : std::move(place)});
   }
 
-  /// Where the option was set, or the thing that it is of.
+  /// Where the option was set, or the thing that it is of. What nobody has set is a default, also where that
+  /// is chosen at the start, or differs from lane to lane.
   std::string place_of(const std::string& key, const std::string& of, bool is_default) const {
     if (const auto at = heard_.places.find(key); at != heard_.places.end()) return at->second;
     if (const auto at = heard_.places.find(of); !is_default && at != heard_.places.end()) return at->second;
-    return is_default ? "default" : "set";
+    return "default";
   }
 
   const settings::Heard& heard_;

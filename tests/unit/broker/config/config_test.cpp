@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -72,6 +73,21 @@ std::string set_error(const std::string& assignment) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(Config, nothing_says_that_it_was_set_which_nobody_set) {
+  const TemporaryFile file("gone_max = 1000\n[[budget]]\nname = \"api\"\nrequests_per_minute = 5\n");
+  Config config;
+  load_config_file(file.path(), config);
+  config.server.admin = "ipc:///run/chosen";  // as a start does
+
+  std::map<std::string, std::string> from;
+  for (const io::ShownOption& option : shown_config(config, config.core))
+    if (option.from != "default") from.emplace(option.key, option.from);
+
+  EXPECT_EQ(from, (std::map<std::string, std::string>{
+                      {"gone_max", file.path() + ":1"},
+                      {"budget.api.limits.requests_per_minute", file.path() + ":2"}}));
 }
 
 TEST(Config, no_more_ids_are_remembered_than_there_can_be) {
