@@ -63,7 +63,7 @@ void write_histogram(DocumentWriter& out, const core::Histogram& histogram) {
 
 /// `sharded`: there are other shards, which submits may be sent on to.
 void write_lane(DocumentWriter& out, const core::Lane& lane, core::Duration oldest, bool sharded) {
-  out.map(std::size_t{14} + sharded);
+  out.map(std::size_t{15} + sharded);
   out.text("queued").integer(signed_of(lane.queued));
   out.text("delayed").integer(signed_of(lane.delayed));
   out.text("running").integer(signed_of(lane.running));
@@ -71,6 +71,7 @@ void write_lane(DocumentWriter& out, const core::Lane& lane, core::Duration olde
   out.text("restored").integer(signed_of(lane.counters.restored));
   out.text("succeeded").integer(signed_of(lane.counters.succeeded));
   out.text("failed").integer(signed_of(lane.counters.failed));
+  out.text("cancelled").integer(signed_of(lane.counters.cancelled));
   out.text("refused").integer(signed_of(lane.counters.refused));
   if (sharded) out.text("sent_on").integer(signed_of(lane.counters.sent_on));
   out.text("duplicates").integer(signed_of(lane.counters.duplicates));
@@ -190,14 +191,27 @@ void write_breaker(DocumentWriter& out, const core::ShownBreaker& breaker, core:
   if (is_tried_later(breaker, now)) out.text("retry_ms").integer(core::to_ms(breaker.until - now));
 }
 
-/// Services in trouble, by name, as many as a header has room for.
-void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::TimePoint now) {
-  constexpr std::size_t kShownMax = 32, kApartMax = 16;
-  std::size_t apart_left = kApartMax;
-  std::vector<const core::Service*> shown;
+/// A list of the document that has room for some of its rows alone: how many others there are.
+void write_left_out(DocumentWriter& out, const char* name, std::size_t all, std::size_t shown_max) {
+  if (all > shown_max) out.text(name).integer(signed_of(all - shown_max));
+}
+
+constexpr std::size_t kUpstreamsShownMax = 32, kUnservedShownMax = 8, kPausesShownMax = 8;
+
+/// Services in trouble, by name.
+std::vector<const core::Service*> troubled_services(const core::Broker& broker) {
+  std::vector<const core::Service*> troubled;
   for (const auto& [name, service] : broker.workers().services())
-    if (shown.size() < kShownMax && (!service->is_sound() || !service->retries.full()))
-      shown.push_back(service.get());
+    if (!service->is_sound() || !service->retries.full()) troubled.push_back(service.get());
+  return troubled;
+}
+
+/// As many of them as a header has room for.
+void write_upstreams(DocumentWriter& out, const core::Broker& broker, std::vector<const core::Service*> shown,
+                     core::TimePoint now) {
+  constexpr std::size_t kApartMax = 16;
+  std::size_t apart_left = kApartMax;
+  shown.resize(std::min(shown.size(), kUpstreamsShownMax));
   out.map(shown.size());
   for (const core::Service* service : shown) {
     std::vector<core::ShownBreaker> apart = broker.breakers_of(*service);
@@ -223,9 +237,8 @@ void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::Time
 
 /// The first services that have jobs which no worker may be given.
 void write_unserved(DocumentWriter& out, const core::Broker& broker) {
-  constexpr std::size_t kShownMax = 8;
   const core::Workers::UnservedList& all = broker.workers().unserved();
-  std::size_t left = std::min(kShownMax, all.size());
+  std::size_t left = std::min(kUnservedShownMax, all.size());
   out.map(left);
   for (const core::Service* service = all.front(); left-- > 0; service = all.next(*service)) {
     const core::LaneIndex lane = service->first_unserved();
@@ -239,8 +252,7 @@ void write_unserved(DocumentWriter& out, const core::Broker& broker) {
 
 /// Operators' pauses, as many as a header has room for.
 void write_pauses(DocumentWriter& out, const core::Pauses& pauses) {
-  constexpr std::size_t kShownMax = 8;
-  std::size_t left = std::min(kShownMax, pauses.all().size());
+  std::size_t left = std::min(kPausesShownMax, pauses.all().size());
   out.array(left);
   for (const auto& [key, pause] : pauses.all()) {
     if (left-- == 0) return;
@@ -344,7 +356,12 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   const core::TimePoint now = around.now;
   const LimitsPage page(broker.budgets(), from, now);
   const std::string& shard = broker.options().shard;
-  out.map(21 + (page.more() ? 1 : 0) + (shard.empty() ? 0 : 1) + (transport.bank ? 1 : 0));
+  const std::vector<const core::Service*> troubled = troubled_services(broker);
+  const std::size_t unserved = broker.workers().unserved().size(), pauses = broker.pauses().all().size();
+  const auto is_cut = [](std::size_t all, std::size_t shown_max) { return all > shown_max ? 1 : 0; };
+  out.map(21 + (page.more() ? 1 : 0) + (shard.empty() ? 0 : 1) + (transport.bank ? 1 : 0) +
+          is_cut(troubled.size(), kUpstreamsShownMax) + is_cut(unserved, kUnservedShownMax) +
+          is_cut(pauses, kPausesShownMax));
   out.text("version").text(version());
   if (!shard.empty()) out.text("shard").text(shard);
   out.text("state").text(transport.draining ? "draining" : "ready");
@@ -360,11 +377,14 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, const
   write_workers(out, broker);
   page.write(out);
   out.text("upstreams");
-  write_upstreams(out, broker, now);
+  write_upstreams(out, broker, troubled, now);
+  write_left_out(out, "upstreams_left_out", troubled.size(), kUpstreamsShownMax);
   out.text("unserved");
   write_unserved(out, broker);
+  write_left_out(out, "unserved_left_out", unserved, kUnservedShownMax);
   out.text("paused");
   write_pauses(out, broker.pauses());
+  write_left_out(out, "paused_left_out", pauses, kPausesShownMax);
   out.text("groups");
   write_groups(buffer, broker, around);
   out.text("results").map(5).text("kept").integer(signed_of(broker.kept_results() + broker.dead_jobs()));

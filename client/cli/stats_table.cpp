@@ -46,8 +46,11 @@ std::string duration(const Json& value) {
 
 std::string bytes(const Json& value) {
   if (!value.is_number()) return "-";
+  const double size = value.get<double>();
+  const bool is_small = size < 1024.0 * 1024.0;
   char text[32];
-  std::snprintf(text, sizeof text, "%.1f MiB", value.get<double>() / (1024.0 * 1024.0));
+  std::snprintf(text, sizeof text, is_small ? "%.1f KiB" : "%.1f MiB",
+                size / (is_small ? 1024.0 : 1024.0 * 1024.0));
   return text;
 }
 
@@ -58,10 +61,31 @@ bool is_used(const Json& lane) {
   return false;
 }
 
+/// `failed` counts what was cancelled, too; a broker of an earlier version does not say how many.
+std::string failed_but_for_cancelled(const Json& lane) {
+  const Json &failed = member(lane, "failed"), &cancelled = member(lane, "cancelled");
+  if (!failed.is_number_integer() || !cancelled.is_number_integer()) return count(failed);
+  return count(failed.get<std::int64_t>() - cancelled.get<std::int64_t>());
+}
+
+/// `memory 18.2 MiB, 1.2 KiB of it jobs`: of the process, and what jobs and answers count for.
+std::string memory_of(const Json& document) {
+  const Json &resident = member(document, "resident_bytes"), &jobs = member(document, "memory_bytes");
+  if (!resident.is_number()) return "memory " + bytes(jobs);
+  return "memory " + bytes(resident) +
+         (jobs.is_number() && jobs.get<double>() > 0 ? ", " + bytes(jobs) + " of it jobs" : "");
+}
+
+/// Of a list that the broker has cut.
+std::string others_of(const Json& document, const char* left_out) {
+  const Json& others = member(document, left_out);
+  return others.is_number_integer() ? "and " + count(others) + " others" : std::string();
+}
+
 /// Two tables, each of which fits 80 columns: what there is, and how long it takes.
 std::string lanes_table(const Json& lanes, bool colour, bool all) {
   std::vector<TableRow> jobs{
-      {"LANE", "queued", "delayed", "running", "succeeded", "failed", "refused", "oldest"}};
+      {"LANE", "queued", "delayed", "running", "succeeded", "failed", "cancelled", "refused", "oldest"}};
   std::vector<TableRow> times{{"SINCE START", "wait p50", "wait p99", "run p50", "run p99"}};
   std::string left_out;
   all = all || std::none_of(lanes.begin(), lanes.end(), is_used);
@@ -74,8 +98,8 @@ std::string lanes_table(const Json& lanes, bool colour, bool all) {
     const Json& run = member(lane, "run_ms");
     jobs.push_back({printable(name), count(member(lane, "queued")), count(member(lane, "delayed")),
                     count(member(lane, "running")), count(member(lane, "succeeded")),
-                    count(member(lane, "failed")), count(member(lane, "refused")),
-                    duration(member(lane, "oldest_ms"))});
+                    failed_but_for_cancelled(lane), count(member(lane, "cancelled")),
+                    count(member(lane, "refused")), duration(member(lane, "oldest_ms"))});
     times.push_back({printable(name), duration(member(wait, "p50")), duration(member(wait, "p99")),
                      duration(member(run, "p50")), duration(member(run, "p99"))});
   }
@@ -240,8 +264,7 @@ std::optional<std::string> stats_table(std::string_view text, bool colour, bool 
 
   const Json& version = member(document, "version");
   std::string table = "lanemq-broker " + (version.is_string() ? printable(version.get<std::string>()) : "?") +
-                      ", up " + duration(member(document, "uptime_ms")) + ", memory " +
-                      bytes(member(document, "memory_bytes")) + "\n\n";
+                      ", up " + duration(member(document, "uptime_ms")) + ", " + memory_of(document) + "\n\n";
   table += lanes_table(lanes, colour, all_lanes);
   const Json& workers = member(document, "workers");
   table += "\nworkers: " + count(member(workers, "connected")) + " connected, " +
@@ -255,15 +278,23 @@ std::optional<std::string> stats_table(std::string_view text, bool colour, bool 
                               .draining = member(state, "draining") == true}) +
              " (queued: " + count(member(state, "queued")) + ")\n";
   }
+  if (const std::string others = others_of(document, "unserved_left_out"); !others.empty())
+    table += others + " that no worker serves; lanemq services lists all\n";
   std::string paused;
   for (const Json& one : member(document, "paused"))
     if (one.is_string()) paused += (paused.empty() ? "" : ", ") + printable(one.get<std::string>());
-  if (!paused.empty()) table += "paused: " + paused + "\n";
+  const std::string others_paused = others_of(document, "paused_left_out");
+  if (!paused.empty())
+    table += "paused: " + paused +
+             (others_paused.empty() ? "" : ", " + others_paused + "; lanemq pauses lists all") + "\n";
   if (const std::string groups = groups_table(text, colour); !groups.empty()) table += "\n" + groups;
   const std::string budgets = budgets_table(document, colour);
   if (!budgets.empty()) table += "\n" + budgets;
   const std::string upstreams = upstreams_table(member(document, "upstreams"), colour);
-  return upstreams.empty() ? table : table + "\n" + upstreams;
+  if (upstreams.empty()) return table;
+  table += "\n" + upstreams;
+  const std::string others = others_of(document, "upstreams_left_out");
+  return others.empty() ? table : table + others + "; lanemq services lists all\n";
 }
 
 std::string groups_table(std::string_view text, bool colour) {

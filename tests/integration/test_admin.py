@@ -448,6 +448,30 @@ class Commands(harness.Case):
         self.assertEqual(self.room.stats()["unserved"], {})
         self.assertNotIn("no worker serves", self.does("stats"))
 
+    def test_of_many_services_without_a_worker_it_says_how_many_others_there_are(self):
+        client = self.room.client()
+        for number in range(11):
+            client.submit(id=f"job-{number}", service=f"nobody-{number}")
+        client.settled()
+        stats = self.room.stats()
+        self.assertEqual((len(stats["unserved"]), stats["unserved_left_out"]), (8, 3))
+        self.assertIn("\nand 3 others that no worker serves; lanemq services lists all\n", self.does("stats"))
+
+    def test_what_was_cancelled_is_told_from_what_failed(self):
+        client = self.room.client()
+        client.submit(id="a", service="nobody")
+        client.submit(id="b")
+        client.settled()
+        self.does("cancel", "a")
+        worker = self.room.worker()
+        worker.hand_in(worker.get("job"), "error", **{"class": "permanent", "code": "bad", "message": "no"})
+        lane = self.room.stats_when(lambda stats: stats["lanes"]["normal"]["failed"] == 2, "both ends")["lanes"]["normal"]
+        self.assertEqual(lane["cancelled"], 1)
+        rows = self.rows("stats")
+        table = next(at for at, row in enumerate(rows) if row[:1] == ["LANE"])
+        told = dict(zip(rows[table], rows[table + 1]))
+        self.assertEqual((told["LANE"], told["failed"], told["cancelled"]), ("normal", "1", "1"))
+
     def test_a_lane_that_no_worker_takes_is_said_wherever_an_operator_looks(self):
         client = self.room.client()
         worker = self.room.worker(services=("echo",), capacity=8, lanes=["critical"], name="w1")

@@ -384,6 +384,7 @@ void JobLife::leave(Job& job, Terminal& how, TimePoint now) {
                                 how.ending != nullptr ? name_of(how.ending->code) : std::string_view{}});
   }
   ++(how.state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
+  if (how.state == JobState::cancelled) ++lane.counters.cancelled;
 }
 
 /// Tells all who wait for the job how it ended.

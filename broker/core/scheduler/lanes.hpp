@@ -23,6 +23,7 @@ class Terms;
 /// Counters of a lane, since the start.
 struct LaneCounters {
   std::uint64_t accepted = 0, succeeded = 0, failed = 0, refused = 0, requeued = 0, duplicates = 0;
+  std::uint64_t cancelled = 0;                    ///< of those that failed
   std::map<ErrorCode, std::uint64_t> refused_by;  ///< `refused` by what the clients were told
   std::uint64_t restored = 0;                     ///< accepted before a restart, and restored
   std::uint64_t sent_on = 0;                      ///< submits that were told which other shard takes them

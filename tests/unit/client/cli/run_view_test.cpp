@@ -194,6 +194,29 @@ TEST(StatsTable, tells_how_far_groups_are) {
   EXPECT_EQ(groups_table(R"({"lanes":{},"groups":{}})", false), "");
 }
 
+TEST(StatsTable, tells_what_was_cancelled_from_what_failed) {
+  const auto table = stats_table(
+      R"({"resident_bytes":19084083,"memory_bytes":1229,"lanes":{"normal":{"queued":0,"failed":7,"cancelled":5}}})",
+      false);
+
+  ASSERT_TRUE(table.has_value());
+  EXPECT_THAT(*table, AllOf(HasSubstr("failed  cancelled"), testing::ContainsRegex("normal .* 2 +5 ")));
+  EXPECT_THAT(*table, HasSubstr("memory 18.2 MiB, 1.2 KiB of it jobs\n"));
+  EXPECT_THAT(*stats_table(R"({"resident_bytes":19084083,"memory_bytes":0,"lanes":{"normal":{}}})", false),
+              HasSubstr("memory 18.2 MiB\n"));
+}
+
+TEST(StatsTable, says_how_many_others_there_are_of_a_list_that_is_cut) {
+  const auto table = stats_table(
+      R"({"lanes":{"normal":{}},"unserved":{"chat":{"queued":1}},"unserved_left_out":1012,"paused":["lane batch"],
+          "paused_left_out":2,"upstreams":{"chat":{"breaker":"open"}},"upstreams_left_out":3})",
+      false);
+
+  ASSERT_TRUE(table.has_value());
+  EXPECT_THAT(*table, AllOf(HasSubstr("\nand 1,012 others that no worker serves"),
+                            HasSubstr("paused: lane batch, and 2 others;"), HasSubstr("\nand 3 others;")));
+}
+
 TEST(StatsTable, leaves_out_lanes_without_any_job_and_says_which) {
   constexpr std::string_view kStats =
       R"({"lanes":{"critical":{"queued":0,"refused":0},"normal":{"succeeded":1},"batch":{}},
