@@ -19,6 +19,7 @@
 #include "client/cli/terminal.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/folders.hpp"
+#include "common/settings/help_text.hpp"
 #include "common/settings/peer.hpp"
 #include "common/settings/secrets/secret_shapes.hpp"
 #include "common/settings/start_check.hpp"
@@ -80,10 +81,18 @@ bool is_typed(std::string_view option, int argc, char** argv) {
                      [&](std::string_view word) { return word.substr(0, word.find('=')) == option; });
 }
 
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({}))
+    names.push_back(command->get_name());
+  return names;
+}
+
 }  // namespace
 
 CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out", "lanemq") {
   common_.broker = ClientOptions().endpoint;
+  app_.formatter(settings::help_formatter());  // its commands have it from here on
   app_.set_version_flag("--version", std::string("lanemq ") + version());
   app_.require_subcommand(0, 1);  // a missing command gets a better message below
   app_.fallthrough();             // --broker may also stand behind the command
@@ -281,6 +290,32 @@ void add_job_options(CLI::App& command, JobOptions& job, bool service_required) 
   command.add_option("--attempts-max", job.attempts_max, "How often it may be handed to a worker")
       ->check(CLI::Range(1, static_cast<int>(limits::attempts_max)))
       ->type_name("N");
+}
+
+void add_help(CommandLine& line) {
+  const auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App& command = line.add("help", "Print what --help does, of this program or a command");
+  command
+      .add_option("command", *words,
+                  "The command, such as submit, or cluster status; this program without it")
+      ->type_name("COMMAND");
+  line.on_chosen(command, Asks::nobody, [&line, words](const Common&) {
+    const CLI::App* at = &line.app();
+    std::string name = at->get_name();
+    for (const std::string& word : *words) {
+      const auto below = at->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
+      if (below.empty()) {
+        const std::string meant = settings::nearest(word, commands_of(*at));
+        say("there is no command \"" + settings::without_secrets(printable(word)) + '"' +
+            (meant.empty() ? "; " + name + " --help lists them" : "; did you mean \"" + meant + "\"?"));
+        return kExitUsage;
+      }
+      at = below.front();
+      name += " " + word;
+    }
+    return put(at->get_formatter()->make_help(at, name, CLI::AppFormatMode::Normal)) ? kExitDone
+                                                                                     : kExitFailed;
+  });
 }
 
 }  // namespace lanemq::cli

@@ -56,6 +56,7 @@ void add_top(CommandLine& line);
 void add_simulate(CommandLine& line);
 void add_keygen(CommandLine& line);
 void add_completion(CommandLine& line);
+void add_help(CommandLine& line);
 
 /// Cancels a job, and prints its status. Returns the exit code.
 int cancel_one(const Common& common, const std::string& id, bool json);

@@ -15,13 +15,12 @@
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 
+#include "common/settings/help_text.hpp"
 #include "common/settings/secrets/exposed_files.hpp"
 #include "common/settings/secrets/secret_source.hpp"
 
 namespace lanemq::settings {
 namespace {
-
-constexpr std::size_t kHelpColumn = 46;
 
 /// How a source spells an option: as a flag, a variable, or a line of the file.
 using Spell = std::function<std::string(std::string_view key, const Values& values)>;
@@ -117,7 +116,7 @@ class CommandLine {
         given_old_(options.size()),
         flags_(program.flags.size()) {
     app_.set_version_flag("--version", std::string(program.name) + " " + version());
-    app_.get_formatter()->column_width(kHelpColumn);
+    app_.formatter(help_formatter());
     app_.allow_extras();
     app_.add_option("--config", file_, std::string(program.config_sentence))->type_name("FILE.toml");
     for (std::size_t i = 0; i < options.size(); ++i)

@@ -8,6 +8,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("LANEMQ_BIN") or ROOT / "build/bin")
+SECOND_COLUMN_MIN = 12  # where it begins at the least
 PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LANEMQ_")}
 
@@ -25,6 +26,8 @@ def rows(text, title):
     for line in (text.split(f"\n{title}:\n") + [""])[1].split("\n\n")[0].splitlines():
         if row := re.match(r"  (\S.*?)(?:  +(.*))?$", line):
             found.append([row[1], row[2] or ""])
+        elif line.strip() and len(line) - len(line.lstrip()) < SECOND_COLUMN_MIN:  # goes on with what stands left
+            found[-1][0] += " " + line.strip()
         elif line.strip():  # goes on with the line before
             found[-1][1] = (found[-1][1] + " " + line.strip()).strip()
     return found

@@ -2,11 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """--check of the broker, the worker and the gateway: it refuses what a start refuses, with the same exit code, and leaves
 everything as it was. And the spellings that all three share."""
+import contextlib
+import fcntl
 import os
+import pty
 import re
 import sqlite3
+import struct
 import subprocess
 import tempfile
+import termios
 import unittest
 
 import harness
@@ -164,6 +169,56 @@ class Check(unittest.TestCase):
                 code, _, errors = run(f"lanemq-{name}", "--config", file, "--check", CREDENTIALS_DIRECTORY=self.folder)
                 self.assertEqual(code, 2)
                 self.assertIn("cannot be read: No such file or directory", errors)
+
+
+class Help(unittest.TestCase):
+    """Each help keeps within the terminal, and within 80 columns where there is none."""
+
+    USUAL = 80
+
+    def said(self, *words):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=harness.PATIENCE, check=True)
+        return done.stdout
+
+    def said_on_a_terminal(self, columns, *words):
+        master, slave = pty.openpty()
+        with open(master, "rb", buffering=0) as terminal:
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+            with subprocess.Popen(words, stdout=slave, stdin=subprocess.DEVNULL) as program:
+                os.close(slave)
+                text = b""
+                with contextlib.suppress(OSError):  # EIO: nobody has the other end any more
+                    while piece := terminal.read(1 << 16):
+                        text += piece
+            self.assertEqual(program.returncode, 0)
+        return text.decode().replace("\r\n", "\n")
+
+    def commands(self, *path):
+        text = self.said(harness.program("lanemq"), *path, "--help")
+        yield path, text
+        for name in re.findall(r"(?m)^  (\w+)  ", (text.split("Subcommands:\n") + [""])[1].split("\n\n")[0]):
+            yield from self.commands(*path, name)
+
+    def test_it_keeps_within_eighty_columns(self):
+        helps = {name: self.said(harness.program(name), "--help")
+                 for name in ("lanemq-broker", "lanemq-worker", "lanemq-gateway", "lanemq-upstream")}
+        helps |= {" ".join(("lanemq", *path)): text for path, text in self.commands()}
+        self.assertGreater(len(helps), 40)
+        for name, text in helps.items():
+            with self.subTest(name):
+                self.assertLessEqual(max(map(len, text.splitlines())), self.USUAL)
+
+    def test_it_is_as_wide_as_the_terminal(self):
+        for columns in (60, 132):
+            with self.subTest(columns=columns):
+                text = self.said_on_a_terminal(columns, harness.program("lanemq"), "--help")
+                widest = max(map(len, text.splitlines()))
+                self.assertTrue(columns - 20 < widest <= columns, text)
+
+    def test_the_command_help_prints_it(self):
+        lanemq = harness.program("lanemq")
+        for path in ((), ("submit",), ("limits", "set")):
+            self.assertEqual(self.said(lanemq, "help", *path), self.said(lanemq, *path, "--help"))
 
 
 class Spellings(unittest.TestCase):

@@ -407,7 +407,7 @@ role = "operator"
             "resume": ("resume lane low",), "drain": ("drain nobody",), "move": ("move waits low",), "backup": ("backup copy.db",),
             "reload": ("reload",), "config": ("config --json",), "changes": ("changes --json",), "plugin": ("plugin",), "check": (f"check --json --gateway http://{self.address} --workers {self.room.broker.workers}",),
             "cluster": (f"cluster status --json --http {self.room.broker.http}",), "top": ("top --json",), "simulate": (f"simulate --trace {trace}",), "keygen": ("keygen somebody --role client",),
-            "completion": ("completion bash",)}
+            "completion": ("completion bash",), "help": ("help submit",)}
 
     def said_by_the_command_line(self):
         commands = self.commands()

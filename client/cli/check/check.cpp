@@ -307,7 +307,7 @@ void add_check(CommandLine& line) {
   std::transform(check_table().begin(), check_table().end(), std::back_inserter(names),
                  [](const CheckInfo& info) { return std::string(info.name); });
   command.add_option("checks", options->chosen, "Those alone, by their names below; all without any")
-      ->check(CLI::IsMember(names))
+      ->check(CLI::IsMember(names).description(""))  // they stand below
       ->type_name("CHECK");
   command.add_option("--workers", options->workers, "Where the broker listens for workers")
       ->capture_default_str()

@@ -16,6 +16,7 @@
 
 #include <lanemq/version.hpp>
 
+#include "common/settings/help_text.hpp"
 #include "tests/support/upstream/call_log.hpp"
 #include "tests/support/upstream/limit_options.hpp"
 #include "tests/support/upstream/server.hpp"
@@ -206,6 +207,7 @@ int main(int argc, char** argv) {
       "A strict stand-in for OpenAI and Anthropic: limits, latency, streams, faults, and a log of what it "
       "saw.",
       "lanemq-upstream");
+  app.formatter(lanemq::settings::help_formatter());
   app.set_version_flag("--version", std::string("lanemq-upstream ") + lanemq::version());
   Options options;
   add_options(app, options);
