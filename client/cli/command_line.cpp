@@ -88,6 +88,18 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
+/// All that the help of these commands lists.
+std::vector<std::string> flags_of(const std::vector<const CLI::App*>& commands) {
+  std::vector<std::string> flags;
+  for (const CLI::App* command : commands)
+    for (const CLI::Option* option : command->get_options({})) {
+      if (option->get_group().empty()) continue;
+      for (const std::string& name : option->get_lnames())
+        flags.push_back("--" + name);
+    }
+  return flags;
+}
+
 }  // namespace
 
 CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out", "lanemq") {
@@ -123,19 +135,36 @@ CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out",
       ->envname("LANEMQ_CONNECT_TIMEOUT");
 }
 
-/// Prints which argument is unexpected; if it resembles a command it names that.
-void CommandLine::say_unexpected(const CLI::ExtrasError& error) {
+/// Prints which word nobody knows, with the one that it resembles; false: all words are known.
+bool CommandLine::say_unknown() {
   const std::vector<std::string> left = app_.remaining(true);
-  std::vector<std::string> commands;
-  for (const CLI::App* command : app_.get_subcommands({}))
-    commands.push_back(command->get_name());
-  const bool command_missing = app_.get_subcommands().empty() && !left.empty();
-  const std::string meant = command_missing ? settings::nearest(left.front(), commands) : "";
-  if (!command_missing || left.front().starts_with('-'))
-    app_.exit(error);
+  if (left.empty()) return false;
+  std::vector<const CLI::App*> chosen{&app_};
+  std::string name = app_.get_name();
+  for (auto below = app_.get_subcommands(); !below.empty(); below = below.front()->get_subcommands()) {
+    chosen.push_back(below.front());
+    name += " " + below.front()->get_name();
+  }
+  const auto flag =
+      std::find_if(left.begin(), left.end(), [](const auto& word) { return word.starts_with('-'); });
+  const std::vector<std::string> commands = commands_of(*chosen.back());
+  const bool command_missing = !commands.empty() && flag != left.begin();
+  const std::string& word = flag == left.end() || command_missing ? left.front() : *flag;
+  const std::string shown = '"' + settings::without_secrets(printable(word.substr(0, word.find('=')))) + '"';
+  const auto known = [&](const std::string& meant, const std::string& otherwise) {
+    return meant.empty() ? "; " + otherwise : "; did you mean \"" + meant + "\"?";
+  };
+  if (command_missing)
+    say("there is no command " + shown + (chosen.size() > 1 ? " of " + name : "") +
+        known(settings::nearest(word, commands), name + " --help lists them"));
+  else if (flag != left.end())
+    say("unknown flag " + shown + " of " + name +
+        known(settings::nearest(word.substr(0, word.find('=')), flags_of(chosen)),
+              name + " --help lists them"));
   else
-    say("there is no command \"" + settings::without_secrets(printable(left.front())) + '"' +
-        (meant.empty() ? "; lanemq --help lists them" : "; did you mean \"" + meant + "\"?"));
+    say(name + " has no place for " + shown + "; a text of several words stands in quotes; see " + name +
+        " --help");
+  return true;
 }
 
 void CommandLine::on_chosen(CLI::App& command, Asks asks, Run run) {
@@ -177,10 +206,12 @@ int CommandLine::run(int argc, char** argv) {
   app_.footer("Exit codes: 0 done, 1 the job failed, 2 wrong usage, 3 no broker answers.");
   try {
     app_.parse(argc, argv);
-  } catch (const CLI::ExtrasError& error) {
-    say_unexpected(error);
-    return kExitUsage;
   } catch (const CLI::ParseError& error) {
+    // A word that is misspelt is also one that is missed.
+    const bool may_be_misspelt = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+                                 dynamic_cast<const CLI::RequiredError*>(&error) != nullptr ||
+                                 dynamic_cast<const CLI::RequiresError*>(&error) != nullptr;
+    if (may_be_misspelt && say_unknown()) return kExitUsage;
     // CLI11 treats help and version as errors with exit code 0; any other one is wrong usage.
     return app_.exit(error) == 0 ? kExitDone : kExitUsage;
   }

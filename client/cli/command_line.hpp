@@ -44,7 +44,7 @@ class CommandLine {
   int run(int argc, char** argv);
 
  private:
-  void say_unexpected(const CLI::ExtrasError& error);
+  bool say_unknown();
   void choose_endpoint(bool is_admin_alone);
 
   CLI::App app_;

@@ -192,7 +192,9 @@ class CommandLine {
       app_.add_option(name, flags_[i], sentence)->type_name(std::string(flag.unit))->allow_extra_args(false);
   }
   [[noreturn]] void refuse(const std::string& word) const {
-    if (!word.starts_with("--")) throw UsageError("what is \"" + printable(word, 64) + "\"? see --help");
+    if (!word.starts_with("--"))
+      throw UsageError("what is \"" + printable(word, 64) + "\"? " +
+                       (word.ends_with(".toml") ? "a file of options is named with --config" : "see --help"));
     std::vector<std::string> known{"--config", "--print-config", "--check", "--help", "--version"};
     for (const BoundOption& option : options_)
       known.push_back(flag_of(option.key));
