@@ -17,6 +17,7 @@
 #include "common/settings/start_check.hpp"
 #include "common/settings/values.hpp"
 #include "worker/handlers/anthropic/anthropic_api.hpp"
+#include "worker/handlers/http/authorities.hpp"
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/openai/openai_api.hpp"
 #include "worker/handlers/webhook/hook_hosts.hpp"
@@ -667,6 +668,8 @@ void check(const Settings& settings) {
   const bool is_meant = !metrics.key.empty() || !metrics.tls_certificate.empty() || !metrics.tls_key.empty();
   if (is_meant && !metrics.is_on)
     throw UsageError("metrics_key and metrics_tls_* are for metrics, which is not set");
+  if (!settings.http.ca_file.empty())
+    at_place("http_ca_file", [&] { check_authorities(settings.http.ca_file); });
   if (settings.services.empty())
     throw UsageError(
         "nothing to serve: name at least one service, as in --service echo=echo or "

@@ -11,6 +11,7 @@
 #include "common/explanation/explanation.hpp"
 #include "common/explanation/unserved.hpp"
 #include "common/settings/peer.hpp"
+#include "common/settings/start_check.hpp"
 #include "common/settings/values.hpp"
 
 namespace lanemq::cli {
@@ -67,6 +68,12 @@ const std::string& why_unreachable(const Common& common) {
 }
 
 }  // namespace
+
+void check_endpoints(const char* option, const std::string& endpoints) try {
+  settings::check_endpoints(endpoints);
+} catch (const settings::UsageError& error) {
+  throw settings::UsageError(std::string(option) + ": " + error.what());
+}
 
 bool asks_operators(const Common& common) {
   return common.named_by.starts_with("--admin");

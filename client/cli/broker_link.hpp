@@ -15,6 +15,9 @@
 
 namespace lanemq::cli {
 
+/// Throws settings::UsageError, with the option's name, for endpoints that nobody could have.
+void check_endpoints(const char* option, const std::string& endpoints);
+
 /// Whether the command goes to a broker's endpoint for operators, which is that broker's alone.
 bool asks_operators(const Common& common);
 

@@ -182,6 +182,8 @@ void CommandLine::choose(Asks asks, Run run) {
 /// the same broker's, since it is named, or since both are of this machine.
 void CommandLine::choose_endpoint(bool is_admin_alone) {
   const bool is_admin_named = !admin_endpoint_.empty();
+  check_endpoints("--broker", common_.broker);
+  if (is_admin_named) check_endpoints("--admin", admin_endpoint_);
   bool as_operator = asks_ == Asks::operators || (asks_ == Asks::either && is_admin_alone);
   const bool lacks_keys = !as_operator && (asks_ == Asks::either || asks_ == Asks::both) &&
                           keys_said_.broker_key.empty() && keys_said_.secret_key.empty() &&
@@ -224,7 +226,7 @@ int CommandLine::run(int argc, char** argv) {
   const bool is_admin_alone = (app_.count("--admin") > 0 && app_.count("--broker") == 0) ||
                               (is_typed("--admin", argc, argv) && !is_typed("--broker", argc, argv));
   try {
-    choose_endpoint(is_admin_alone);
+    if (asks_ != Asks::nobody) choose_endpoint(is_admin_alone);
     if (asks_ != Asks::nobody) common_.keys = read_broker_keys(keys_said_, settings::process_environment);
     const int code = run_(common_);
     // A command that failed because of a signal exits as if the signal had ended it.

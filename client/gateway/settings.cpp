@@ -511,6 +511,9 @@ void check_lanes(const Settings& settings, const KeySettings& key) {
 void check(const Settings& settings) {
   if (settings.lanes.size() > kLanesMax)
     throw UsageError("there may be " + std::to_string(kLanesMax) + " lanes");
+  for (auto lane = settings.lanes.begin(); lane != settings.lanes.end(); ++lane)
+    if (std::find(settings.lanes.begin(), lane, *lane) != lane)
+      throw UsageError("lanes names \"" + printable(*lane, 64) + "\" twice");
   std::map<std::string_view, std::string_view> name_of_hash;
   for (const KeySettings& key : settings.keys) {
     check_lanes(settings, key);

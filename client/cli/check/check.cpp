@@ -277,6 +277,7 @@ class Checker {
 };
 
 int check(const Common& common, const CheckOptions& options) {
+  check_endpoints("--workers", options.workers);
   catch_interrupts();
   for (const std::string& name : options.chosen)
     if ((name == name_of(Check::gateway) || name == name_of(Check::certificate)) && options.gateway.empty()) {
