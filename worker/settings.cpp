@@ -468,6 +468,9 @@ bool read_node(const std::string& path, std::string_view key, const toml::node& 
                Heard& heard) {
   if (key == "service" && node.is_array_of_tables())
     read_services(path, *node.as_array(), settings, heard);
+  else if (key == "service" && node.is_table())
+    at_place(place_of(path, node.source()) + ": service",
+             [&] { static_cast<void>(list_in(node, "[[service]] with name and handler")); });
   else if (key == "timeout" && node.is_table())
     read_lane_times(path, *node.as_table(), settings, heard);
   else

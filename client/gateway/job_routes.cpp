@@ -395,6 +395,8 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   if (std::optional<ApiError> error = why_not_path(request)) return tl::unexpected(*std::move(error));
 
   const ModelAndLane named = split_model(fields.model, settings.lanes);
+  if (auto error = why_no_lane_of_model(fields.model, settings.lanes, settings.models, "model"))
+    return tl::unexpected(*std::move(error));
   const std::string model(named.model);
   if (model.empty() && takes == Takes::body_with_optional_model && caller.key && !caller.key->models.empty())
     return wrong("model is missing: this key may use certain models only, and has to name one of them",

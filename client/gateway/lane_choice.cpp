@@ -5,6 +5,8 @@
 
 #include <lanemq/text.hpp>
 
+#include "common/settings/values.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
@@ -84,6 +86,21 @@ ModelAndLane split_model(std::string_view text, const Names& ranking) {
   if (at == std::string_view::npos || at == 0 || !has(ranking, text.substr(at + 1)))
     return {.model = text, .lane = {}};
   return {.model = text.substr(0, at), .lane = text.substr(at + 1)};
+}
+
+std::optional<ApiError> why_no_lane_of_model(std::string_view text, const Names& ranking,
+                                             const std::vector<ModelSettings>& models,
+                                             std::string_view param) {
+  const std::size_t at = text.rfind('@');
+  if (at == std::string_view::npos || at == 0 || has(ranking, text.substr(at + 1))) return std::nullopt;
+  const std::string_view named = text.substr(at + 1);
+  const std::string meant = settings::nearest(named, ranking);
+  if (meant.empty() || find_route(models, text) != nullptr) return std::nullopt;
+  return ApiError{.name = "bad_request",
+                  .message = "model \"" + printable(text, 64) + "\": lane \"" + printable(named, 64) +
+                             "\" does not exist; did you mean \"" + meant + "\"? There are " +
+                             joined(ranking) + ". A model that is called so needs a [[model]] of that name",
+                  .param = std::string(param)};
 }
 
 }  // namespace lanemq::gateway

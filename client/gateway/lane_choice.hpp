@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include <tl/expected.hpp>
 
 #include "client/gateway/errors/api_error.hpp"
+#include "client/gateway/models.hpp"
 
 namespace lanemq::gateway {
 
@@ -54,5 +56,11 @@ struct ModelAndLane {
   std::string_view model, lane;
 };
 ModelAndLane split_model(std::string_view text, const std::vector<std::string>& ranking);
+
+/// The error of a model that says a lane with a slip in it, `gpt-x@hihg`; none: what stands behind its @ is a
+/// lane, or resembles none, as models' versions do, or one of `models` has that name.
+std::optional<ApiError> why_no_lane_of_model(std::string_view text, const std::vector<std::string>& ranking,
+                                             const std::vector<ModelSettings>& models,
+                                             std::string_view param);
 
 }  // namespace lanemq::gateway

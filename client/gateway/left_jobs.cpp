@@ -165,6 +165,8 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
     return wrong("a job that is left here cannot be streamed", "request.body.stream");
 
   const ModelAndLane named = split_model(look.model, settings.lanes);
+  if (auto error = why_no_lane_of_model(look.model, settings.lanes, settings.models, "request.body.model"))
+    return tl::unexpected(*std::move(error));
   RouteStep step{
       .service = endpoint->api == Api::openai ? settings.openai_service : settings.anthropic_service,
       .model = std::string(named.model)};

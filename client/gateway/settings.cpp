@@ -432,12 +432,13 @@ ModelSettings read_model(const std::string& path, const toml::table& table, Hear
 
 template <class Item, class Read>
 void read_list(const std::string& path, std::string_view key, const toml::node& node, std::size_t most,
-               std::vector<Item>& items, Read read) {
+               std::vector<Item>& items, Heard& heard, Read read) {
   const std::string block = "[[" + std::string(key) + "]]";
   at_place(printable(path), [&] { static_cast<void>(list_in(node, block)); });
   for (const toml::node& item : *node.as_array())
     at_place(place_of(path, item.source()) + ": " + block, [&] {
       items.push_back(read(table_in(item, block)));
+      heard.places[std::string(key) + "." + items.back().name] = place_of(path, item.source());
       if (items.size() > most) throw UsageError("there may be " + std::to_string(most));
       for (std::size_t i = 0; i + 1 < items.size(); ++i)
         if (items[i].name == items.back().name)
@@ -449,10 +450,10 @@ void read_list(const std::string& path, std::string_view key, const toml::node& 
 bool read_node(const std::string& path, std::string_view key, const toml::node& node,
                const Environment& environment, Settings& settings, Heard& heard) {
   if (key == "key")
-    read_list(path, key, node, kKeysMax, settings.keys,
+    read_list(path, key, node, kKeysMax, settings.keys, heard,
               [&](const toml::table& table) { return read_key(path, table, environment, heard); });
   else if (key == "model")
-    read_list(path, key, node, kModelsMax, settings.models,
+    read_list(path, key, node, kModelsMax, settings.models, heard,
               [&](const toml::table& table) { return read_model(path, table, heard); });
   else
     return false;
@@ -492,6 +493,19 @@ std::string usual_state_folder(const Environment& environment, const std::string
   return base + "/lanemq/gateway/" + name;
 }
 
+/// Where the key stands in the file.
+std::string place_of_key(const Heard& heard, const KeySettings& key) {
+  const auto at = heard.places.find("key." + key.name);
+  return (at == heard.places.end() ? "" : at->second + ": ") + "[[key]]";
+}
+
+std::string joined_with_spaces(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names)
+    text += (text.empty() ? "" : ", ") + printable(name, 64);
+  return text;
+}
+
 void check_lanes(const Settings& settings, const KeySettings& key) {
   const auto known = [&](const std::string& lane) {
     return std::find(settings.lanes.begin(), settings.lanes.end(), lane) != settings.lanes.end();
@@ -501,14 +515,14 @@ void check_lanes(const Settings& settings, const KeySettings& key) {
   for (const std::string& lane : named)
     if (!known(lane))
       throw UsageError("key \"" + printable(key.name) + "\": lane \"" + printable(lane, 64) +
-                       "\" is none of lanes");
+                       "\" is none of lanes; there are " + joined_with_spaces(settings.lanes));
   const std::vector<std::string>& allowed = key.lanes.allowed;
   if (!key.lanes.fallback.empty() && !allowed.empty() &&
       std::find(allowed.begin(), allowed.end(), key.lanes.fallback) == allowed.end())
     throw UsageError("key \"" + printable(key.name) + "\": its lane is none of its lanes");
 }
 
-void check(const Settings& settings) {
+void check(const Settings& settings, const Heard& heard) {
   if (settings.lanes.size() > kLanesMax)
     throw UsageError("there may be " + std::to_string(kLanesMax) + " lanes");
   for (auto lane = settings.lanes.begin(); lane != settings.lanes.end(); ++lane)
@@ -516,7 +530,7 @@ void check(const Settings& settings) {
       throw UsageError("lanes names \"" + printable(*lane, 64) + "\" twice");
   std::map<std::string_view, std::string_view> name_of_hash;
   for (const KeySettings& key : settings.keys) {
-    check_lanes(settings, key);
+    at_place(place_of_key(heard, key), [&] { check_lanes(settings, key); });
     const auto [at, is_new] = name_of_hash.emplace(key.sha256, key.name);
     if (!is_new)
       throw UsageError("keys \"" + printable(at->second) + "\" and \"" + printable(key.name) +
@@ -581,7 +595,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   settings::note_secret_file(settings.tls_key_file);
   about("broker", [&] { check_endpoints(settings.broker); });
   settings.curve = read_broker_keys(settings.broker_keys, environment);
-  check(settings);
+  check(settings, asked.heard);
   return request;
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <system_error>
 
@@ -366,6 +367,27 @@ void set_key(const std::vector<BoundOption>& options, const std::string& place, 
       heard);
 }
 
+namespace {
+
+/// What the parser says, in words where a text has no end: it then complains of the line's end, which is a
+/// control character.
+std::string why_not_toml(const std::string& path, const toml::parse_error& error) {
+  const std::string said(error.description());
+  const bool of_text = said.find("parsing string") != std::string::npos;
+  if (!of_text ||
+      (said.find("control character") == std::string::npos && said.find("end-of-file") == std::string::npos))
+    return said;
+  std::ifstream file(path);
+  std::string line;
+  for (toml::source_index at = 0; at < error.source().begin.line; ++at)
+    std::getline(file, line);
+  const bool has_control = std::any_of(line.begin(), line.end(),
+                                       [](unsigned char c) { return c < ' ' && c != '\t' && c != '\r'; });
+  return has_control ? said : "a text that begins in this line has no end: its closing quote is missing";
+}
+
+}  // namespace
+
 toml::table parse_file(const std::string& path) try {
   // A pipe would be waited for, and a running program stands meanwhile.
   std::error_code unknown;
@@ -385,7 +407,7 @@ toml::table parse_file(const std::string& path) try {
   note_program_file(path);
   return toml::parse_file(path);
 } catch (const toml::parse_error& error) {
-  throw UsageError(place_of(path, error.source()) + ": " + std::string(error.description()));
+  throw UsageError(place_of(path, error.source()) + ": " + why_not_toml(path, error));
 }
 
 std::string toml_text(std::string_view text) {

@@ -176,8 +176,11 @@ std::string nearest(std::string_view key, const std::vector<std::string>& known)
 
 void unknown_key(std::string_view what, std::string_view key, const std::vector<std::string>& known) {
   const std::string message = "unknown " + std::string(what) + " \"" + printable(key, 64) + '"';
-  if (const std::string meant = nearest(key, known); !meant.empty())
-    throw UsageError(message + "; did you mean \"" + meant + "\"?");
+  // Of `limit.requests_per_minute` the table may be what is misspelt.
+  const std::size_t dot = key.find('.');
+  std::string meant = nearest(key, known);
+  if (meant.empty() && dot != std::string_view::npos) meant = nearest(key.substr(0, dot), known);
+  if (!meant.empty()) throw UsageError(message + "; did you mean \"" + meant + "\"?");
   std::string all;
   for (const std::string& other : known)
     all += (all.empty() ? "; there are " : ", ") + other;

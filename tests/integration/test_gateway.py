@@ -237,6 +237,7 @@ class Answers(GatewayCase):
                 (CHAT, chat(stream="yes"), {}, 400, "stream"),
                 (CHAT, chat(), {"x-lanemq-lane": "fast"}, 400, "x-lanemq-lane"),
                 (CHAT, chat(), {"x-lanemq-timeout-ms": "soon"}, 400, "x-lanemq-timeout-ms"),
+                (CHAT, chat("gpt-x@hihg"), {}, 400, "model"),
                 ("/v1/nothing", chat(), {}, 404, None),
                 ("/lane/nowhere" + CHAT, chat(), {}, 400, "x-lanemq-lane")):
             with self.subTest(path=path, body=body):

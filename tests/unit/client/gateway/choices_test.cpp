@@ -85,6 +85,21 @@ TEST(LaneChoice, leaves_an_at_sign_to_models_that_have_one) {
   EXPECT_EQ(split_model("@high", kRanking).model, "@high");
 }
 
+TEST(SplitModel, a_slip_in_its_lane_is_named_and_a_version_is_none) {
+  const auto error = why_no_lane_of_model("gpt-x@hihg", kRanking, {}, "model");
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->name, "bad_request");
+  EXPECT_EQ(error->param, "model");
+  EXPECT_NE(error->message.find("lane \"hihg\" does not exist; did you mean \"high\"?"), std::string::npos)
+      << error->message;
+  for (const char* model : {"gpt-x", "gpt-x@high", "claude@20240620", "gemini@default", "text@001",
+                            "text@latest", "@cf/meta/llama", "a@b"})
+    EXPECT_FALSE(why_no_lane_of_model(model, kRanking, {}, "model").has_value()) << model;
+  ModelSettings named;
+  named.name = "gpt-x@hihg";
+  EXPECT_FALSE(why_no_lane_of_model("gpt-x@hihg", kRanking, {named}, "model").has_value());
+}
+
 ClientError failure(std::string code, std::optional<int> status = {}, std::string_view body = {}) {
   return {.code = std::move(code), .upstream_status = status, .body = Blob::copy(body)};
 }
