@@ -89,12 +89,20 @@ void BrokerLink::reconnect(TimePoint now) {
     LogLine line(options_.log, LogLevel::warning,
                  known_.welcomed ? "worker.reconnecting" : "worker.waiting_for_broker");
     about(line).field("running", session_.running()).field("unacknowledged", session_.outcomes());
+    if (const std::string there = look_there(); !there.empty()) line.field("reason", there);
   }
   take_addresses();
   where_.endpoints.turn();
   where_.addresses.begin(where_.endpoints.named());  // also for the next time
   open_socket();
   introduce_again(now);
+}
+
+/// What is wrong with the endpoint. A worker that a broker has answered knows that one was there, and has
+/// jobs that cannot wait for a look.
+std::string BrokerLink::look_there() const {
+  if (known_.welcomed || !options_.look_there) return {};
+  return options_.look_there(where_.endpoints.current());
 }
 
 void BrokerLink::take_addresses() {
@@ -144,10 +152,12 @@ void BrokerLink::say_stranger(ConnectionMonitor::Why why) {
   said_.stranger = why;
   using Why = ConnectionMonitor::Why;
   const bool is_stranger = why == Why::unknown;
+  const std::string there = is_stranger ? look_there() : std::string();
   LogLine line(options_.log, is_stranger ? LogLevel::warning : LogLevel::error,
                is_stranger ? "broker.stranger" : "broker.key_refused");
   about(line)
-      .field("message", is_stranger ? "what listens there ends connections without a word of ZeroMQ"
+      .field("message", !there.empty() ? there
+                        : is_stranger  ? "what listens there ends connections without a word of ZeroMQ"
                         : why == Why::key_refused ? "the broker does not take this worker's key"
                         : options_.keys.secret.empty()
                             ? "the broker asks for keys, and this worker has none"
@@ -310,7 +320,8 @@ void BrokerLink::refuse_unreadable(const DecodeError& error, TimePoint now) {
 
 void BrokerLink::log_unreadable(std::string_view why) {
   LogLine line(options_.log, LogLevel::warning, "broker.unreadable_message");
-  about(line).field("reason", why);
+  const std::string there = look_there();
+  about(line).field("reason", there.empty() ? why : std::string_view(there));
 }
 
 Blob BrokerLink::take_body() {

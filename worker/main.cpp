@@ -16,6 +16,7 @@
 
 #include <pthread.h>
 
+#include <lanemq/endpoints.hpp>
 #include <lanemq/text.hpp>
 #include <lanemq/worker.hpp>
 
@@ -24,6 +25,7 @@
 #include "common/service/notifier.hpp"
 #include "common/service/standard_descriptors.hpp"
 #include "common/settings/environment.hpp"
+#include "common/settings/peer.hpp"
 #include "common/settings/secrets/secret_shapes.hpp"
 #include "common/settings/secrets/secret_source.hpp"
 #include "common/settings/start_warnings.hpp"
@@ -433,9 +435,16 @@ int run(Settings settings) {
   const log::Writing writing;
   service::Notifier notifier(process_environment);
   std::unique_ptr<MetricsServer> metrics;
-  settings.worker.on_ready = [&settings, &notifier, &metrics](const std::string& name) {
+  bool is_known = false;  // some broker: jobs that run cannot wait for a look at another shard's
+  settings.worker.on_ready = [&settings, &notifier, &metrics, &is_known](const std::string& name) {
+    is_known = true;
     say_ready(settings, name, metrics ? metrics->url() : "");
     notifier.ready("the broker is " + settings.worker.broker);
+  };
+  settings.worker.look_there = [&is_known](const std::string& endpoint) -> std::string {
+    constexpr std::chrono::milliseconds kPatience{1'000};
+    if (is_known) return {};
+    return std::string(settings::what_is_wrong_with(settings::look_at(endpoint, kPatience)));
   };
   tell_manager(notifier, settings.worker);
   leave_signals_to_those_who_wait();
@@ -459,9 +468,13 @@ int run(Settings settings) {
     return kExitUsage;
   }
   if (end != WorkerEnd::unreachable) return kExitDone;
+  std::string there;  // of one endpoint: of several the last one looked at would be told for all
+  if (!Endpoints(settings.worker.broker).several())
+    there = settings.worker.look_there(settings.worker.broker);
   log::complain("lanemq-worker: no broker answered at " + settings.worker.broker + " within " +
-                lanemq::settings::show(settings.worker.connect_timeout) +
-                " (connect_timeout); is it running?");
+                lanemq::settings::show(settings.worker.connect_timeout) + " (connect_timeout)" +
+                (there.empty() ? "; is it running?"
+                               : ": " + there + "; name the broker's endpoint for workers with --broker"));
   return kExitUnreachable;
 }
 

@@ -128,6 +128,26 @@ Peer look_at(const sockaddr* address, socklen_t size, Clock::time_point end) {
 
 }  // namespace
 
+std::string_view what_is_wrong_with(Peer peer) {
+  switch (peer) {
+    case Peer::no_host:
+      return "the host is not known";
+    case Peer::no_word_of_host:
+      return "nobody says which address the host has";
+    case Peer::nobody:
+      return "nothing listens there";
+    case Peer::http:
+      return "an HTTP server answers there";
+    case Peer::other:
+      return "what answers there is no broker";
+    case Peer::zeromq:
+    case Peer::zeromq_keys:
+    case Peer::unknown:
+      break;
+  }
+  return {};
+}
+
 std::string host_of(const std::string& endpoint) {
   if (!endpoint.starts_with(kTcp)) return {};
   std::string host = endpoint.substr(kTcp.size(), endpoint.rfind(':') - kTcp.size());

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 namespace lanemq::settings {
 
@@ -22,6 +23,9 @@ enum class Peer : unsigned char {
 /// answers and a ZeroMQ socket ignores, and to that the beginning of a greeting. Blocks for up to `patience`,
 /// and as long for the look-up of the host's name.
 Peer look_at(const std::string& endpoint, std::chrono::milliseconds patience);
+
+/// For people: `an HTTP server answers there`; empty: what is there may be a broker.
+std::string_view what_is_wrong_with(Peer peer);
 
 /// The HOST of `tcp://HOST:PORT`.
 std::string host_of(const std::string& endpoint);

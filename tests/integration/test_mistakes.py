@@ -60,6 +60,8 @@ MISTAKES = (
             '[[budget]]\nname = "x"\nlimits = { requests_per_day = 5 }\nlimit = { requests_per_minute = 4 }\n'),
     Mistake("lanemq-worker", "--config {file}", 2, ("{file}:1: service", "must be a list, as in [[service]]"), '[service]\nname = "x"\n'),
     Mistake("lanemq-worker", "--service x=echo --http-ca-file {file}", 2, ("http_ca_file", "{file}", "no certificate in PEM"), "no\n"),
+    Mistake("lanemq-worker", "--service x=echo --broker tcp://127.0.0.1:{http} --connect-timeout 2s", 3,
+            ("an HTTP server answers there", "--broker")),
     Mistake("lanemq-worker", "--service x=echo --service x=echo:20ms", 2, ("--service", "\"x\" twice")),
     Mistake("lanemq-gateway", "--listen http://127.0.0.1:8092", 2, ("--listen", "http://127.0.0.1:8092")),
     Mistake("lanemq", "stat", 2, ("no command \"stat\"", "did you mean \"stats\"")),

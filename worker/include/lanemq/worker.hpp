@@ -217,6 +217,9 @@ struct WorkerOptions {
   Log log;
   std::function<void(const std::string& name)>
       on_ready;  ///< called at the first welcome, on the thread of run()
+  /// For the log of a worker that no broker has answered yet: what is wrong with the endpoint, such as `an
+  /// HTTP server answers there`; empty: nothing is known. It may take a second.
+  std::function<std::string(const std::string& endpoint)> look_there;
   /// How often on_beat is called, on the thread of run(); 0: never. A call that stays out tells of a handler
   /// that blocks, so that a watchdog can be fed here. The callback must not block or throw.
   std::chrono::milliseconds beat_every{0};
