@@ -161,6 +161,9 @@ class ServiceMaker {
                                 .hide_variables = [secrets] { secrets->hide_variables(); }});
     HttpTarget target{.url = service.argument,
                       .traced = is_traced(settings_.traced_upstreams, service.argument)};
+    // A path without a version is usual of proxies; only where nothing is there it is told.
+    if (service.handler == "openai" && service.argument.find("/v") == std::string::npos)
+      target.hint_not_found = "OpenAI's base URLs end in /v1";
     if (const ModelApi* api = find_model_api(service.handler))
       return std::make_shared<ModelHandler>(client(), *api, std::move(target), std::move(credentials),
                                             settings_.lane_times);

@@ -702,6 +702,23 @@ const ModelApi* find_model_api(std::string_view handler) {
   return nullptr;
 }
 
+namespace {
+
+/// Whether the base URL of a model API has the path of a call in it, which would be there twice.
+std::string path_of_call_problem(const std::string& url) {
+  std::string_view base = url;
+  while (base.ends_with('/'))
+    base.remove_suffix(1);
+  for (const std::string_view path :
+       {"/chat/completions", "/completions", "/responses", "/embeddings", "/messages"})
+    if (base.ends_with(path))
+      return "the calls' paths are put behind it, so it must not have " + std::string(path) + "; write " +
+             settings::without_secrets(printable(base.substr(0, base.size() - path.size())));
+  return {};
+}
+
+}  // namespace
+
 PluginOptions plugin_options(const ServiceSettings& service) {
   const std::size_t colon = std::min(service.argument.find(':'), service.argument.size());
   return {.file = service.argument.substr(0, colon),
@@ -719,11 +736,14 @@ ServiceSettings parse_service(std::string_view text) {
   ServiceSettings service{
       .name = std::string(text.substr(0, equals)), .handler = {}, .argument = {}, .headers = {}, .keys = {}};
   const std::string_view handler = text.substr(equals + 1);
-  const bool is_url = handler.starts_with("http://") || handler.starts_with("https://");
+  if (handler.starts_with("http://") || handler.starts_with("https://")) {
+    const std::string url = settings::without_secrets(printable(handler));
+    throw UsageError("service \"" + printable(service.name) + "\": name a handler before the URL, such as " +
+                     printable(service.name) + "=openai:" + url + ", or =anthropic: or =http: and it");
+  }
   const std::size_t colon = std::min(handler.find(':'), handler.size());
-  service.handler = is_url ? "http" : std::string(handler.substr(0, colon));
-  service.argument =
-      is_url ? std::string(handler) : std::string(handler.substr(std::min(colon + 1, handler.size())));
+  service.handler = handler.substr(0, colon);
+  service.argument = handler.substr(std::min(colon + 1, handler.size()));
   if (service.handler == "echo") {
     if (colon == handler.size()) return service;
     try {
@@ -762,6 +782,7 @@ ServiceSettings parse_service(std::string_view text) {
   if (problem.empty() && service.handler != "http" &&
       service.argument.find_first_of("?#") != std::string::npos)
     problem = "the calls' paths are put behind it, so it must have no ? and no #";
+  if (problem.empty() && service.handler != "http") problem = path_of_call_problem(service.argument);
   if (!problem.empty()) throw UsageError("service \"" + printable(service.name) + "\": bad URL: " + problem);
   return service;
 }

@@ -67,6 +67,8 @@ bool may_be_in_host(char c) {
 }  // namespace
 
 std::string http_url_problem(const std::string& url) {
+  if (url.find("://") == std::string::npos)
+    return "its scheme is missing: https:// or http:// stands before the host";
   const Url read(url);
   if (std::string problem = read.problem(); !problem.empty()) return problem;
   const std::string scheme = read.part(CURLUPART_SCHEME);

@@ -165,7 +165,7 @@ class Version(Tree):
         self.addCleanup(upstream.server_close)
         threading.Thread(target=upstream.handle_request, daemon=True).start()
         self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers,
-                                        "--service", f"call=http://127.0.0.1:{upstream.server_port}")).line()
+                                        "--service", f"call=http:http://127.0.0.1:{upstream.server_port}")).line()
         client = self.room.client()
 
         self.assertEqual(client.ask("ping", expect="pong").fields["version"], self.version)

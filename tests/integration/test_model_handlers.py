@@ -163,6 +163,22 @@ class ModelHandlers(harness.Case):
             self.assertIn("error", json.loads(message.body))
         self.assert_clean()
 
+    def test_a_base_url_without_its_version_is_told_in_the_log_where_nothing_is(self):
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service", f"openai=openai:{self.url}",
+            "--service", f"versioned=openai:{self.url}/v2", env={**os.environ, **KEYS}))
+        worker.line()
+        for service, detail in (("openai", f"{self.url}/chat/completions; OpenAI's base URLs end in /v1"),
+                                ("versioned", f"{self.url}/v2/chat/completions")):
+            for stream in (None, True):
+                with self.subTest(service=service, stream=stream):
+                    self.submit(service, stream=stream)
+                    refused = self.client.get("error")
+                    self.assertEqual(refused.fields["upstream_status"], 404)
+                    self.assertNotIn("127.0.0.1", refused.fields["message"])
+                    harness.wait_until(lambda detail=detail: f' detail="{detail}"' in worker.stderr() or f" detail={detail}" in worker.stderr(),
+                                       "the URL in the log")
+
     def test_a_silent_stream_ends_in_time(self):
         self.start_worker("--timeout", "critical.first-token-ms=150", "--timeout", "high.between-tokens-ms=150")
         before = self.ask("openai", model="m+stall=0", lane="critical", stream=True, attempts_max=1)

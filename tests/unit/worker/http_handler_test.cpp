@@ -194,6 +194,19 @@ TEST_F(HttpHandlerTest, where_the_upstream_stands_is_for_the_log_and_not_for_cal
   }
 }
 
+TEST_F(HttpHandlerTest, where_nothing_is_the_log_has_the_url_that_was_asked_without_its_secrets) {
+  for (const char* status : {"404 Not Found", "405 Method Not Allowed"}) {
+    const CannedUpstream upstream(std::string("HTTP/1.1 ") + status + "\r\nContent-Length: 0\r\n\r\n");
+
+    const JobOutcome outcome = ask(upstream.url() + "?key=hidden");
+
+    EXPECT_EQ(outcome.report->detail, upstream.url());
+    EXPECT_EQ(outcome.report->message.find("://"), std::string::npos) << outcome.report->message;
+  }
+  const CannedUpstream refuses("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(ask(refuses.url()).report->detail, "");
+}
+
 TEST_F(HttpHandlerTest, a_job_whose_own_time_is_over_blames_no_upstream) {
   CannedUpstream upstream("");
   HttpHandler handler(client_, {upstream.url()}, with_keys({.keyless = carrying({})}));

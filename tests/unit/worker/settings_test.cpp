@@ -50,10 +50,31 @@ TEST(Settings, reads_the_flags) {
   EXPECT_EQ(settings.services[1].argument, "https://h/v1");
 }
 
-TEST(Settings, a_url_alone_is_the_http_handler) {
-  EXPECT_EQ(parse_service("c=http://h:80/x").argument, "http://h:80/x");
-  EXPECT_EQ(parse_service("c=http://h:80/x").handler, "http");
+/// Whoever writes that means an API of models more often than not.
+TEST(Settings, a_url_alone_names_no_handler) {
+  const auto complaint = [](const std::string& service) -> std::string {
+    try {
+      parse_service(service);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(
+      complaint("c=http://h:80/v1"),
+      "service \"c\": name a handler before the URL, such as c=openai:http://h:80/v1, or =anthropic: or "
+      "=http: and it");
+  EXPECT_NE(complaint("c=https://h/v1"), "");
   EXPECT_EQ(parse_service("c=http:http://h/x").argument, "http://h/x");
+
+  EXPECT_EQ(complaint("c=openai:api.openai.com/v1"),
+            "service \"c\": bad URL: its scheme is missing: https:// or http:// stands before the host");
+  EXPECT_EQ(complaint("c=openai:https://h/v1/chat/completions/"),
+            "service \"c\": bad URL: the calls' paths are put behind it, so it must not have "
+            "/chat/completions; write "
+            "https://h/v1");
+  EXPECT_NE(complaint("c=anthropic:https://h/v1/messages"), "");
+  EXPECT_EQ(parse_service("c=http:https://h/v1/chat/completions").argument, "https://h/v1/chat/completions");
 }
 
 TEST(Settings, a_flag_wins_over_a_variable_and_that_over_the_file) {

@@ -642,6 +642,7 @@ class HttpClient::Engine {
       request.done.success(body, usage, call.headers.limits());
     } else {
       JobFailure failure = status_failure(call.status, call.headers, body.bytes());
+      failure.detail = where_nothing_is(call.status, call.url, call.target->about->hint_not_found);
       failure.body = call.error_cut && request.answers_json ? left_out_body(failure) : body;
       fail(call, std::move(failure));
     }

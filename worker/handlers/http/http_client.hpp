@@ -42,6 +42,8 @@ struct HttpOptions {
 /// somebody beside the client holds it: a service's only target does, targets that jobs name come and go.
 struct HttpTarget {
   std::string url;
+  /// For the log, where the upstream has nothing at the URL that was asked: what may be wrong with it.
+  std::string_view hint_not_found{};
   bool traced = false;  ///< calls carry the headers of W3C Trace Context, where their jobs have a trace
   /// Whether calls may go to this address; null: to any. Asked for each address before a connection is made,
   /// and for each request with the address of its connection: another target may have opened that. So what

@@ -313,6 +313,12 @@ JobFailure status_failure(long status, const UpstreamHeaders& headers, std::stri
                     facts.error_message.empty() ? body : facts.error_message);
 }
 
+std::string where_nothing_is(long status, std::string_view url, std::string_view hint) {
+  constexpr long kNotFound = 404, kMethodNotAllowed = 405;
+  if (status != kNotFound && status != kMethodNotAllowed) return {};
+  return std::string(url.substr(0, url.find('?'))) + (hint.empty() ? "" : "; " + std::string(hint));
+}
+
 JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& headers) {
   const std::string json = "{\"error\":" + std::string(error) + "}";
   const BodyFacts facts = read_body(json);

@@ -29,7 +29,11 @@ namespace lanemq::worker {
 /// (limit_headers.hpp, refusal_body.hpp, refusal_texts.hpp).
 JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body);
 
-/// The same for an error inside an answer that began well. `error`: its JSON, with `type`, `code` and
+/// For the log: the URL that was asked, without its query, where the status says that nothing is there, and
+/// `hint` what may be wrong with it; else empty.
+std::string where_nothing_is(long status, std::string_view url, std::string_view hint);
+
+/// status_failure() of an error inside an answer that began well. `error`: its JSON, with `type`, `code` and
 /// `message`. Its status is the one the error has elsewhere: 529 for `overloaded_error`.
 JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& headers);
 
