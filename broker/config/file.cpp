@@ -44,12 +44,13 @@ std::vector<std::string> names_of(const std::vector<LaneOptions>& lanes) {
   return names;
 }
 
-void read_lane(const std::string& path, const toml::table& table, LaneOptions& lane, Heard& heard) {
+void read_lane(const std::string& path, const toml::table& table, bool in_list, LaneOptions& lane,
+               Heard& heard) {
   const std::string place = place_of(path, table.source());
   heard.places["lane." + lane.name] = place;
   const auto is_name = [&](std::string_view key, const toml::node& node) {
     // TOML takes a [lane.NAME] behind [[lane]] for a table in that lane.
-    if (node.is_table())
+    if (in_list && node.is_table())
       at_place(place_of(path, node.source()) + ": lane",
                [&] { throw ConfigError("[lane." + printable(key, 64) + "] " + std::string(kLaneOrLanes)); });
     return key == "name";
@@ -67,7 +68,7 @@ void change_lanes(const std::string& path, const toml::table& lanes, Config& con
       if (lane == config.core.lanes.end()) settings::unknown_key("lane", name, names_of(config.core.lanes));
       const toml::table& said = table_in(entry, "[lane." + name + "]");
       if (said.contains("name")) throw ConfigError("[lane." + name + "] has its name already; take name out");
-      read_lane(path, said, *lane, heard);
+      read_lane(path, said, false, *lane, heard);
     });
   }
 }
@@ -84,7 +85,7 @@ void read_lanes(const std::string& path, const toml::node& node, Config& config,
         lane.name = name_in(table_in(entry, "[[lane]]"), "lane");
         refuse_twice(config.core.lanes, "lane", lane.name);
       });
-      read_lane(path, *entry.as_table(), lane, heard);
+      read_lane(path, *entry.as_table(), true, lane, heard);
       config.core.lanes.push_back(lane);
     }
   });

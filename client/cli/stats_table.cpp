@@ -301,15 +301,11 @@ std::string groups_table(std::string_view text, bool colour) {
   const Json document = Json::parse(text, nullptr, false);
   std::vector<TableRow> rows{{"GROUP", "done", "of", "failed", "open", "for", "over in"}};
   for (const auto& [name, group] : member(document, "groups").items()) {
-    std::int64_t ended = 0, failed = 0;
-    for (const char* const how : {"succeeded", "failed", "cancelled", "expired"}) {
-      const Json& jobs = member(group, how);
-      const std::int64_t of = jobs.is_number_integer() ? jobs.get<std::int64_t>() : 0;
-      ended += of;
-      if (std::string_view(how) != "succeeded") failed += of;
-    }
-    rows.push_back({printable(name), count(ended), count(member(group, "size")), count(failed),
-                    count(member(group, "open")), duration(member(group, "age_ms")),
+    std::int64_t failed = 0;
+    for (const char* const how : {"failed", "cancelled", "expired"})
+      if (const Json& jobs = member(group, how); jobs.is_number_integer()) failed += jobs.get<std::int64_t>();
+    rows.push_back({printable(name), count(member(group, "succeeded")), count(member(group, "size")),
+                    count(failed), count(member(group, "open")), duration(member(group, "age_ms")),
                     duration(member(group, "left_ms"))});
   }
   return rows.size() > 1 ? aligned_table(rows, colour) : std::string();

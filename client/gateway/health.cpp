@@ -106,8 +106,11 @@ void Health::compare_lanes(const std::vector<std::string>& there) {
   for (const KeySettings& key : gateway_.settings.keys)
     rules.push_back(key.lanes);
   if (rules.empty()) rules.emplace_back();
-  LanesMissing missing =
-      there.empty() ? LanesMissing{} : missing_lanes(rules, gateway_.settings.lanes, there);
+  std::vector<std::string> named = gateway_.settings.lanes;
+  if (const std::string& lane = gateway_.settings.batches.lane;
+      std::find(named.begin(), named.end(), lane) == named.end())
+    named.push_back(lane);
+  LanesMissing missing = there.empty() ? LanesMissing{} : missing_lanes(rules, named, there);
   broker_lanes_ = there;
   if (missing == lanes_missing_) return;
   lanes_missing_ = std::move(missing);

@@ -1633,7 +1633,7 @@ class OtherLanes(harness.Case):
 
     def test_it_is_not_ready_for_lanes_that_its_broker_has_not(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
-        for name, text in (("broker", '[[lane]]\nname = "high"\n[[lane]]\nname = "bulk"\ndefault = true\n'), ("gateway", "")):
+        for name, text in (("broker", '[[lane]]\nname = "high"\n[[lane]]\nname = "bulk"\ndefault = true\n'), ("gateway", 'batch_lane = "bulk"\n')):
             with open(os.path.join(folder, name + ".toml"), "w") as file:
                 file.write(text)
         broker = self.room.start_broker("--config", os.path.join(folder, "broker.toml"))
@@ -1654,7 +1654,7 @@ class OtherLanes(harness.Case):
         self.assertRegex(text, "the broker has no lane normal; it has high, bulk")
         self.assertRegex(gateway.stderr(), 'warning lanes.unknown lanes="normal, critical, low, batch" broker_has="high, bulk"')
         with open(file, "w") as out:
-            out.write('lanes = ["high", "bulk"]\n')
+            out.write('lanes = ["high", "bulk"]\nbatch_lane = "bulk"\n')
         gateway.signal(signal.SIGHUP)
         harness.wait_until(lambda: ready() == (200, "ready\n"), "readiness")
 

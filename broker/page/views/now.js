@@ -41,8 +41,8 @@ export function now_view(room) {
     name: 'Groups', key: (group) => group.name, empty: 'No group is under way.',
     columns: [
       { head: 'Group', cell: (group) => h('span', { class: 'name' }, group.name) },
-      { head: 'Done', cell: (group) => meter(ended(group) / group.size, group.name, percent(ended(group) / group.size)), same: ended },
-      { head: 'Jobs', number: true, cell: (group) => `${count(ended(group))} of ${count(group.size)}` },
+      { head: 'Over', cell: (group) => meter(ended(group) / group.size, group.name, percent(ended(group) / group.size)), same: ended },
+      { head: 'Done', number: true, cell: (group) => `${count(group.succeeded)} of ${count(group.size)}` },
       { head: 'Failed', number: true, cell: (group) => count(ended(group) - group.succeeded) },
       { head: 'Open', number: true, cell: (group) => count(group.open) },
       { head: 'Over in', number: true, cell: (group) => (group.left_ms === undefined ? '–' : duration(group.left_ms)) },

@@ -16,11 +16,10 @@ void Failures::note(std::uint64_t line, const ClientError& error, bool sent) {
   const bool known = kinds_.contains(error.code) || kinds_.size() < kCodesMax;
   Kind& kind = kinds_[known ? error.code : "other"];
   if (kind.count++ == 0) kind = {.count = 1, .line = line, .message = error.message};
-  const bool later = cli::may_succeed_later(error);
-  later_ = later_ || later;
+  later_ = later_ || cli::may_succeed_later(error);
   if (!sent || differ_) return;
   std::string words = error.code + ": " + error.message;
-  if (later || (alike_ > 0 && words != alike_words_)) {
+  if (!concerns_all_lines(error) || (alike_ > 0 && words != alike_words_)) {
     differ_ = true;
     return;
   }

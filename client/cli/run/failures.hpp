@@ -24,8 +24,8 @@ class Failures {
   /// A line was answered well.
   void note_success() { differ_ = true; }
 
-  /// Whether each line that was sent has failed with the same words, kAlikeMax of them, and none would
-  /// succeed if it were sent again.
+  /// Whether each line that was sent has failed with the same words, kAlikeMax of them, and for what concerns
+  /// all lines.
   bool looks_hopeless() const { return !differ_ && alike_ >= kAlikeMax; }
   /// Whether one of the lines may succeed when it is sent again as it is.
   bool may_succeed_later() const { return later_; }

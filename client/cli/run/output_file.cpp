@@ -38,11 +38,14 @@ void write_all(int fd, std::string_view bytes, const std::string& path) {
   }
 }
 
+std::string directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
 /// Syncs the file's directory, so that a rename survives a crash of the machine.
 void sync_directory_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor opened(::open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.get() >= 0) ::fsync(opened.get());
 }
 
@@ -56,15 +59,18 @@ std::string behind_links(const std::string& path) {
   return error ? path : at.string();
 }
 
-/// A file that replaces another one when it is complete, and is deleted when it never is.
+/// A file that replaces another one when it is complete, and is gone when it never is: it has no name before,
+/// so that nothing is left of a process that is killed. Where the file system knows no such files it has one.
 class Replacement {
  public:
-  Replacement(const std::string& path, mode_t mode)
-      : path_(behind_links(path)), name_(path_ + ".new-XXXXXX") {
-    file_ = FileDescriptor(::mkostemp(name_.data(), O_CLOEXEC | O_APPEND));
+  Replacement(const std::string& path, mode_t mode) : path_(behind_links(path)) {
+    file_ = FileDescriptor(
+        ::open(directory_of(path_).c_str(), O_TMPFILE | O_RDWR | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (file_.get() < 0) {
-      const std::string wanted = std::exchange(name_, std::string());
-      fail(wanted, "make a file beside the output");
+      std::string name = path_ + ".new-XXXXXX";
+      file_ = FileDescriptor(::mkostemp(name.data(), O_CLOEXEC | O_APPEND));
+      if (file_.get() < 0) fail(name, "make a file beside the output");
+      name_ = std::move(name);
     }
     ::fchmod(file_.get(), mode);
   }
@@ -75,11 +81,12 @@ class Replacement {
   Replacement& operator=(const Replacement&) = delete;
 
   int fd() const { return file_.get(); }
-  void write(std::string_view bytes) { write_all(file_.get(), bytes, name_); }
+  void write(std::string_view bytes) { write_all(file_.get(), bytes, path_); }
 
   /// Replaces the other file; this one stays open.
   FileDescriptor put_in_place() {
-    if (::fsync(file_.get()) != 0) fail(name_, "write to the disk");
+    if (::fsync(file_.get()) != 0) fail(path_, "write to the disk");
+    if (name_.empty()) give_name();
     if (::rename(name_.c_str(), path_.c_str()) != 0) fail(path_, "replace");
     name_.clear();
     sync_directory_of(path_);
@@ -87,7 +94,15 @@ class Replacement {
   }
 
  private:
-  std::string path_, name_;
+  void give_name() {
+    const std::string here = "/proc/self/fd/" + std::to_string(file_.get());
+    std::string name = path_ + ".new-" + new_salt().substr(0, 12);
+    if (::linkat(AT_FDCWD, here.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      fail(name, "name the file beside the output");
+    name_ = std::move(name);
+  }
+
+  std::string path_, name_;  ///< an empty `name_`: it has none
   FileDescriptor file_;
 };
 
@@ -154,6 +169,7 @@ const Progressed& OutputFile::scan() {
       // Only the last line may be broken. If it is the only line the file must be an unfinished run's, and
       // the line look like an answer's.
       torn = !read;
+      if (torn && line.complete) refuse_line(number, "is no answer of `lanemq run`");
       if (torn && number == 1 && !(is_torn_start(line.text) && has_state()))
         refuse_line(number, "is no answer of `lanemq run`");
       if (torn || !keep(number, *read)) {
@@ -184,6 +200,8 @@ bool OutputFile::keep(std::uint64_t number, const OutputLine& read) {
   if (read.name.format != input_.format())
     refuse_line(number, "answers a file of another format than " + input);
   if (read.failed) {
+    if (!request_in(read.job_id) && !read.job_id.starts_with(kLineIdStart))
+      refuse_line(number, "is no answer of `lanemq run`");
     ++progressed_.failed_count;
     if (const RunKey key = key_of(read.name); key.names_something()) progressed_.attempts[key] = 2;
     return false;
@@ -209,9 +227,12 @@ bool OutputFile::has_state() const {
     if (errno == ENOENT) return false;
     fail(state_path(), "read");
   }
-  LineReader reader(file.get(), kStateLineBytesMax);
-  FileLine line;
-  if (reader.next(line) && line.text == kStateHeading) return true;
+  struct stat status {};
+  if (::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) {
+    LineReader reader(file.get(), kStateLineBytesMax);
+    FileLine line;
+    if (reader.next(line) && line.text == kStateHeading) return true;
+  }
   throw RunError(printable(state_path()) +
                  " is in the way: a run keeps a file of that name beside its output, and this is no run's; "
                  "give another --out or move that file away");

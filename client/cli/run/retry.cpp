@@ -20,6 +20,13 @@ bool may_succeed_later(const ClientError& error) {
          code == ErrorCode::cancelled || code == ErrorCode::deadline || code == ErrorCode::internal;
 }
 
+bool concerns_all_lines(const ClientError& error) {
+  // A 400 or 422 is about a line's own body.
+  const int status = error.upstream_status.value_or(0);
+  return error.known_code() == ErrorCode::forbidden || status == 401 || status == 403 || status == 404 ||
+         status == 405;
+}
+
 AfterError after_error(const ClientError& error, const Flight& flight) {
   const std::optional<ErrorCode> code = error.known_code();
   if (code && is_refusal(*code)) return AfterError::send_again;

@@ -29,6 +29,9 @@ struct Flight {
 /// Whether the same line may succeed when it is sent again as it is.
 bool may_succeed_later(const ClientError& error);
 
+/// Whether it is about the key, the path or the rights with which all lines are sent, not about this one.
+bool concerns_all_lines(const ClientError& error);
+
 /// Decides by the error's code. Refusals of the broker are waited out, however many. A job whose error says
 /// when to retry is run again while it has retries left.
 AfterError after_error(const ClientError& error, const Flight& flight);

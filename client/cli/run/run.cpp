@@ -31,13 +31,14 @@ std::string output_path(const RunOptions& options) {
 int end(const RunOptions& options, const std::string& path, OutputFile& output, const Runner& runner) {
   const RunCounts& counts = runner.counts();
   const bool complete = counts.settled() == counts.total;
-  const bool told = !options.json ||
-                    put_json("{\"total\":" + std::to_string(counts.total) +
-                             ",\"answered\":" + std::to_string(counts.before + counts.done) + ",\"before\":" +
-                             std::to_string(counts.before) + ",\"failed\":" + std::to_string(counts.failed) +
-                             ",\"failed_with\":" + runner.failures().json() +
-                             (runner.stopped().empty() ? "" : ",\"stopped\":" + json_text(runner.stopped())) +
-                             ",\"out\":" + json_text(path) + "}\n");
+  const bool told =
+      !options.json ||
+      put_json("{\"total\":" + std::to_string(counts.total) + ",\"answered\":" +
+               std::to_string(counts.before + counts.done) + ",\"before\":" + std::to_string(counts.before) +
+               ",\"failed\":" + std::to_string(counts.failed) +
+               ",\"failed_with\":" + runner.failures().json() +
+               (complete || runner.stopped().empty() ? "" : ",\"stopped\":" + json_text(runner.stopped())) +
+               ",\"out\":" + json_text(path) + "}\n");
   if (complete) output.finish(options.order, counts.failed == 0);
   if (!runner.stopped().empty() && counts.settled() == 0) {
     say("run: " + runner.stopped());
@@ -118,7 +119,7 @@ int run_checked(const Common& common, const RunOptions& options) {
   Runner runner(options, input, output, progressed, client, common, strip);
   try {
     if (has_group_of_its_own(options) && !all_done && !has_shards(client, common))
-      runner.name_group();
+      runner.name_group(goes_on);
     else
       runner.size_group(goes_on);
     runner.run();
@@ -228,8 +229,8 @@ void add_run(CommandLine& line) {
       ->excludes(group);  // a job whose answer is taken up is no further job of the next run's group
   command.add_flag(
       "--keep-going", options->keep_going,
-      "Send all lines, also where the broker refuses each, or the first 10 failed alike and for good;\n"
-      "the run stops there without it");
+      "Send all lines, also where the broker refuses each, or the upstream the first 10 for their key,\n"
+      "path or rights; the run stops there without it");
   command.add_flag("--quiet", options->quiet, "Say nothing unless something failed");
   command.add_flag("--json", options->json, "How it ended as JSON, in one line on the standard output");
   line.on_chosen(command, Asks::clients, [options](const Common& common) { return run(common, *options); });

@@ -51,6 +51,9 @@ std::string run_job_id(const RunJob& job);
 /// The request_hash() in such an id; empty: it is none.
 std::optional<std::uint64_t> request_in(std::string_view job_id);
 
+/// What the id of a line begins with that is no job; its number follows.
+inline constexpr std::string_view kLineIdStart = "line-";
+
 /// A new salt from the system's entropy.
 std::string new_salt();
 

@@ -19,6 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kProblemsSaidMax = 20;
+// For a group that nobody asked for no longer files are read a second time.
+constexpr std::size_t kLinesCountedMax = 200'000;
 constexpr std::size_t kWriteBytes =
     std::size_t{1024} * 1024;  // output that is collected while more answers wait
 constexpr milliseconds kRedrawEvery{100};
@@ -46,6 +48,7 @@ Runner::Runner(const RunOptions& options, const InputFile& input, OutputFile& ou
       served_at_(Clock::now() + kMoment) {
   counts_.total = input.entries().size();
   counts_.before = progressed.done_count;
+  if (counts_.before > 0) failures_.note_success();
 }
 
 void Runner::run() {
@@ -116,7 +119,7 @@ Flight Runner::flight_of(std::size_t place) const {
 }
 
 void Runner::size_group(bool goes_on) {
-  if (options_.job.group.empty()) return;
+  if (group_.empty()) return;
   std::vector<std::future<Reply<JobStatus>>> asked;
   std::int64_t added = 0, open = 0, again = 0;
   std::vector<bool> is_again;
@@ -128,7 +131,7 @@ void Runner::size_group(bool goes_on) {
       const bool is_new = known->state == "unknown";
       added += is_new ? 1 : 0;
       again += is_new && is_again[i] ? 1 : 0;
-      open += known->group == options_.job.group ? 1 : 0;
+      open += known->group == group_ ? 1 : 0;
     }
     asked.clear();
     is_again.clear();
@@ -149,15 +152,16 @@ void Runner::size_group(bool goes_on) {
   take();
   if (open > 0 && again > 0)
     throw RunError(
-        "group " + printable(options_.job.group) + " still has " + grouped(static_cast<std::uint64_t>(open)) +
+        "group " + printable(group_) + " still has " + grouped(static_cast<std::uint64_t>(open)) +
         " open jobs of the run before, and " + grouped(static_cast<std::uint64_t>(again)) +
         " lines that failed would be more than its size; run again when it is over (lanemq watch --group), "
         "or name another group");
   // While jobs of the run before are open the group has the size that it stated, which counts these lines.
   if (open == 0 && added > 0) group_size_ = added;
+  if (group_is_own_ && !group_size_) group_.clear();
 }
 
-void Runner::name_group() {
+void Runner::name_group(bool goes_on) {
   constexpr std::size_t kNameBytesMax = 64, kRandomDigits = 8;
   std::string name = options_.file == "-" ? "stdin" : options_.file.substr(options_.file.rfind('/') + 1);
   name.resize(std::min(name.size(), kNameBytesMax));
@@ -167,10 +171,10 @@ void Runner::name_group() {
       c = '_';
   group_ = name + "-" + new_salt().substr(0, kRandomDigits);
   group_is_own_ = true;
-  std::int64_t lines = 0;
-  for (std::size_t place = 0; place < input_.entries().size(); ++place)
-    lines += !progressed_.done[place] && input_.entries()[place].request != 0 ? 1 : 0;
-  if (lines > 0) group_size_ = lines;
+  if (input_.entries().size() <= kLinesCountedMax)
+    size_group(goes_on);
+  else
+    group_size_ = static_cast<std::int64_t>(input_.entries().size() - progressed_.done_count);
 }
 
 void Runner::send(const Flight& flight) {
@@ -180,10 +184,15 @@ void Runner::send(const Flight& flight) {
     const std::string problem = "line " + std::to_string(entry.number) + " " + line.problem;
     if (problems_said_ < kProblemsSaidMax) say(printable(input_.path()) + " " + problem);
     if (++problems_said_ == kProblemsSaidMax) say("further lines with problems are in the output only");
-    return put_down(entry, input_.name_of(entry, line), "line-" + std::to_string(entry.number),
-                    ClientError{.code = std::string(name_of(ErrorCode::bad_request)), .message = problem},
-                    false);
+    return put_down(
+        entry, input_.name_of(entry, line), std::string(kLineIdStart) + std::to_string(entry.number),
+        ClientError{.code = std::string(name_of(ErrorCode::bad_request)), .message = problem}, false);
   }
+  if (request_hash({.service = options_.job.service, .model = options_.job.model}, line.path, line.body) !=
+      entry.request)
+    throw RunError(printable(input_.path()) + " was changed while this run read it: line " +
+                   std::to_string(entry.number) +
+                   " is another one by now; give each run a file that stays, as by mv in place of cat >");
   JobOptions job = options_.job;
   job.group = group_;
   if (!group_.empty()) job.group_size = group_size_;
@@ -258,8 +267,13 @@ void Runner::wait_and_retry(Flight flight, const ClientError& error, AfterError 
   const double chance = std::uniform_real_distribution<double>(0, 1)(random_);
   const milliseconds delay = wait_before_retry(error, flight, chance);
   if (what == AfterError::send_again) {
+    // A group that nobody asked for is no reason to wait.
+    if (group_is_own_ && !group_.empty() && error.limiter == "groups_max") {
+      group_.clear();
+      waiting_.emplace(now, flight);
+      return;
+    }
     ++flight.refusals;
-    if (group_is_own_ && error.limiter == "groups_max") group_.clear();  // it is no reason to wait
     if (now - refusal_said_ > kRefusalSaidEvery) {
       refusal_said_ = now;
       say("the broker takes no more for now, going on when it does: " + words_of(error));

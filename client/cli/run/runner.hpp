@@ -86,9 +86,10 @@ class Runner {
   /// `goes_on`: with what a run before has left; else the broker knows none of the lines.
   void size_group(bool goes_on);
 
-  /// Names a group of this run's own and states its size, so that the broker tells how far the run is. A line
-  /// that goes on from an earlier run is counted, too, though its job is not of this group.
-  void name_group();
+  /// Names a group of this run's own and sizes it, so that the broker tells how far the run is. Of a long
+  /// file each line without an answer is counted, also one that is no job, or whose job an earlier run has
+  /// left.
+  void name_group(bool goes_on);
 
   /// Runs until each line is settled, a signal comes, or no line is expected to succeed.
   void run();

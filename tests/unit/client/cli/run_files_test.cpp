@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/cli/run/input_file.hpp"
@@ -45,7 +46,8 @@ std::string good(const std::string& id, const std::string& body = "{}") {
   return write_output({.custom_id = id}, asking({}, "/embeddings", "{}"), JobDone{.body = Blob::copy(body)});
 }
 std::string bad(const std::string& id) {
-  return write_output({.custom_id = id}, "run-x-1", ClientError{.code = "deadline", .message = "over"});
+  return write_output({.custom_id = id}, asking({}, "/embeddings", "{}"),
+                      ClientError{.code = "deadline", .message = "over"});
 }
 
 // ---- LineReader ---------------------------------------------------------------------------------------
@@ -311,7 +313,7 @@ TEST_F(OutputFileTest, blocks_of_zeros_after_a_crash_are_dropped) {
 }
 
 TEST_F(OutputFileTest, whatever_stands_behind_our_lines_at_the_end_was_torn) {
-  for (const std::string& last : {std::string("{\"custom"), std::string("garbage"), batch_line("b")}) {
+  for (const std::string& last : {std::string("{\"custom"), std::string("garbage"), std::string("{}")}) {
     write(good("a") + last);
     EXPECT_TRUE(begin().torn) << last;
     EXPECT_EQ(content(), good("a"));
@@ -447,6 +449,9 @@ TEST_F(OutputFileTest, a_file_of_somebody_else_beside_it_is_left_alone) {
   EXPECT_THAT(error_of([&] { open(); }), HasSubstr("out.run is in the way"));
   EXPECT_EQ(directory_.read("out.run"), "my notes\n");
   EXPECT_FALSE(directory_.has("out"));
+  ::unlink(directory_.path("out.run").c_str());
+  ASSERT_EQ(::mkdir(directory_.path("out.run").c_str(), 0700), 0);
+  EXPECT_THAT(error_of([&] { open(); }), HasSubstr("out.run is in the way"));
 }
 
 TEST_F(OutputFileTest, a_torn_first_line_is_dropped_of_an_unfinished_run_alone) {
@@ -474,7 +479,8 @@ TEST_F(OutputFileTest, a_file_of_something_else_is_refused_and_left_alone) {
   for (const std::string& content :
        {std::string("my notes\n"), std::string("my notes"), std::string("{\"a\":1}\n"),
         std::string("{\"a\":1}"), good("a") + "notes\n" + good("b"), "broken {\"id\n" + good("a"),
-        good("a") + good("b").substr(0, 30) + "\n" + good("c")}) {
+        good("a") + good("b").substr(0, 30) + "\n" + good("c"), good("a") + "checked by Anna\n",
+        good("a") + write_output({.custom_id = "b"}, "other-1", ClientError{.code = "batch_expired"})}) {
     write(content);
     EXPECT_THAT(scan_error(), HasSubstr("is no answer")) << content;
     EXPECT_EQ(this->content(), content);

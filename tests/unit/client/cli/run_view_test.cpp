@@ -52,6 +52,10 @@ ClientError rejected(const std::string& message) {
   return {.code = "upstream_rejected", .message = message, .attempts = 1};
 }
 
+ClientError refused_for_all(const std::string& message) {
+  return {.code = "upstream_rejected", .message = message, .upstream_status = 401};
+}
+
 TEST(Failures, are_said_by_code_with_the_first_of_each) {
   Failures failures;
   failures.note(3, rejected("no such model"), true);
@@ -81,7 +85,7 @@ TEST(Failures, look_hopeless_when_all_that_were_sent_ended_with_the_same_words) 
     Failures failures;
     before(failures);
     for (std::size_t i = 0; i < count; ++i)
-      failures.note(i, rejected("bad key"), sent);
+      failures.note(i, refused_for_all("bad key"), sent);
     return failures.looks_hopeless();
   };
   const auto nothing = [](Failures&) {};
@@ -90,6 +94,7 @@ TEST(Failures, look_hopeless_when_all_that_were_sent_ended_with_the_same_words) 
   EXPECT_FALSE(after(Failures::kAlikeMax - 1, nothing));
   EXPECT_FALSE(after(1'000, nothing, false)) << "lines that cannot be sent say nothing of the others";
   EXPECT_FALSE(after(1'000, [](Failures& failures) { failures.note_success(); }));
+  EXPECT_FALSE(after(1'000, [](Failures& failures) { failures.note(1, refused_for_all("too"), true); }));
   EXPECT_FALSE(after(1'000, [](Failures& failures) { failures.note(1, rejected("too long"), true); }));
   EXPECT_FALSE(after(1'000, [](Failures& failures) { failures.note(1, error("deadline"), true); }));
   EXPECT_TRUE(after(10, [](Failures& failures) { failures.note(1, error("bad_request"), false); }));
@@ -184,13 +189,13 @@ TEST(StatsTable, has_a_line_for_each_lane_in_the_brokers_order) {
 TEST(StatsTable, tells_how_far_groups_are) {
   const auto table = stats_table(
       R"({"lanes":{"normal":{}},"groups":{"night\u001b":{"size":10000,"open":64,"succeeded":3000,"failed":3,
-          "cancelled":2,"expired":1,"age_ms":120000,"left_ms":280000},"new":{"size":7,"open":7,"age_ms":0}}})",
+          "cancelled":2,"expired":1,"age_ms":120000,"left_ms":280000},"new":{"size":7,"open":7,"succeeded":0,"age_ms":0}}})",
       false);
 
   ASSERT_TRUE(table.has_value());
   EXPECT_THAT(*table, AllOf(HasSubstr("GROUP"), HasSubstr("over in"), Not(HasSubstr("\x1b"))));
   EXPECT_THAT(*table, testing::ContainsRegex(
-                          "\nnight[^ ]+ +3,006 +10,000 +6 +64 +2m00s +4m40s\nnew +0 +7 +0 +7 +0ms +-\n"));
+                          "\nnight[^ ]+ +3,000 +10,000 +6 +64 +2m00s +4m40s\nnew +0 +7 +0 +7 +0ms +-\n"));
   EXPECT_EQ(groups_table(R"({"lanes":{},"groups":{}})", false), "");
 }
 
