@@ -56,6 +56,11 @@ class HelpFormatter final : public CLI::Formatter {
     return wrapped(CLI::Formatter::make_help(app, std::move(name), mode), columns_);
   }
 
+  std::string make_footer(const CLI::App* app) const override {
+    const std::string footer = app->get_footer();
+    return footer.empty() ? footer : in_sentences(footer) + "\n";
+  }
+
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     return row(make_option_name(option, is_positional) + make_option_opts(option), make_option_desc(option));
   }
@@ -71,7 +76,7 @@ class HelpFormatter final : public CLI::Formatter {
     if (meaning.empty()) return line + "\n";
     if (line.size() + 2 > second) line += "\n" + std::string(second, ' ');
     if (line.size() < second) line.resize(second, ' ');
-    return line + meaning + "\n";
+    return line + in_sentences(meaning) + "\n";
   }
 
   const std::size_t columns_;
@@ -84,6 +89,25 @@ std::string wrapped(std::string_view text, std::size_t columns) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     add_wrapped(all, text.substr(0, end), columns);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return all;
+}
+
+std::string in_sentences(std::string_view text) {
+  std::string all;
+  std::string_view before;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    const auto stands_alone = [](std::string_view one) {
+      return one.empty() || one.front() == ' ' || one.find("  ") != std::string_view::npos;
+    };
+    const bool sentence_ends = before.ends_with('.') || before.ends_with(':');
+    const bool goes_on = !sentence_ends && !stands_alone(before) && !stands_alone(line);
+    if (!all.empty()) all += goes_on ? ' ' : '\n';
+    all += line;
+    before = line;
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return all;

@@ -17,6 +17,10 @@ namespace lanemq::settings {
 /// little to its right, else below the line's beginning.
 std::string wrapped(std::string_view text, std::size_t columns);
 
+/// The text with sentences whole: a line that goes on with the sentence before it is part of that line. Lines
+/// of two columns, and those that begin with a space, stay.
+std::string in_sentences(std::string_view text);
+
 /// What CLI11 prints a program's help with: as wide as the terminal at the standard output; 80 columns where
 /// there is none.
 std::shared_ptr<CLI::FormatterBase> help_formatter();

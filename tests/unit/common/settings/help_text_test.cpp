@@ -39,6 +39,15 @@ TEST(HelpText, keeps_words_whole) {
             "          b\n");
 }
 
+TEST(HelpText, has_sentences_in_one_line) {
+  EXPECT_EQ(in_sentences("Give each run\na group.\nAnother\nsentence"),
+            "Give each run a group.\nAnother sentence");
+  EXPECT_EQ(in_sentences("a list:\none\n\ntwo"), "a list:\none\n\ntwo");
+  EXPECT_EQ(in_sentences("codes:\n+a   first\n+b   second\n  more\nend"),
+            "codes:\n+a   first\n+b   second\n  more\nend");
+  EXPECT_EQ(in_sentences(""), "");
+}
+
 /// Nothing is lost, added or moved but spaces and line ends.
 TEST(HelpText, changes_only_white_space_and_is_as_narrow_as_it_can_be) {
   const std::string text =
