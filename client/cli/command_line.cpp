@@ -178,12 +178,26 @@ void CommandLine::choose(Asks asks, Run run) {
   run_ = std::move(run);
 }
 
+/// An operator's command goes to a broker of this machine, which may be another one than --broker names.
+void CommandLine::check_broker_is_meant(bool is_typed) const {
+  if (is_typed)
+    throw settings::UsageError(
+        "this command asks where a broker listens for operators, and --broker says where it does for "
+        "clients; "
+        "give --admin ENDPOINT (its admin_endpoint), or neither for the broker of this machine");
+  const std::vector<std::string> all = Endpoints(common_.broker).all();
+  if (std::none_of(all.begin(), all.end(), is_of_this_machine))
+    say("asking the broker of this machine at " + printable(usual_admin_endpoint()) +
+        ", whatever LANEMQ_BROKER (" + printable(common_.broker) + ") is; --admin names another");
+}
+
 /// Operators need no key: whoever has none asks at their endpoint what the clients' one would refuse. It is
 /// the same broker's, since it is named, or since both are of this machine.
-void CommandLine::choose_endpoint(bool is_admin_alone) {
+void CommandLine::choose_endpoint(bool is_admin_alone, bool is_broker_typed) {
   const bool is_admin_named = !admin_endpoint_.empty();
   check_endpoints("--broker", common_.broker);
   if (is_admin_named) check_endpoints("--admin", admin_endpoint_);
+  if (asks_ == Asks::operators && !is_admin_named) check_broker_is_meant(is_broker_typed);
   bool as_operator = asks_ == Asks::operators || (asks_ == Asks::either && is_admin_alone);
   const bool lacks_keys = !as_operator && (asks_ == Asks::either || asks_ == Asks::both) &&
                           keys_said_.broker_key.empty() && keys_said_.secret_key.empty() &&
@@ -226,7 +240,7 @@ int CommandLine::run(int argc, char** argv) {
   const bool is_admin_alone = (app_.count("--admin") > 0 && app_.count("--broker") == 0) ||
                               (is_typed("--admin", argc, argv) && !is_typed("--broker", argc, argv));
   try {
-    if (asks_ != Asks::nobody) choose_endpoint(is_admin_alone);
+    if (asks_ != Asks::nobody) choose_endpoint(is_admin_alone, is_typed("--broker", argc, argv));
     if (asks_ != Asks::nobody) common_.keys = read_broker_keys(keys_said_, settings::process_environment);
     const int code = run_(common_);
     // A command that failed because of a signal exits as if the signal had ended it.

@@ -45,7 +45,8 @@ class CommandLine {
 
  private:
   bool say_unknown();
-  void choose_endpoint(bool is_admin_alone);
+  void choose_endpoint(bool is_admin_alone, bool is_broker_typed);
+  void check_broker_is_meant(bool is_typed) const;
 
   CLI::App app_;
   Common common_;
