@@ -110,7 +110,7 @@ class Keys(harness.Case):
         for name in names:
             self.write(name, SECRETS[name] + "\n")
         keys = [word for name in names for word in ("--key", f"chat/{name}=file:{self.path(name)}")]
-        self.start_worker("--service", f"chat={self.upstream}/v1/chat/completions", "--capacity", "8",
+        self.start_worker("--service", f"chat=http:{self.upstream}/v1/chat/completions", "--capacity", "8",
                           "--http-header", "Authorization: Bearer {key}", *keys)
 
     def read_secrets_again(self):
@@ -144,7 +144,7 @@ class Keys(harness.Case):
             out.write(f"""
 [[service]]
 name = "chat"
-handler = "{self.upstream}/v1/chat/completions"
+handler = "http:{self.upstream}/v1/chat/completions"
 headers = {{ Authorization = "Bearer {{key}}" }}
 keys = {{ env = "env:OPENAI_KEY_1", file = "file:{self.path("file")}", credential = "credential:openai-3" }}
 """)
@@ -256,7 +256,7 @@ keys = {{ env = "env:OPENAI_KEY_1", file = "file:{self.path("file")}", credentia
             with self.subTest(source=source):
                 worker = self.room.start(harness.Process(
                     harness.program("lanemq-worker"), "--broker", self.broker.endpoint, "--service",
-                    f"chat={self.upstream}/", "--http-header", "Authorization: Bearer {key}", "--key", f"chat/k1={source}"))
+                    f"chat=http:{self.upstream}/", "--http-header", "Authorization: Bearer {key}", "--key", f"chat/k1={source}"))
                 self.assertEqual(worker.wait(), 2)
                 self.assertIn(part, worker.stderr())
                 self.assertNotIn(SECRETS["unheard"], worker.stderr())

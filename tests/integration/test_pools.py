@@ -58,7 +58,7 @@ class Pools(harness.Case):
         words = [word for name, secret in SECRETS.items() for word in ("--key", f"chat/{name}=env:{name.upper()}")]
         worker = self.room.start(harness.Process(
             harness.program("lanemq-worker"), "--broker", self.broker.workers, "--capacity", "16", "--service",
-            f"chat={self.upstream}/v1/chat/completions", "--http-header", "Authorization: Bearer {key}", *words,
+            f"chat=http:{self.upstream}/v1/chat/completions", "--http-header", "Authorization: Bearer {key}", *words,
             env={**os.environ, **{name.upper(): secret for name, secret in SECRETS.items()}}))
         self.assertTrue(worker.line().startswith("ready"))
         self.client = self.room.client()

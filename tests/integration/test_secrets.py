@@ -251,7 +251,7 @@ secrets = ["env:HOOK", "file:{self.path("hook")}"]
             OPENAI_API_KEY=secrets["openai"], ANTHROPIC_API_KEY=secrets["anthropic"], POOLED=secrets["pooled-variable"],
             HOOK=of_webhook(secrets["hook-variable"]))
         self.proxied = self.start(
-            "lanemq-worker", *of_broker, "--secret-key", "env:OWN", "--service", f"proxied={hostile}/x", "--http-proxy", "env:PROXY",
+            "lanemq-worker", *of_broker, "--secret-key", "env:OWN", "--service", f"proxied=http:{hostile}/x", "--http-proxy", "env:PROXY",
             OWN=secrets["curve-proxied"], PROXY=f"http://me:{secrets['proxy-password']}@127.0.0.1:9")
         self.write("caller", secrets["caller-file"])
         self.write("credentials/caller", secrets["caller-credential"])
