@@ -299,7 +299,7 @@ class Json(harness.Case):
             out = os.path.join(folder, "out.jsonl")
             for before in (0, 2):
                 ended = self.asked("run", "-", "--json", "--quiet", "--service", "echo", "--out", out, input='{"a": 1}\n{"a": 2}\n')
-                self.assertEqual(ended, {"total": 2, "answered": 2, "before": before, "failed": 0, "out": out})
+                self.assertEqual(ended, {"total": 2, "answered": 2, "before": before, "failed": 0, "failed_with": {}, "out": out})
             with open(out) as lines:
                 self.assertEqual(sorted(json.loads(line)["line"] for line in lines), [1, 2])
 
