@@ -89,7 +89,7 @@ void BrokerLink::reconnect(TimePoint now) {
     LogLine line(options_.log, LogLevel::warning,
                  known_.welcomed ? "worker.reconnecting" : "worker.waiting_for_broker");
     about(line).field("running", session_.running()).field("unacknowledged", session_.outcomes());
-    if (const std::string there = look_there(); !there.empty()) line.field("reason", there);
+    if (const std::string there = look_there().problem; !there.empty()) line.field("reason", there);
   }
   take_addresses();
   where_.endpoints.turn();
@@ -100,7 +100,7 @@ void BrokerLink::reconnect(TimePoint now) {
 
 /// What is wrong with the endpoint. A worker that a broker has answered knows that one was there, and has
 /// jobs that cannot wait for a look.
-std::string BrokerLink::look_there() const {
+WhatIsThere BrokerLink::look_there() const {
   if (known_.welcomed || !options_.look_there) return {};
   return options_.look_there(where_.endpoints.current());
 }
@@ -149,10 +149,13 @@ bool BrokerLink::meet_stranger() {
 }
 
 void BrokerLink::say_stranger(ConnectionMonitor::Why why) {
-  said_.stranger = why;
   using Why = ConnectionMonitor::Why;
+  const WhatIsThere seen = why == Why::unknown ? look_there() : WhatIsThere{};
+  // Who ends a connection first often leaves no reason for the other.
+  if (seen.asks_for_keys && options_.keys.secret.empty()) why = Why::other_security;
+  said_.stranger = why;
   const bool is_stranger = why == Why::unknown;
-  const std::string there = is_stranger ? look_there() : std::string();
+  const std::string& there = seen.problem;
   LogLine line(options_.log, is_stranger ? LogLevel::warning : LogLevel::error,
                is_stranger ? "broker.stranger" : "broker.key_refused");
   about(line)
@@ -320,7 +323,7 @@ void BrokerLink::refuse_unreadable(const DecodeError& error, TimePoint now) {
 
 void BrokerLink::log_unreadable(std::string_view why) {
   LogLine line(options_.log, LogLevel::warning, "broker.unreadable_message");
-  const std::string there = look_there();
+  const std::string there = look_there().problem;
   about(line).field("reason", there.empty() ? why : std::string_view(there));
 }
 

@@ -101,7 +101,7 @@ class BrokerLink {
   void refuse_unreadable(const DecodeError& error, TimePoint now);
   void log_unreadable(std::string_view why);
   bool send(zmq::message_t& frame, zmq::send_flags flags);
-  std::string look_there() const;
+  WhatIsThere look_there() const;
   void take_addresses();
   bool take_address();
   void find_next();

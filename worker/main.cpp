@@ -444,10 +444,12 @@ int run(Settings settings) {
     say_ready(settings, name, metrics ? metrics->url() : "");
     notifier.ready("the broker is " + settings.worker.broker);
   };
-  settings.worker.look_there = [&is_known](const std::string& endpoint) -> std::string {
+  settings.worker.look_there = [&is_known](const std::string& endpoint) -> WhatIsThere {
     constexpr std::chrono::milliseconds kPatience{1'000};
     if (is_known) return {};
-    return std::string(settings::what_is_wrong_with(settings::look_at(endpoint, kPatience)));
+    const settings::Peer peer = settings::look_at(endpoint, kPatience);
+    return {.problem = std::string(settings::what_is_wrong_with(peer)),
+            .asks_for_keys = peer == settings::Peer::zeromq_keys};
   };
   tell_manager(notifier, settings.worker);
   leave_signals_to_those_who_wait();
@@ -473,7 +475,7 @@ int run(Settings settings) {
   if (end != WorkerEnd::unreachable) return kExitDone;
   std::string there;  // of one endpoint: of several the last one looked at would be told for all
   if (!Endpoints(settings.worker.broker).several())
-    there = settings.worker.look_there(settings.worker.broker);
+    there = settings.worker.look_there(settings.worker.broker).problem;
   log::complain("lanemq-worker: no broker answered at " + settings.worker.broker + " within " +
                 lanemq::settings::show(settings.worker.connect_timeout) + " (connect_timeout)" +
                 (there.empty() ? "; is it running?"

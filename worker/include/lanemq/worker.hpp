@@ -203,6 +203,12 @@ class CallWatcher {
   virtual void ended(wire::Lease lease, const CallEnd& end, TimePoint now) = 0;
 };
 
+/// What listens where a worker's broker should.
+struct WhatIsThere {
+  std::string problem{};       ///< such as `an HTTP server answers there`; empty: none is known
+  bool asks_for_keys = false;  ///< it is a socket of ZeroMQ that takes those alone who show a key
+};
+
 struct WorkerOptions {
   /// The broker's workers endpoint; several, separated by commas, where another broker may go on in its place
   /// (Endpoints). Of any one shard where there are several: its broker tells of the others.
@@ -217,9 +223,8 @@ struct WorkerOptions {
   Log log;
   std::function<void(const std::string& name)>
       on_ready;  ///< called at the first welcome, on the thread of run()
-  /// For the log of a worker that no broker has answered yet: what is wrong with the endpoint, such as `an
-  /// HTTP server answers there`; empty: nothing is known. It may take a second.
-  std::function<std::string(const std::string& endpoint)> look_there;
+  /// For the log of a worker that no broker has answered yet: looks at the endpoint. It may take a second.
+  std::function<WhatIsThere(const std::string& endpoint)> look_there;
   /// How often on_beat is called, on the thread of run(); 0: never. A call that stays out tells of a handler
   /// that blocks, so that a watchdog can be fed here. The callback must not block or throw.
   std::chrono::milliseconds beat_every{0};
