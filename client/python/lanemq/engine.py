@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from . import settings, wire
@@ -39,6 +39,10 @@ def make_id() -> str:
     return os.urandom(16).hex()
 
 
+# A signal that comes just before the main thread waits is acted on when that wait ends: so none is longer.
+SIGNALS_SECONDS = 1.0
+
+
 class ThreadSink:
     """Outcomes for a thread that waits. `take()` returns those of a turn, at least one."""
 
@@ -57,7 +61,13 @@ class ThreadSink:
 
     def take(self, timeout: float | None = None) -> list[tuple[Any, Any]]:
         """Raises queue.Empty after `timeout` seconds."""
-        return self._queue.get(timeout=timeout)
+        if timeout is not None or threading.current_thread() is not threading.main_thread():
+            return self._queue.get(timeout=timeout)
+        while True:
+            try:
+                return self._queue.get(timeout=SIGNALS_SECONDS)
+            except Empty:
+                pass
 
     def wake(self) -> None:
         """Has one take() return nothing, now or later."""
