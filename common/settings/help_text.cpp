@@ -3,16 +3,9 @@
 
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 namespace lanemq::settings {
 namespace {
 
-constexpr std::size_t kColumnsUsual = 80;
-/// Where the second column of a help begins, as far as there is room for it.
-constexpr std::size_t kSecondColumn = 30;
 /// How far what goes on of a flag stands to the right of it.
 constexpr std::size_t kFlagHangs = 4;
 
@@ -40,47 +33,6 @@ void add_wrapped(std::string& text, std::string_view line, std::size_t columns) 
   }
   text.append(indent, ' ').append(line).append("\n");
 }
-
-std::size_t columns_of_terminal() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kColumnsUsual;
-}
-
-class HelpFormatter final : public CLI::Formatter {
- public:
-  explicit HelpFormatter(std::size_t columns) : columns_(columns) {
-    column_width(std::min(kSecondColumn, columns * 3 / 8));
-  }
-
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    return wrapped(CLI::Formatter::make_help(app, std::move(name), mode), columns_);
-  }
-
-  std::string make_footer(const CLI::App* app) const override {
-    const std::string footer = app->get_footer();
-    return footer.empty() ? footer : in_sentences(footer) + "\n";
-  }
-
-  std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    return row(make_option_name(option, is_positional) + make_option_opts(option), make_option_desc(option));
-  }
-  std::string make_subcommand(const CLI::App* command) const override {
-    return row(command->get_display_name(true), command->get_description());
-  }
-
- private:
-  /// Two spaces are between the columns at the least: CLI11 leaves one where a name just fits.
-  std::string row(const std::string& name, const std::string& meaning) const {
-    const std::size_t second = get_column_width();
-    std::string line = "  " + name;
-    if (meaning.empty()) return line + "\n";
-    if (line.size() + 2 > second) line += "\n" + std::string(second, ' ');
-    if (line.size() < second) line.resize(second, ' ');
-    return line + in_sentences(meaning) + "\n";
-  }
-
-  const std::size_t columns_;
-};
 
 }  // namespace
 
@@ -111,10 +63,6 @@ std::string in_sentences(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return all;
-}
-
-std::shared_ptr<CLI::FormatterBase> help_formatter() {
-  return std::make_shared<HelpFormatter>(columns_of_terminal());
 }
 
 }  // namespace lanemq::settings
