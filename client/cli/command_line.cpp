@@ -183,12 +183,11 @@ void CommandLine::check_broker_is_meant(bool is_typed) const {
   if (is_typed)
     throw settings::UsageError(
         "this command asks where a broker listens for operators, and --broker says where it does for "
-        "clients; "
-        "give --admin ENDPOINT (its admin_endpoint), or neither for the broker of this machine");
+        "clients; give --admin ENDPOINT (its admin_endpoint), or neither for the broker of this machine");
   const std::vector<std::string> all = Endpoints(common_.broker).all();
   if (std::none_of(all.begin(), all.end(), is_of_this_machine))
-    say("asking the broker of this machine at " + printable(usual_admin_endpoint()) +
-        ", whatever LANEMQ_BROKER (" + printable(common_.broker) + ") is; --admin names another");
+    say("asking the broker of this machine at " + printable(common_.admin) + ", whatever LANEMQ_BROKER (" +
+        printable(common_.broker) + ") is; --admin names another");
 }
 
 /// Operators need no key: whoever has none asks at their endpoint what the clients' one would refuse. It is
@@ -197,13 +196,13 @@ void CommandLine::choose_endpoint(bool is_admin_alone, bool is_broker_typed) {
   const bool is_admin_named = !admin_endpoint_.empty();
   check_endpoints("--broker", common_.broker);
   if (is_admin_named) check_endpoints("--admin", admin_endpoint_);
-  if (asks_ == Asks::operators && !is_admin_named) check_broker_is_meant(is_broker_typed);
   bool as_operator = asks_ == Asks::operators || (asks_ == Asks::either && is_admin_alone);
   const bool lacks_keys = !as_operator && (asks_ == Asks::either || asks_ == Asks::both) &&
                           keys_said_.broker_key.empty() && keys_said_.secret_key.empty() &&
                           asks_for_keys(common_.broker, !is_admin_named);
   if (as_operator || lacks_keys || asks_ == Asks::both)
     common_.admin = is_admin_named ? admin_endpoint_ : usual_admin_endpoint();
+  if (asks_ == Asks::operators && !is_admin_named) check_broker_is_meant(is_broker_typed);
   common_.lacks_keys =
       lacks_keys && settings::look_at(common_.admin, kLookPatience) == settings::Peer::zeromq;
   if (common_.lacks_keys && asks_ == Asks::either) {
