@@ -6,8 +6,8 @@
 
 #include "broker/core/base/options.hpp"
 #include "broker/http/options.hpp"
-#include "broker/io/config_desk.hpp"
-#include "broker/io/options.hpp"
+#include "broker/io/base/options.hpp"
+#include "broker/io/desks/config_desk.hpp"
 #include "common/settings/asked.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/option.hpp"

@@ -12,8 +12,8 @@
 
 #include "broker/core/broker.hpp"
 #include "broker/core/desks/restorer.hpp"
-#include "broker/io/sqlite_rows.hpp"
-#include "broker/io/sqlite_schema.hpp"
+#include "broker/io/store/sqlite/sqlite_rows.hpp"
+#include "broker/io/store/sqlite/sqlite_schema.hpp"
 #include "common/sqlite/database.hpp"
 #include "tests/bench/core_load.hpp"
 #include "tests/costs/paths.hpp"

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "broker/io/failpoint.hpp"
+#include "broker/io/base/failpoint.hpp"
 
 namespace lanemq::test {
 

@@ -12,7 +12,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
-#include "broker/io/failpoint.hpp"
+#include "broker/io/base/failpoint.hpp"
 #include "tests/support/eventually.hpp"
 
 namespace lanemq::io {

@@ -7,7 +7,7 @@
 
 #include <fcntl.h>
 
-#include "broker/io/failpoint.hpp"
+#include "broker/io/base/failpoint.hpp"
 
 namespace lanemq::io {
 namespace {

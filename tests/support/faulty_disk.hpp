@@ -13,7 +13,7 @@
 
 #include <sqlite3.h>
 
-#include "broker/io/disk_reserve.hpp"
+#include "broker/io/store/sqlite/disk_reserve.hpp"
 
 namespace lanemq::test {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "broker/io/store.hpp"
+#include "broker/io/store/store.hpp"
 
 namespace lanemq::test {
 

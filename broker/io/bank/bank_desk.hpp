@@ -15,7 +15,7 @@
 
 #include "broker/core/budgets/shared/slice.hpp"
 #include "broker/io/bank/bank_rows.hpp"
-#include "broker/io/stats_document.hpp"
+#include "broker/io/loop/stats_document.hpp"
 
 namespace lanemq::io {
 

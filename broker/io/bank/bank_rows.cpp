@@ -2,8 +2,8 @@
 #include "broker/io/bank/bank_rows.hpp"
 
 #ifdef LANEMQ_HAS_POSTGRES
-#include "broker/io/postgres/bank_table.hpp"
-#include "broker/io/postgres/postgres_store.hpp"
+#include "broker/io/bank/bank_table.hpp"
+#include "broker/io/store/postgres/postgres_store.hpp"
 #endif
 
 namespace lanemq::io {

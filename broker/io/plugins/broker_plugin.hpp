@@ -10,8 +10,8 @@
 #include <lanemq/messages.hpp>
 
 #include "broker/core/base/identity.hpp"
-#include "broker/io/authorizer.hpp"
-#include "broker/io/options.hpp"
+#include "broker/io/base/options.hpp"
+#include "broker/io/peers/authorizer.hpp"
 #include "broker/io/plugins/speed_watch.hpp"
 #include "common/plugin/library.hpp"
 

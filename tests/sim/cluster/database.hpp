@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "broker/io/postgres/owner_row.hpp"
+#include "broker/io/store/postgres/database/owner_row.hpp"
 #include "tests/sim/broker_host.hpp"
 #include "tests/sim/random.hpp"
 #include "tests/sim/scheduler.hpp"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "broker/io/bank/handover_gate.hpp"
-#include "broker/io/restore.hpp"
+#include "broker/io/commits/handover_gate.hpp"
+#include "broker/io/store/restore.hpp"
 #include "tests/sim/broker_host.hpp"
 #include "tests/sim/cluster/bank_draws.hpp"
 #include "tests/sim/cluster/cluster_witness.hpp"

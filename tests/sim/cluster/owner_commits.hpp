@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "broker/io/postgres/commit_fence.hpp"
+#include "broker/io/store/postgres/commit_fence.hpp"
 #include "tests/sim/cluster/database.hpp"
 #include "tests/sim/cluster/process.hpp"
 

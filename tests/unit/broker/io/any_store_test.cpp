@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "broker/io/store.hpp"
-#include "broker/io/store_copy.hpp"
+#include "broker/io/offline/store_copy.hpp"
+#include "broker/io/store/store.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/unit/broker/io/store_workload.hpp"

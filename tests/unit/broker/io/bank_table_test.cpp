@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The banks' rows in PostgreSQL, and the thread that carries draws there.
-#include "broker/io/postgres/bank_table.hpp"
+#include "broker/io/bank/bank_table.hpp"
 
 #include <atomic>
 #include <chrono>

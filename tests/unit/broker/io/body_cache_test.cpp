@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/body_cache.hpp"
+#include "broker/io/store/body_cache.hpp"
 
 #include <gtest/gtest.h>
 

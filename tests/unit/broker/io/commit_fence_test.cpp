@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the owner of a store in PostgreSQL does with its transactions.
-#include "broker/io/postgres/commit_fence.hpp"
+#include "broker/io/store/postgres/commit_fence.hpp"
 
 #include <chrono>
 

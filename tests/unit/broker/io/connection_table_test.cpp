@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/connection_table.hpp"
+#include "broker/io/peers/connection_table.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/connections.hpp"
+#include "broker/io/peers/connections.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include <zmq.hpp>
 
-#include "broker/io/key_ring.hpp"
-#include "broker/io/zap_handler.hpp"
+#include "broker/io/peers/key_ring.hpp"
+#include "broker/io/peers/zap_handler.hpp"
 
 namespace lanemq::io {
 namespace {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "broker/io/log_mark.hpp"
+#include "broker/io/store/sqlite/log_mark.hpp"
 #include "tests/unit/broker/io/store_workload.hpp"
 
 namespace lanemq {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/disk_reserve.hpp"
+#include "broker/io/store/sqlite/disk_reserve.hpp"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/held_messages.hpp"
+#include "broker/io/loop/held_messages.hpp"
 
 #include <chrono>
 #include <string>
@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "broker/io/memory_store.hpp"
+#include "broker/io/store/memory_store.hpp"
 
 namespace lanemq {
 namespace {

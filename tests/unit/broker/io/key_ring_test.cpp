@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/key_ring.hpp"
+#include "broker/io/peers/key_ring.hpp"
 
 #include <chrono>
 #include <string>

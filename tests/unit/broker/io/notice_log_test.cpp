@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/notice_log.hpp"
+#include "broker/io/desks/notice_log.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large bodies where no connection can be had for them: whether they go with their turns.
-#include "broker/io/postgres/postgres_bodies.hpp"
+#include "broker/io/store/postgres/postgres_bodies.hpp"
 
 #include <atomic>
 #include <string>
@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "broker/io/store_exchange.hpp"
+#include "broker/io/store/store_exchange.hpp"
 #include "tests/support/eventually.hpp"
 
 namespace lanemq::io {

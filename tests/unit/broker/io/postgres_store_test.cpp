@@ -15,12 +15,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "broker/io/postgres/net_writes.hpp"
-#include "broker/io/postgres/owner_row.hpp"
-#include "broker/io/postgres/postgres_bodies.hpp"
-#include "broker/io/store.hpp"
-#include "broker/io/store_check.hpp"
-#include "broker/io/store_fence.hpp"
+#include "broker/io/offline/store_check.hpp"
+#include "broker/io/offline/store_fence.hpp"
+#include "broker/io/store/postgres/database/owner_row.hpp"
+#include "broker/io/store/postgres/net_writes.hpp"
+#include "broker/io/store/postgres/postgres_bodies.hpp"
+#include "broker/io/store/store.hpp"
 #include "common/postgres/connection.hpp"
 #include "tests/support/answer_thief.hpp"
 #include "tests/support/eventually.hpp"

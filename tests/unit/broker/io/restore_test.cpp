@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/restore.hpp"
+#include "broker/io/store/restore.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "broker/core/jobs/stored.hpp"
-#include "broker/io/clock_keeper.hpp"
-#include "broker/io/memory_store.hpp"
+#include "broker/io/loop/clock_keeper.hpp"
+#include "broker/io/store/memory_store.hpp"
 
 namespace lanemq::io {
 namespace {

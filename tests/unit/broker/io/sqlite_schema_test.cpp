@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/sqlite_schema.hpp"
+#include "broker/io/store/sqlite/sqlite_schema.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "broker/core/jobs/stored.hpp"
-#include "broker/io/store.hpp"
+#include "broker/io/store/store.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "broker/io/stats_document.hpp"
+#include "broker/io/loop/stats_document.hpp"
 
 namespace lanemq::io {
 namespace {

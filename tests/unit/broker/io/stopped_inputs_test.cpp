@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/stopped_inputs.hpp"
+#include "broker/io/peers/stopped_inputs.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/store_exchange.hpp"
+#include "broker/io/store/store_exchange.hpp"
 
 #include <chrono>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A move between stores of every kind: what is where afterwards, and after an end at each of its steps.
-#include "broker/io/store_move.hpp"
+#include "broker/io/offline/store_move.hpp"
 
 #include <functional>
 #include <map>
@@ -21,11 +21,11 @@
 #include "broker/core/broker.hpp"
 #include "broker/core/jobs/stored.hpp"
 #include "broker/core/life/journal.hpp"
-#include "broker/io/failpoint.hpp"
-#include "broker/io/restore.hpp"
-#include "broker/io/store.hpp"
-#include "broker/io/store_check.hpp"
-#include "broker/io/store_copy.hpp"
+#include "broker/io/base/failpoint.hpp"
+#include "broker/io/offline/store_check.hpp"
+#include "broker/io/offline/store_copy.hpp"
+#include "broker/io/store/restore.hpp"
+#include "broker/io/store/store.hpp"
 #include "tests/support/failpoint_hook.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "broker/io/failpoint.hpp"
-
-namespace lanemq::io {
-
-[[gnu::weak]] void reached(Failpoint) {}
-
-}  // namespace lanemq::io

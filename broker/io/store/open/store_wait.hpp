@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "broker/io/base/options.hpp"
+#include "common/service/notifier.hpp"
+
+namespace lanemq::io {
+
+/// What a broker does while it waits for its store: tells the log, the service manager and whoever else is to
+/// know why, and hears signals. Not thread-safe.
+class StoreWait {
+ public:
+  /// A candidate looks again after this pause.
+  static constexpr std::chrono::milliseconds kPause{500};
+  /// A database that cannot be used is told of so often: a name that is wrong would else be waited for in
+  /// silence.
+  static constexpr std::chrono::minutes kWarnEvery{5};
+
+  /// `signals`: a signalfd; the caller keeps it, and `notifier`. `tell` is called at each look with what it
+  /// saw, `reload` for a SIGHUP.
+  StoreWait(int signals, service::Notifier& notifier, std::function<void(const StoreWaiting&)> tell,
+            std::function<void()> reload)
+      : signals_(signals), notifier_(notifier), tell_(std::move(tell)), reload_(std::move(reload)) {}
+
+  /// For StoreOptions::waiting. False: a signal has said to end.
+  bool go_on(const StoreWaiting& waiting);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void log(const StoreWaiting& waiting);
+
+  const int signals_;
+  service::Notifier& notifier_;
+  const std::function<void(const StoreWaiting&)> tell_;
+  const std::function<void()> reload_;
+  std::string logged_;  ///< the last reason in the log
+  Clock::time_point logged_at_{};
+};
+
+}  // namespace lanemq::io
