@@ -29,6 +29,7 @@
 #include "broker/io/offline/store_move.hpp"
 #include "broker/io/plugins/broker_plugin.hpp"
 #include "broker/io/store/open/instance_lock.hpp"
+#include "broker/io/store/open/open_store.hpp"
 #include "broker/io/store/open/store_place.hpp"
 #include "broker/io/store/open/store_wait.hpp"
 #include "common/http/server/caller_key.hpp"

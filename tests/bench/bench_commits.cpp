@@ -18,7 +18,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "broker/io/store/store.hpp"
+#include "broker/io/store/open/open_store.hpp"
 #ifdef LANEMQ_HAS_POSTGRES
 #include "common/postgres/connection.hpp"
 #include "tests/support/postgres_server.hpp"

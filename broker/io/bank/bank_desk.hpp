@@ -15,7 +15,7 @@
 
 #include "broker/core/budgets/shared/slice.hpp"
 #include "broker/io/bank/bank_rows.hpp"
-#include "broker/io/loop/stats_document.hpp"
+#include "broker/io/base/transport_stats.hpp"
 
 namespace lanemq::io {
 

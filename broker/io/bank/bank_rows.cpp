@@ -3,7 +3,7 @@
 
 #ifdef LANEMQ_HAS_POSTGRES
 #include "broker/io/bank/bank_table.hpp"
-#include "broker/io/store/postgres/postgres_store.hpp"
+#include "broker/io/store/postgres/database/postgres_place.hpp"
 #endif
 
 namespace lanemq::io {
@@ -16,7 +16,7 @@ Result<PostgresPlace> place_of(const std::string& specification, const std::stri
     return failure(ErrorCode::bad_request,
                    "bank \"" + specification +
                        "\" is not known; write postgres:CONNINFO: a database that all shards reach");
-  return PostgresStore::place_of({.specification = specification, .schema = schema});
+  return postgres_place_of({.specification = specification, .schema = schema});
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 #include "broker/core/base/outbox.hpp"
 #include "broker/io/base/options.hpp"
+#include "broker/io/base/transport_stats.hpp"
 #include "broker/io/commits/handover_gate.hpp"
-#include "broker/io/loop/stats_document.hpp"
 #include "broker/io/peers/sockets.hpp"
 
 namespace lanemq::io {

@@ -6,8 +6,8 @@
 #include <lanemq/codec.hpp>
 
 #include "broker/core/broker.hpp"
+#include "broker/io/base/transport_stats.hpp"
 #include "broker/io/commits/store_watch.hpp"
-#include "broker/io/loop/stats_document.hpp"
 
 namespace lanemq::io {
 

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <lanemq/version.hpp>
 
@@ -26,18 +23,6 @@ std::size_t resident_bytes() {
     std::fclose(file);
   }
   return resident * 4096;
-}
-
-constexpr const char* kOpenFiles = "/proc/self/fd";
-constexpr core::Duration kDescriptorsCountFor = std::chrono::seconds(10);
-
-std::size_t count_descriptors() {
-  std::error_code why_not;
-  std::size_t count = 0;
-  for (std::filesystem::directory_iterator at(kOpenFiles, why_not), end; !why_not && at != end;
-       at.increment(why_not))
-    ++count;
-  return count;
 }
 
 std::uint64_t descriptors_max() {
@@ -339,16 +324,6 @@ core::DocumentMap store_map(const Surroundings& around) {
 }
 
 }  // namespace
-
-std::size_t Descriptors::used(core::TimePoint now) {
-  struct stat folder {};
-  if (::stat(kOpenFiles, &folder) == 0 && folder.st_size > 0) return static_cast<std::size_t>(folder.st_size);
-  if (now >= counts_until_) {
-    used_ = count_descriptors();
-    counts_until_ = now + kDescriptorsCountFor;
-  }
-  return used_;
-}
 
 void write_stats_document(core::Broker& broker, TransportStats& transport, const Surroundings& around,
                           std::size_t from, Buffer& buffer) {

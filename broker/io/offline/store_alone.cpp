@@ -10,9 +10,11 @@
 
 #include <poll.h>
 
+#include "broker/io/store/open/open_store.hpp"
+
 #ifdef LANEMQ_HAS_POSTGRES
+#include "broker/io/store/postgres/database/postgres_place.hpp"
 #include "broker/io/store/postgres/database/postgres_schema.hpp"
-#include "broker/io/store/postgres/postgres_store.hpp"
 #endif
 
 namespace lanemq::io {
@@ -62,7 +64,7 @@ Result<void> must_be_there(const StoreOptions& options, std::string_view purpose
                    "there is no store " + *path + " to " + std::string(purpose) + "; look at its name");
 #ifdef LANEMQ_HAS_POSTGRES
   if (has_owners(options)) {
-    const auto place = PostgresStore::place_of(options);
+    const auto place = postgres_place_of(options);
     if (!place) return tl::unexpected(place.error());
     auto connection = postgres::Connection::open(place->target, postgres::Server::any);
     if (!connection) return {};  // opening says why

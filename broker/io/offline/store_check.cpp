@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "broker/io/store/open/open_store.hpp"
 #include "broker/io/store/shard_note.hpp"
 #include "broker/io/store/sqlite/disk_reserve.hpp"
 #ifdef LANEMQ_HAS_POSTGRES
@@ -131,7 +132,7 @@ Result<void> check_apart(postgres::Connection& connection, const std::string& pl
 
 /// While a broker goes on with it each query sees another moment: what ends meanwhile may be missed.
 Result<StoreSummary> check_postgres(const StoreOptions& options) {
-  const auto place = PostgresStore::place_of(options);
+  const auto place = postgres_place_of(options);
   if (!place) return tl::unexpected(place.error());
   auto connection = postgres::Connection::open(place->target, postgres::Server::any);
   const auto refused = [&](const postgres::Fault& fault) {
@@ -165,7 +166,7 @@ Result<StoreSummary> check_postgres(const StoreOptions& options) {
 
 /// A start waits for a database that is not reached, so that one that is not there is no reason to refuse.
 Result<std::string> check_postgres_place(const StoreOptions& options) {
-  const auto place = PostgresStore::place_of(options);
+  const auto place = postgres_place_of(options);
   if (!place) return tl::unexpected(place.error());
   const auto looked = open_to_check(place->target).and_then([&](postgres::Connection connection) {
     const auto end = postgres::Clock::now() + kStatementMax;

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <utility>
 
+#include "broker/io/store/open/open_store.hpp"
+
 #ifdef LANEMQ_HAS_POSTGRES
+#include "broker/io/store/postgres/database/postgres_place.hpp"
 #include "broker/io/store/postgres/database/postgres_schema.hpp"
-#include "broker/io/store/postgres/postgres_store.hpp"
 #endif
 
 namespace lanemq::io {
@@ -17,7 +19,7 @@ namespace {
 constexpr std::chrono::seconds kRaiseMax{30};
 
 Result<Fenced> fence_postgres(const StoreOptions& options) {
-  const auto place = PostgresStore::place_of(options);
+  const auto place = postgres_place_of(options);
   if (!place) return tl::unexpected(place.error());
   auto connection = postgres::Connection::open(place->target, postgres::Server::writable);
   if (!connection)

@@ -19,9 +19,9 @@
 #include "broker/io/base/failpoint.hpp"
 #include "broker/io/offline/store_alone.hpp"
 #include "broker/io/store/move_note.hpp"
+#include "broker/io/store/open/open_store.hpp"
 #include "broker/io/store/restore.hpp"
 #include "broker/io/store/shard_note.hpp"
-#include "broker/io/store/store.hpp"
 
 namespace lanemq::io {
 namespace {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "broker/io/store/open/open_store.hpp"
 #include "broker/io/store/open/store_place.hpp"
-#include "broker/io/store/store.hpp"
 #include "common/settings/environment.hpp"
 
 namespace lanemq::io {

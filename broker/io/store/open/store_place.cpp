@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/store/open/store_place.hpp"
 
-#include "broker/io/store/store.hpp"
+#include "broker/io/store/open/open_store.hpp"
 #include "common/settings/folders.hpp"
 
 namespace lanemq::io {

@@ -14,10 +14,6 @@ namespace {
 
 /// How often a candidate looks whether the owner is alive.
 constexpr std::chrono::milliseconds kLookPause{500};
-/// PostgreSQL cuts a longer name without an error (NAMEDATALEN), so that two stores would be one.
-constexpr std::size_t kSchemaBytesMax = 63;
-/// Of an instance: statistics and probes say it.
-constexpr std::size_t kInstanceBytesMax = 128;
 
 std::string what_to_do(const postgres::Fault& fault) {
   if (fault.state == kNewerFormat) return "or name another store_schema";
@@ -34,36 +30,7 @@ StoreWaiting waiting_for_operator(const postgres::Fault& fault) {
           .reached = false};
 }
 
-/// What libpq reads: what stands behind our word, or the whole where it is a URI that begins with it.
-std::string conninfo_of(const std::string& specification) {
-  if (specification.starts_with("postgres://")) return specification;
-  return specification.substr(specification.find(':') + 1);
-}
-
 }  // namespace
-
-Result<PostgresPlace> PostgresStore::place_of(const StoreOptions& options) {
-  const std::string conninfo = conninfo_of(options.specification);
-  if (const auto problem = postgres::problem_of(conninfo))
-    return failure(ErrorCode::bad_request, "the store postgres:... is not understood: " + *problem);
-  if (options.schema.empty() || options.schema.size() > kSchemaBytesMax)
-    return failure(ErrorCode::bad_request, "store_schema has " + std::to_string(options.schema.size()) +
-                                               " bytes, and a name in PostgreSQL has 1 to " +
-                                               std::to_string(kSchemaBytesMax) +
-                                               "; write a shorter one, as lanemq");
-  if (options.schema.starts_with("pg_") || options.schema == "$user")
-    return failure(ErrorCode::bad_request, "store_schema \"" + options.schema +
-                                               "\" is a name that PostgreSQL keeps for itself, as all that "
-                                               "begin with pg_; write another one, as lanemq");
-  if (options.instance.size() > kInstanceBytesMax)
-    return failure(ErrorCode::bad_request, "instance has " + std::to_string(options.instance.size()) +
-                                               " bytes, and may have " + std::to_string(kInstanceBytesMax) +
-                                               "; write a shorter name, as broker-1");
-  return PostgresPlace{
-      .target = {.conninfo = conninfo, .search_path = options.schema},
-      .text = "postgres:" + postgres::shown(conninfo) + " (schema " + options.schema + ")",
-  };
-}
 
 Error PostgresStore::cannot_be_used(const PostgresPlace& place, const postgres::Fault& fault) {
   if (fault.state == kOtherShard) return {ErrorCode::internal, fault.message};
@@ -72,7 +39,7 @@ Error PostgresStore::cannot_be_used(const PostgresPlace& place, const postgres::
 }
 
 Result<std::unique_ptr<Store>> PostgresStore::open(const StoreOptions& options) {
-  auto where = place_of(options);
+  auto where = postgres_place_of(options);
   if (!where) return tl::unexpected(std::move(where.error()));
   PostgresPlace place = std::move(*where);
   Candidate candidate(place, options);

@@ -29,8 +29,6 @@ namespace lanemq::io {
 /// ahead of their turns (PostgresBodies). The constructor and all of Store belong to the loop's thread.
 class PostgresStore final : public Store {
  public:
-  /// Where the options say that the store is. An error (bad_request): libpq does not take what they say.
-  static Result<PostgresPlace> place_of(const StoreOptions& options);
   /// What people are told where the database is there and its store cannot be used.
   static Error cannot_be_used(const PostgresPlace& place, const postgres::Fault& fault);
   /// Waits until this process owns the store, and reads nothing before. `options.waiting` is asked twice a

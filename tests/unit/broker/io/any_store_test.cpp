@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "broker/io/offline/store_copy.hpp"
-#include "broker/io/store/store.hpp"
+#include "broker/io/store/open/open_store.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/unit/broker/io/store_workload.hpp"

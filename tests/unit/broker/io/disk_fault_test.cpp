@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "broker/io/store/open/open_store.hpp"
 #include "tests/unit/broker/io/store_workload.hpp"
 
 namespace lanemq {

@@ -17,10 +17,10 @@
 
 #include "broker/io/offline/store_check.hpp"
 #include "broker/io/offline/store_fence.hpp"
+#include "broker/io/store/open/open_store.hpp"
 #include "broker/io/store/postgres/database/owner_row.hpp"
 #include "broker/io/store/postgres/net_writes.hpp"
 #include "broker/io/store/postgres/postgres_bodies.hpp"
-#include "broker/io/store/store.hpp"
 #include "common/postgres/connection.hpp"
 #include "tests/support/answer_thief.hpp"
 #include "tests/support/eventually.hpp"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "broker/core/jobs/stored.hpp"
-#include "broker/io/store/store.hpp"
+#include "broker/io/store/open/open_store.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "broker/io/store/open/open_store.hpp"
 #include "broker/io/store/sqlite/disk_reserve.hpp"
-#include "broker/io/store/store.hpp"
 #include "tests/support/failpoint_hook.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "broker/io/store/open/open_store.hpp"
 #include "broker/io/store/open/store_place.hpp"
 #include "common/sqlite/database.hpp"
 #include "tests/support/store_driver.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/broker/io/store_workload.hpp"
 
+#include "broker/io/store/open/open_store.hpp"
+
 namespace lanemq::test {
 namespace {
 

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <string>
 
+#include <lanemq/result.hpp>
+
+#include "broker/io/base/options.hpp"
 #include "common/postgres/connection.hpp"
 
 namespace lanemq::io {
@@ -13,6 +16,9 @@ struct PostgresPlace {
   postgres::Target target;
   std::string text;  ///< for people, without secrets
 };
+
+/// Where the options say that the store is. An error (bad_request): libpq does not take what they say.
+Result<PostgresPlace> postgres_place_of(const StoreOptions& options);
 
 /// The name of its session by which a broker that waits for the store is seen by the owner, without a right
 /// of its own to ask; as the server keeps it: ASCII, and at most 63 bytes. Schemas with names alike may share

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/store/store.hpp"
+#include "broker/io/store/open/open_store.hpp"
 
 #include <filesystem>
 #include <string_view>
