@@ -111,8 +111,8 @@ DecodeError not_understood(std::string why) {
 
 }  // namespace
 
-Intake::Intake(core::Broker& broker, Sockets& sockets, Store& store, StoreWatch& store_watch, LoopDesks desks,
-               TransportStats& stats, core::OptionEditor edit, core::TimePoint started)
+Intake::Intake(core::Broker& broker, Sockets& sockets, Store& store, StoreWatch& store_watch,
+               LoopDesks& desks, TransportStats& stats, core::OptionEditor edit, core::TimePoint started)
     : broker_(broker),
       sockets_(sockets),
       store_watch_(store_watch),

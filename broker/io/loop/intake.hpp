@@ -12,28 +12,15 @@
 
 #include "broker/core/broker.hpp"
 #include "broker/io/commits/store_watch.hpp"
-#include "broker/io/desks/backup_desk.hpp"
-#include "broker/io/desks/config_desk.hpp"
 #include "broker/io/desks/operator_log.hpp"
-#include "broker/io/desks/ownership_desk.hpp"
-#include "broker/io/desks/reload_desk.hpp"
 #include "broker/io/loop/held_messages.hpp"
+#include "broker/io/loop/loop_desks.hpp"
 #include "broker/io/loop/stats_document.hpp"
 #include "broker/io/peers/sockets.hpp"
-#include "broker/io/plugins/plugin_desk.hpp"
 #include "broker/io/store/store.hpp"
 #include "common/log/line_limit.hpp"
 
 namespace lanemq::io {
-
-/// Who answers operators about what the core does not know.
-struct LoopDesks {
-  BackupDesk& backups;
-  ReloadDesk& reloads;
-  PluginDesk& plugins;
-  ConfigDesk& config;
-  OwnershipDesk& ownership;
-};
 
 /// Reads a bounded number of messages a turn and tells the core what they say. Answers what is no message, or
 /// not allowed on that socket. Not thread-safe; belongs to the loop.
@@ -45,7 +32,7 @@ class Intake {
 
   /// All but `edit` outlive it. `edit`: applies an operator's change of an option. `started`: the core's time
   /// now.
-  Intake(core::Broker& broker, Sockets& sockets, Store& store, StoreWatch& store_watch, LoopDesks desks,
+  Intake(core::Broker& broker, Sockets& sockets, Store& store, StoreWatch& store_watch, LoopDesks& desks,
          TransportStats& stats, core::OptionEditor edit, core::TimePoint started);
 
   /// Each returns how many messages it took.
@@ -101,7 +88,7 @@ class Intake {
   core::Broker& broker_;
   Sockets& sockets_;
   StoreWatch& store_watch_;
-  LoopDesks desks_;
+  LoopDesks& desks_;
   TransportStats& stats_;
   core::OptionEditor edit_;
   core::TimePoint started_;
