@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "broker/core/base/options.hpp"
-#include "broker/http/options.hpp"
+#include "broker/http/access/options.hpp"
 #include "broker/io/base/options.hpp"
 #include "broker/io/desks/config_desk.hpp"
 #include "common/settings/asked.hpp"

@@ -6,7 +6,7 @@
 
 #include <zmq.hpp>
 
-#include "broker/http/options.hpp"
+#include "broker/http/access/options.hpp"
 #include "common/http/server/tls.hpp"
 
 namespace lanemq::admin {

@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "broker/http/http_access.hpp"
+#include "broker/http/access/http_access.hpp"
 #include "common/http/server/server.hpp"
 #include "common/log/log.hpp"
 #include "common/signals/signals_blocked.hpp"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "broker/http/access/options.hpp"
 #include "broker/http/admin_http.hpp"
-#include "broker/http/options.hpp"
 #include "broker/http/readiness.hpp"
 
 namespace lanemq::admin {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "broker/http/figures.hpp"
+#include "broker/http/feeds/figures.hpp"
 #include "common/metrics/families.hpp"
 
 namespace lanemq::admin {

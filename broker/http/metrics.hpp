@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "broker/http/operator_link.hpp"
+#include "broker/http/access/operator_link.hpp"
 
 namespace lanemq::admin {
 

@@ -10,7 +10,7 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/version.hpp>
 
-#include "broker/http/options.hpp"
+#include "broker/http/access/options.hpp"
 #include "broker/http/verb_requests.hpp"
 
 namespace lanemq::admin {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "broker/http/operator_link.hpp"
+#include "broker/http/access/operator_link.hpp"
 
 namespace lanemq::admin {
 

@@ -8,7 +8,7 @@
 
 #include <lanemq/admin_table.hpp>
 
-#include "broker/http/operator_link.hpp"
+#include "broker/http/access/operator_link.hpp"
 #include "common/http/server/message.hpp"
 
 namespace lanemq::admin {

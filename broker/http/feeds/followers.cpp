@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/http/followers.hpp"
+#include "broker/http/feeds/followers.hpp"
 
 #include <string>
 #include <utility>

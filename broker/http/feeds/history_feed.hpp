@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "broker/http/history.hpp"
-#include "broker/http/sampler.hpp"
+#include "broker/http/feeds/history.hpp"
+#include "broker/http/feeds/sampler.hpp"
 
 namespace lanemq::admin {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/http/history.hpp"
+#include "broker/http/feeds/history.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/http/operator_link.hpp"
+#include "broker/http/access/operator_link.hpp"
 
 #include <utility>
 

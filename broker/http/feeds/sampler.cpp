@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/http/sampler.hpp"
+#include "broker/http/feeds/sampler.hpp"
 
 #include <utility>
 

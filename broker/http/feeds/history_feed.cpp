@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/http/history_feed.hpp"
+#include "broker/http/feeds/history_feed.hpp"
 
 #include <chrono>
 #include <string>
 
-#include "broker/http/figures.hpp"
+#include "broker/http/feeds/figures.hpp"
 
 namespace lanemq::admin {
 namespace {

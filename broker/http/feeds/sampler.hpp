@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "broker/http/operator_link.hpp"
+#include "broker/http/access/operator_link.hpp"
 #include "common/http/server/loop.hpp"
 
 namespace lanemq::admin {

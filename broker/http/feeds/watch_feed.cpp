@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/http/watch_feed.hpp"
+#include "broker/http/feeds/watch_feed.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@
 #include <lanemq/error_table.hpp>
 #include <lanemq/limits.hpp>
 
-#include "broker/http/http_access.hpp"
+#include "broker/http/access/http_access.hpp"
 
 namespace lanemq::admin {
 namespace {

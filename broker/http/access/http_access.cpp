@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/http/http_access.hpp"
+#include "broker/http/access/http_access.hpp"
 
 #include <chrono>
 #include <utility>

@@ -10,7 +10,7 @@
 
 #include <zmq.hpp>
 
-#include "broker/http/operator_link.hpp"
+#include "broker/http/access/operator_link.hpp"
 #include "common/http/server/loop.hpp"
 #include "common/http/server/responder.hpp"
 #include "common/zmq/message.hpp"

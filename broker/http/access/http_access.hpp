@@ -8,8 +8,8 @@
 
 #include <tl/expected.hpp>
 
-#include "broker/http/operator_link.hpp"
-#include "broker/http/options.hpp"
+#include "broker/http/access/operator_link.hpp"
+#include "broker/http/access/options.hpp"
 #include "common/http/server/message.hpp"
 #include "common/http/server/wrong_keys.hpp"
 

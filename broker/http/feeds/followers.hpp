@@ -5,7 +5,7 @@
 #include <list>
 #include <memory>
 
-#include "broker/http/sampler.hpp"
+#include "broker/http/feeds/sampler.hpp"
 #include "common/http/server/responder.hpp"
 
 namespace lanemq::admin {
