@@ -9,10 +9,10 @@
 #include <lanemq/admin_table.hpp>
 #include <lanemq/limits.hpp>
 
-#include "client/cli/admin_text.hpp"
-#include "client/cli/broker_link.hpp"
-#include "client/cli/command_line.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/base/command_line.hpp"
+#include "client/cli/text/admin_text.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {

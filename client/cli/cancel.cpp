@@ -11,9 +11,9 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
-#include "client/cli/broker_link.hpp"
-#include "client/cli/command_line.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/base/command_line.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {

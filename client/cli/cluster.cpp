@@ -12,11 +12,11 @@
 #include <lanemq/client.hpp>
 #include <lanemq/endpoints.hpp>
 
-#include "client/cli/broker_link.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/base/command_line.hpp"
 #include "client/cli/check/http_look.hpp"
 #include "client/cli/cluster_view.hpp"
-#include "client/cli/command_line.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/cli/table.hpp"
+#include "client/cli/text/table.hpp"
 #include "common/explanation/explanation.hpp"
 
 namespace lanemq::cli {

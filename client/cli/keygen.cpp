@@ -8,8 +8,8 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/cli/command_line.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/base/command_line.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/zmq/curve.hpp"
 
 namespace lanemq::cli {

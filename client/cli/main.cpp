@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/command_line.hpp"
+#include "client/cli/base/command_line.hpp"
 #include "common/service/standard_descriptors.hpp"
 
 int main(int argc, char** argv) {

@@ -12,12 +12,12 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
-#include "client/cli/broker_link.hpp"
-#include "client/cli/command_line.hpp"
-#include "client/cli/explain/explanation.hpp"
-#include "client/cli/meta.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/base/command_line.hpp"
+#include "client/cli/base/explanation.hpp"
+#include "client/cli/base/meta.hpp"
 #include "client/cli/run/input_file.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/explanation/explanation.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/json/members.hpp"

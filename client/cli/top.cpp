@@ -7,12 +7,12 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "client/cli/admin_text.hpp"
-#include "client/cli/broker_link.hpp"
-#include "client/cli/command_line.hpp"
-#include "client/cli/stats_table.hpp"
-#include "client/cli/table.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/base/command_line.hpp"
+#include "client/cli/text/admin_text.hpp"
+#include "client/cli/text/stats_table.hpp"
+#include "client/cli/text/table.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {

@@ -9,10 +9,10 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/cli/broker_link.hpp"
-#include "client/cli/command_line.hpp"
-#include "client/cli/explain/explanation.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/base/command_line.hpp"
+#include "client/cli/base/explanation.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {

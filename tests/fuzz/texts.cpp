@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/settings/secrets/secret_shapes.hpp"
 #include "common/url/climbing_path.hpp"
 #include "common/url/http_url.hpp"

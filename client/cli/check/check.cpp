@@ -13,11 +13,11 @@
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 
-#include "client/cli/broker_link.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/base/command_line.hpp"
 #include "client/cli/check/finding.hpp"
 #include "client/cli/check/http_look.hpp"
-#include "client/cli/command_line.hpp"
-#include "client/cli/stats_table.hpp"
+#include "client/cli/text/stats_table.hpp"
 #include "common/settings/peer.hpp"
 #include "common/settings/values.hpp"
 

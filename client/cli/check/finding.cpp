@@ -8,7 +8,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/explanation/explanation.hpp"
 #include "common/explanation/unserved.hpp"
 #include "common/settings/secrets/secret_shapes.hpp"

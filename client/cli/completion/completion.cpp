@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
-#include "client/cli/command_line.hpp"
+#include "client/cli/base/command_line.hpp"
 #include "client/cli/completion/script.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 

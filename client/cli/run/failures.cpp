@@ -7,7 +7,7 @@
 #include <lanemq/text.hpp>
 
 #include "client/cli/run/retry.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/json/members.hpp"
 
 namespace lanemq::cli {

@@ -15,7 +15,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {

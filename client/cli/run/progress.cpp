@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/explanation/explanation.hpp"
 
 namespace lanemq::cli {

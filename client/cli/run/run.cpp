@@ -6,12 +6,12 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/cli/broker_link.hpp"
-#include "client/cli/command_line.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/base/command_line.hpp"
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/run/output_file.hpp"
 #include "client/cli/run/runner.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/json/members.hpp"
 
 namespace lanemq::cli {

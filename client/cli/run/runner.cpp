@@ -7,10 +7,10 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/cli/broker_link.hpp"
-#include "client/cli/meta.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/base/meta.hpp"
 #include "client/cli/run/run_key.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/json/members.hpp"
 
 namespace lanemq::cli {

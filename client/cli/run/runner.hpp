@@ -16,7 +16,7 @@
 
 #include <lanemq/client.hpp>
 
-#include "client/cli/commands.hpp"
+#include "client/cli/base/commands.hpp"
 #include "client/cli/run/failures.hpp"
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/run/output_file.hpp"

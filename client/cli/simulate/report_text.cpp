@@ -10,8 +10,8 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
-#include "client/cli/table.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/table.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/explanation/explanation.hpp"
 
 namespace lanemq::cli {

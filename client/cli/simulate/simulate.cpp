@@ -10,10 +10,10 @@
 #include <lanemq/text.hpp>
 
 #include "broker/config.hpp"
-#include "client/cli/command_line.hpp"
+#include "client/cli/base/command_line.hpp"
 #include "client/cli/simulate/report_text.hpp"
 #include "client/cli/simulate/trace_file.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {

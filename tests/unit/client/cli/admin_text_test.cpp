@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/admin_text.hpp"
+#include "client/cli/text/admin_text.hpp"
 
 #include <algorithm>
 

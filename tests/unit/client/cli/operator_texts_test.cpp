@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/cli/explain/explanation.hpp"
+#include "client/cli/base/explanation.hpp"
 #include "client/cli/simulate/report_text.hpp"
-#include "client/cli/stats_table.hpp"
+#include "client/cli/text/stats_table.hpp"
 
 namespace lanemq::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include "client/cli/run/failures.hpp"
 #include "client/cli/run/progress.hpp"
 #include "client/cli/run/retry.hpp"
-#include "client/cli/stats_table.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/stats_table.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/explanation/explanation.hpp"
 
 namespace lanemq::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 

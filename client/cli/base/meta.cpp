@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/meta.hpp"
+#include "client/cli/base/meta.hpp"
 
 #include <nlohmann/json.hpp>
 

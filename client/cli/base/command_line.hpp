@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "client/cli/commands.hpp"
+#include "client/cli/base/commands.hpp"
 #include "common/settings/broker_keys.hpp"
 
 namespace lanemq::cli {

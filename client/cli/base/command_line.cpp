@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/command_line.hpp"
+#include "client/cli/base/command_line.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,8 +15,8 @@
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 
-#include "client/cli/broker_link.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/base/broker_link.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/folders.hpp"
 #include "common/settings/help_formatter.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/broker_link.hpp"
+#include "client/cli/base/broker_link.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include <lanemq/endpoints.hpp>
 #include <lanemq/text.hpp>
 
-#include "client/cli/explain/explanation.hpp"
+#include "client/cli/base/explanation.hpp"
 #include "common/explanation/explanation.hpp"
 #include "common/explanation/unserved.hpp"
 #include "common/settings/peer.hpp"

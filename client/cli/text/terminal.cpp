@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/terminal.hpp"
 
 #include <atomic>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/stats_table.hpp"
+#include "client/cli/text/stats_table.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/cli/table.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/table.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/explanation/explanation.hpp"
 #include "common/explanation/unserved.hpp"
 

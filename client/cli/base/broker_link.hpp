@@ -10,8 +10,8 @@
 
 #include <lanemq/client.hpp>
 
-#include "client/cli/commands.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/base/commands.hpp"
+#include "client/cli/text/terminal.hpp"
 
 namespace lanemq::cli {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/explain/explanation.hpp"
+#include "client/cli/base/explanation.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/admin_text.hpp"
+#include "client/cli/text/admin_text.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,9 +10,9 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
-#include "client/cli/stats_table.hpp"
-#include "client/cli/table.hpp"
-#include "client/cli/terminal.hpp"
+#include "client/cli/text/stats_table.hpp"
+#include "client/cli/text/table.hpp"
+#include "client/cli/text/terminal.hpp"
 #include "common/explanation/explanation.hpp"
 
 namespace lanemq::cli {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/table.hpp"
+#include "client/cli/text/table.hpp"
 
 #include <algorithm>
 #include <numeric>
