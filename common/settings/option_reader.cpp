@@ -16,7 +16,7 @@
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 
-#include "common/settings/help_formatter.hpp"
+#include "common/settings/help/help_formatter.hpp"
 #include "common/settings/secrets/exposed_files.hpp"
 #include "common/settings/secrets/secret_source.hpp"
 

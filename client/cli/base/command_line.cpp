@@ -19,7 +19,7 @@
 #include "client/cli/text/terminal.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/folders.hpp"
-#include "common/settings/help_formatter.hpp"
+#include "common/settings/help/help_formatter.hpp"
 #include "common/settings/peer.hpp"
 #include "common/settings/secrets/secret_shapes.hpp"
 #include "common/settings/start_check.hpp"

@@ -16,7 +16,7 @@
 
 #include <lanemq/version.hpp>
 
-#include "common/settings/help_formatter.hpp"
+#include "common/settings/help/help_formatter.hpp"
 #include "tests/support/upstream/call_log.hpp"
 #include "tests/support/upstream/limit_options.hpp"
 #include "tests/support/upstream/server.hpp"

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "common/settings/help_text.hpp"
+#include "common/settings/help/help_text.hpp"
 
 // In the file that has CLI11 anyway: it takes long to compile, and programs without it do not link it.
 namespace lanemq::settings {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/settings/help_text.hpp"
+#include "common/settings/help/help_text.hpp"
 
 #include <algorithm>
 
