@@ -32,7 +32,7 @@
 #include "broker/io/store/open/open_store.hpp"
 #include "broker/io/store/open/store_place.hpp"
 #include "broker/io/store/open/store_wait.hpp"
-#include "common/http/server/caller_key.hpp"
+#include "common/http/server/access/caller_key.hpp"
 #include "common/http/server/listen.hpp"
 #include "common/log/log.hpp"
 #include "common/service/memory_guard.hpp"

@@ -6,8 +6,8 @@
 #include <toml++/toml.h>
 
 #include "broker/config/settings.hpp"
-#include "common/http/server/caller_key.hpp"
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/caller_key.hpp"
+#include "common/http/server/access/secret.hpp"
 #include "common/settings/option_reader.hpp"
 #include "common/settings/secrets/exposed_files.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "common/http/server/caller_key.hpp"
+#include "common/http/server/access/caller_key.hpp"
 
 namespace lanemq::config {
 

@@ -7,7 +7,7 @@
 #include <zmq.hpp>
 
 #include "broker/http/access/options.hpp"
-#include "common/http/server/tls.hpp"
+#include "common/http/server/base/tls.hpp"
 
 namespace lanemq::admin {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "broker/http/page_files.hpp"
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 
 namespace lanemq::admin {
 

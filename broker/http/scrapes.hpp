@@ -10,7 +10,7 @@
 
 #include "broker/http/access/operator_link.hpp"
 #include "broker/http/metrics.hpp"
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 
 namespace lanemq::admin {
 

@@ -9,7 +9,7 @@
 #include <lanemq/admin_table.hpp>
 
 #include "broker/http/access/operator_link.hpp"
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 
 namespace lanemq::admin {
 

@@ -9,9 +9,9 @@
 
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/named_models.hpp"
-#include "common/http/server/browsers.hpp"
+#include "common/http/server/access/browsers.hpp"
+#include "common/http/server/access/secret.hpp"
 #include "common/http/server/listen.hpp"
-#include "common/http/server/secret.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -17,8 +17,8 @@
 #include "client/gateway/errors/api_error.hpp"
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/lane_choice.hpp"
-#include "common/http/server/message.hpp"
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/secret.hpp"
+#include "common/http/server/base/message.hpp"
 #include "common/settings/values.hpp"
 
 namespace lanemq::gateway {

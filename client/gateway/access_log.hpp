@@ -7,7 +7,7 @@
 
 #include "client/gateway/access.hpp"
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 #include "common/http/server/server.hpp"
 #include "common/log/line_limit.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/asked_again.hpp"
 
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/secret.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -7,7 +7,7 @@
 #include <tl/expected.hpp>
 
 #include "client/gateway/errors/api_error.hpp"
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 
 namespace lanemq::gateway {
 

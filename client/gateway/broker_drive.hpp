@@ -7,7 +7,7 @@
 #include <lanemq/loop_client.hpp>
 
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 
 namespace lanemq::gateway {
 

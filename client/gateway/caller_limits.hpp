@@ -21,7 +21,7 @@
 #include "client/gateway/access.hpp"
 #include "client/gateway/http_words.hpp"
 #include "client/gateway/key_share.hpp"
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 
 namespace lanemq::gateway {
 

@@ -12,7 +12,7 @@
 #include "client/gateway/asked_again.hpp"
 #include "client/gateway/http_words.hpp"
 #include "common/explanation/unserved.hpp"
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/secret.hpp"
 #include "common/ids/hex.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/json/cursor.hpp"

@@ -18,9 +18,9 @@
 #include "client/gateway/responses/response_owners.hpp"
 #include "client/gateway/responses/stored_references.hpp"
 #include "client/gateway/settings.hpp"
-#include "common/http/server/loop.hpp"
+#include "common/http/server/access/wrong_keys.hpp"
+#include "common/http/server/base/loop.hpp"
 #include "common/http/server/router.hpp"
-#include "common/http/server/wrong_keys.hpp"
 
 namespace lanemq::gateway {
 

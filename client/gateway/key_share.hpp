@@ -7,7 +7,7 @@
 
 #include <lanemq/client.hpp>
 
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 
 namespace lanemq::gateway {
 

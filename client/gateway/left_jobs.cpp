@@ -18,7 +18,7 @@
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/secret.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/json/cursor.hpp"
 #include "common/json/members.hpp"

@@ -23,7 +23,7 @@
 #include "client/gateway/not_served.hpp"
 #include "client/gateway/service_beat.hpp"
 #include "client/gateway/settings.hpp"
-#include "common/http/server/browsers.hpp"
+#include "common/http/server/access/browsers.hpp"
 #include "common/http/server/listen.hpp"
 #include "common/http/server/server.hpp"
 #include "common/log/log.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 
 namespace lanemq::gateway {
 

@@ -8,7 +8,7 @@
 #include "client/gateway/flights.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/responder.hpp"
+#include "common/http/server/base/responder.hpp"
 
 namespace lanemq::gateway {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 #include "common/http/server/server.hpp"
 #include "common/trace/exporter.hpp"
 

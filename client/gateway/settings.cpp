@@ -12,10 +12,10 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/caller_key.hpp"
+#include "common/http/server/access/caller_key.hpp"
+#include "common/http/server/access/proxies.hpp"
+#include "common/http/server/access/secret.hpp"
 #include "common/http/server/listen.hpp"
-#include "common/http/server/proxies.hpp"
-#include "common/http/server/secret.hpp"
 #include "common/settings/folders.hpp"
 #include "common/settings/option_reader.hpp"
 #include "common/settings/secrets/exposed_files.hpp"

@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/http/server/browsers.hpp"
-#include "common/http/server/caller_key.hpp"
+#include "common/http/server/access/browsers.hpp"
+#include "common/http/server/access/caller_key.hpp"
+#include "common/http/server/access/secret.hpp"
+#include "common/http/server/access/wrong_keys.hpp"
+#include "common/http/server/base/tls.hpp"
 #include "common/http/server/listen.hpp"
 #include "common/http/server/router.hpp"
-#include "common/http/server/secret.hpp"
 #include "common/http/server/server.hpp"
-#include "common/http/server/tls.hpp"
-#include "common/http/server/wrong_keys.hpp"
 #include "common/log/log.hpp"
 #include "common/metrics/families.hpp"
 #include "common/settings/secrets/exposed_files.hpp"

@@ -7,8 +7,8 @@
 #include <lanemq/text.hpp>
 #include <lanemq/unprintable.hpp>
 
-#include "common/http/server/browsers.hpp"
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/browsers.hpp"
+#include "common/http/server/access/secret.hpp"
 
 namespace lanemq::admin {
 

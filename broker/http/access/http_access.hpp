@@ -10,8 +10,8 @@
 
 #include "broker/http/access/operator_link.hpp"
 #include "broker/http/access/options.hpp"
-#include "common/http/server/message.hpp"
-#include "common/http/server/wrong_keys.hpp"
+#include "common/http/server/access/wrong_keys.hpp"
+#include "common/http/server/base/message.hpp"
 
 namespace lanemq::admin {
 

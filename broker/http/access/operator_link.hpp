@@ -19,7 +19,7 @@
 
 #include <lanemq/codec.hpp>
 
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 #include "common/zmq/message.hpp"
 
 namespace lanemq::admin {

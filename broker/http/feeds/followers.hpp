@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "broker/http/feeds/sampler.hpp"
-#include "common/http/server/responder.hpp"
+#include "common/http/server/base/responder.hpp"
 
 namespace lanemq::admin {
 

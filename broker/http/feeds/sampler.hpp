@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "broker/http/access/operator_link.hpp"
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 
 namespace lanemq::admin {
 

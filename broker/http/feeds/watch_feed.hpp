@@ -11,8 +11,8 @@
 #include <zmq.hpp>
 
 #include "broker/http/access/operator_link.hpp"
-#include "common/http/server/loop.hpp"
-#include "common/http/server/responder.hpp"
+#include "common/http/server/base/loop.hpp"
+#include "common/http/server/base/responder.hpp"
 #include "common/zmq/message.hpp"
 
 namespace lanemq::admin {

@@ -12,8 +12,8 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/disk_faults.hpp"
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/secret.hpp"
+#include "common/http/server/bodies/disk_faults.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -12,7 +12,7 @@
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 #include "common/json/members.hpp"
 
 namespace lanemq::gateway {

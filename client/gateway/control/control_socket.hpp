@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 
 namespace lanemq::gateway {
 

@@ -14,7 +14,7 @@
 
 #include "client/gateway/api.hpp"
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 
 namespace lanemq::gateway {
 

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "common/http/request_reader.hpp"
-#include "common/http/server/body_buffer.hpp"
-#include "common/http/server/responder.hpp"
+#include "common/http/server/base/responder.hpp"
+#include "common/http/server/base/tls.hpp"
+#include "common/http/server/bodies/body_buffer.hpp"
+#include "common/http/server/bodies/spool.hpp"
 #include "common/http/server/server_core.hpp"
-#include "common/http/server/spool.hpp"
-#include "common/http/server/tls.hpp"
 
 namespace lanemq::http {
 

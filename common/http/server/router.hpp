@@ -9,8 +9,8 @@
 
 #include <tl/expected.hpp>
 
-#include "common/http/server/message.hpp"
-#include "common/http/server/responder.hpp"
+#include "common/http/server/base/message.hpp"
+#include "common/http/server/base/responder.hpp"
 
 namespace lanemq::http {
 

@@ -11,7 +11,7 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 
-#include "common/http/server/asio_loop.hpp"
+#include "common/http/server/base/asio_loop.hpp"
 #include "common/http/server/connection.hpp"
 #include "common/http/server/server_core.hpp"
 

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/http/server/loop.hpp"
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/loop.hpp"
+#include "common/http/server/base/message.hpp"
+#include "common/http/server/base/tls.hpp"
 #include "common/http/server/router.hpp"
-#include "common/http/server/tls.hpp"
 
 namespace lanemq::http {
 

@@ -18,13 +18,13 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/http/server/byte_pot.hpp"
-#include "common/http/server/fair_line.hpp"
-#include "common/http/server/proxies.hpp"
+#include "common/http/server/access/proxies.hpp"
+#include "common/http/server/base/side_thread.hpp"
+#include "common/http/server/base/tls.hpp"
+#include "common/http/server/base/turn_clock.hpp"
+#include "common/http/server/bodies/byte_pot.hpp"
+#include "common/http/server/bodies/fair_line.hpp"
 #include "common/http/server/server.hpp"
-#include "common/http/server/side_thread.hpp"
-#include "common/http/server/tls.hpp"
-#include "common/http/server/turn_clock.hpp"
 
 namespace lanemq::http {
 

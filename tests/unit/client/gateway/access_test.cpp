@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/secret.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "client/gateway/http_words.hpp"
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 #include "common/http/server/router.hpp"
 
 namespace lanemq::gateway {

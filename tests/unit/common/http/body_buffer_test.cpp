@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/body_buffer.hpp"
+#include "common/http/server/bodies/body_buffer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/fair_line.hpp"
+#include "common/http/server/bodies/fair_line.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

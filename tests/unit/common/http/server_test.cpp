@@ -18,8 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/http/server/disk_faults.hpp"
-#include "common/http/server/spool.hpp"
+#include "common/http/server/bodies/disk_faults.hpp"
+#include "common/http/server/bodies/spool.hpp"
 #include "tests/support/eventually.hpp"
 
 namespace lanemq::http {

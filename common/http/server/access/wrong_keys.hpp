@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "common/http/server/loop.hpp"
+#include "common/http/server/base/loop.hpp"
 
 namespace lanemq::http {
 

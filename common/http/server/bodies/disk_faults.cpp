@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/disk_faults.hpp"
+#include "common/http/server/bodies/disk_faults.hpp"
 
 #include <csignal>
 #include <cstdint>

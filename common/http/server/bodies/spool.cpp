@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/spool.hpp"
+#include "common/http/server/bodies/spool.hpp"
 
 #include <cerrno>
 #include <system_error>

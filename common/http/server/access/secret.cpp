@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/secret.hpp"
 
 #include <cstddef>
 #include <memory>

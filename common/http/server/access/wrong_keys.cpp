@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/wrong_keys.hpp"
+#include "common/http/server/access/wrong_keys.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/turn_clock.hpp"
+#include "common/http/server/base/turn_clock.hpp"
 
 #include <algorithm>
 

@@ -10,8 +10,8 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/http/server/loop.hpp"
-#include "common/http/server/turn_clock.hpp"
+#include "common/http/server/base/loop.hpp"
+#include "common/http/server/base/turn_clock.hpp"
 
 namespace lanemq::http {
 

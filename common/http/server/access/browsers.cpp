@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/browsers.hpp"
+#include "common/http/server/access/browsers.hpp"
 
 #include <algorithm>
 

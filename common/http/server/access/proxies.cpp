@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/proxies.hpp"
+#include "common/http/server/access/proxies.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/caller_key.hpp"
+#include "common/http/server/access/caller_key.hpp"
 
 #include <lanemq/text.hpp>
 
-#include "common/http/server/secret.hpp"
+#include "common/http/server/access/secret.hpp"
 #include "common/settings/option_reader.hpp"
 #include "common/settings/secrets/secret_source.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 
 namespace lanemq::http {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/byte_pot.hpp"
+#include "common/http/server/bodies/byte_pot.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -8,7 +8,7 @@
 
 #include <lanemq/blob.hpp>
 
-#include "common/http/server/byte_pot.hpp"
+#include "common/http/server/bodies/byte_pot.hpp"
 
 namespace lanemq::http {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/tls.hpp"
+#include "common/http/server/base/tls.hpp"
 
 #include <optional>
 #include <stdexcept>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 
 namespace lanemq::http {
 

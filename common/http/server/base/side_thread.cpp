@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/http/server/side_thread.hpp"
+#include "common/http/server/base/side_thread.hpp"
 
 #include <memory>
 #include <utility>

@@ -10,7 +10,7 @@
 
 #include <lanemq/blob.hpp>
 
-#include "common/http/server/message.hpp"
+#include "common/http/server/base/message.hpp"
 
 namespace lanemq::http {
 
