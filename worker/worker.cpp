@@ -19,12 +19,12 @@
 #include <lanemq/worker.hpp>
 
 #include "common/trace/context.hpp"
-#include "worker/broker_link.hpp"
-#include "worker/completion.hpp"
-#include "worker/log_line.hpp"
-#include "worker/session.hpp"
-#include "worker/shard_lease.hpp"
-#include "worker/shard_links.hpp"
+#include "worker/base/log_line.hpp"
+#include "worker/base/shard_lease.hpp"
+#include "worker/links/broker_link.hpp"
+#include "worker/links/shard_links.hpp"
+#include "worker/session/completion.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq {
 namespace {

@@ -14,7 +14,6 @@
 #include "tests/costs/chat.hpp"
 #include "tests/costs/paths.hpp"
 #include "tests/costs/uncounted.hpp"
-#include "worker/completion.hpp"
 #include "worker/handlers/http/http_headers.hpp"
 #include "worker/handlers/http/upstream_body.hpp"
 #include "worker/handlers/http/upstream_headers.hpp"
@@ -22,7 +21,8 @@
 #include "worker/handlers/model/event_answer.hpp"
 #include "worker/handlers/model/request_body.hpp"
 #include "worker/handlers/openai/openai_api.hpp"
-#include "worker/session.hpp"
+#include "worker/session/completion.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq::costs {
 namespace {

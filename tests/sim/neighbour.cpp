@@ -5,7 +5,7 @@
 #include <array>
 
 #include "tests/sim/measure.hpp"
-#include "worker/session.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq::sim {
 namespace {

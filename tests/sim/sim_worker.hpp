@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tests/sim/world.hpp"
-#include "worker/session.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq::sim {
 

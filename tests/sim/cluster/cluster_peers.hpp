@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/sim/cluster/member.hpp"
-#include "worker/session.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq::sim {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/capacity_split.hpp"
+#include "worker/links/capacity_split.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -19,7 +19,7 @@
 
 #include <lanemq/codec.hpp>
 
-#include "worker/session.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq::worker {
 namespace {

@@ -8,8 +8,8 @@
 
 #include <poll.h>
 
-#include "worker/completion.hpp"
 #include "worker/handlers/http/http_client.hpp"
+#include "worker/session/completion.hpp"
 
 namespace lanemq::worker {
 

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "worker/completion.hpp"
+#include "worker/session/completion.hpp"
 
 namespace lanemq::worker {
 namespace {

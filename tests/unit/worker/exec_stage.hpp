@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 
 #include "tests/unit/worker/client_loop.hpp"
-#include "worker/completion.hpp"
 #include "worker/handlers/exec/process_host.hpp"
+#include "worker/session/completion.hpp"
 
 namespace lanemq::worker {
 

@@ -12,7 +12,7 @@
 
 #include "tests/unit/worker/client_loop.hpp"
 #include "tests/unit/worker/scripted_upstream.hpp"
-#include "worker/completion.hpp"
+#include "worker/session/completion.hpp"
 
 namespace lanemq::worker {
 namespace {

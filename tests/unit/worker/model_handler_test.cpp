@@ -14,10 +14,10 @@
 
 #include "tests/unit/worker/client_loop.hpp"
 #include "tests/unit/worker/scripted_upstream.hpp"
-#include "worker/completion.hpp"
 #include "worker/handlers/anthropic/anthropic_api.hpp"
 #include "worker/handlers/openai/openai_api.hpp"
 #include "worker/handlers/sse/sse_parser.hpp"
+#include "worker/session/completion.hpp"
 
 namespace lanemq::worker {
 namespace {

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_directory.hpp"
-#include "worker/completion.hpp"
+#include "worker/session/completion.hpp"
 
 namespace lanemq::worker {
 namespace {

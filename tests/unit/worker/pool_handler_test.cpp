@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/worker/exec_stage.hpp"
-#include "worker/shard_lease.hpp"
+#include "worker/base/shard_lease.hpp"
 
 namespace lanemq::worker {
 namespace {

@@ -24,7 +24,7 @@
 #include <lanemq/worker.hpp>
 
 #include "worker/handlers/echo/echo_handler.hpp"
-#include "worker/session.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq {
 namespace {

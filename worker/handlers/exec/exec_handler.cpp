@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "common/settings/values.hpp"
+#include "worker/base/shard_lease.hpp"
 #include "worker/handlers/exec/progress_lines.hpp"
-#include "worker/shard_lease.hpp"
 
 namespace lanemq::worker {
 

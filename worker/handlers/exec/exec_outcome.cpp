@@ -10,7 +10,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "worker/session.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq::worker {
 namespace {

@@ -10,8 +10,8 @@
 #include <lanemq/text.hpp>
 
 #include "common/settings/values.hpp"
-#include "worker/log_line.hpp"
-#include "worker/shard_lease.hpp"
+#include "worker/base/log_line.hpp"
+#include "worker/base/shard_lease.hpp"
 
 namespace lanemq::worker {
 

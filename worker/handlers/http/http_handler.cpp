@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "worker/shard_lease.hpp"
+#include "worker/base/shard_lease.hpp"
 
 namespace lanemq::worker {
 

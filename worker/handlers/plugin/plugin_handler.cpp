@@ -12,8 +12,8 @@
 
 #include <lanemq/text.hpp>
 
+#include "worker/base/log_line.hpp"
 #include "worker/handlers/plugin/held_completions.hpp"
-#include "worker/log_line.hpp"
 
 namespace lanemq::worker {
 namespace {

@@ -12,10 +12,10 @@
 #include <lanemq/shards.hpp>
 #include <lanemq/worker.hpp>
 
-#include "worker/broker_link.hpp"
-#include "worker/capacity_split.hpp"
-#include "worker/session.hpp"
-#include "worker/shard_lease.hpp"
+#include "worker/base/shard_lease.hpp"
+#include "worker/links/broker_link.hpp"
+#include "worker/links/capacity_split.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq::worker {
 

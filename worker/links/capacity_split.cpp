@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/capacity_split.hpp"
+#include "worker/links/capacity_split.hpp"
 
 #include <algorithm>
 

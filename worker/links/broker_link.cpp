@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/broker_link.hpp"
+#include "worker/links/broker_link.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +12,7 @@
 
 #include "common/zmq/curve.hpp"
 #include "common/zmq/endpoints.hpp"
-#include "worker/log_line.hpp"
+#include "worker/base/log_line.hpp"
 
 namespace lanemq::worker {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/connection_monitor.hpp"
+#include "worker/links/connection_monitor.hpp"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/session.hpp"
+#include "worker/session/session.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/large_outcomes.hpp"
+#include "worker/session/large_outcomes.hpp"
 
 #include <algorithm>
 

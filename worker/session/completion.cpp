@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/completion.hpp"
+#include "worker/session/completion.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/shard_links.hpp"
+#include "worker/links/shard_links.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <lanemq/text.hpp>
 
 #include "common/zmq/endpoints.hpp"
-#include "worker/log_line.hpp"
+#include "worker/base/log_line.hpp"
 
 namespace lanemq::worker {
 namespace {

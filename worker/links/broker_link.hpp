@@ -16,9 +16,9 @@
 
 #include "common/zmq/address_look.hpp"
 #include "common/zmq/message.hpp"
-#include "worker/connection_monitor.hpp"
-#include "worker/session.hpp"
-#include "worker/shard_lease.hpp"
+#include "worker/base/shard_lease.hpp"
+#include "worker/links/connection_monitor.hpp"
+#include "worker/session/session.hpp"
 
 namespace lanemq::worker {
 

@@ -18,8 +18,8 @@
 #include <lanemq/codec.hpp>
 #include <lanemq/worker.hpp>
 
-#include "worker/completion.hpp"
-#include "worker/large_outcomes.hpp"
+#include "worker/session/completion.hpp"
+#include "worker/session/large_outcomes.hpp"
 
 namespace lanemq::worker {
 
