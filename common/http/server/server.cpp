@@ -219,8 +219,7 @@ void HttpServer::Core::begin_handshake(Connection& connection) {
     const std::shared_ptr<Connection> oldest = handshakes.front()->shared_from_this();
     oldest->guarded([&] { oldest->close(); });
   }
-  connection.shakes_at_ = handshakes.insert(handshakes.end(), &connection);
-  connection.in_handshake_ = true;
+  connection.handshake_.take(handshakes, &connection);
 }
 
 /// An exception of a timer or of the broker's answer, outside a connection, ends that call alone.

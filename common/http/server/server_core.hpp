@@ -41,6 +41,22 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
  public:
   class Exchange;
   class Connection;
+  /// A connection's place in one of the lists below.
+  class Place {
+   public:
+    void take(std::list<Connection*>& list, Connection* connection) {
+      leave();
+      list_ = &list;
+      at_ = list.insert(list.end(), connection);
+    }
+    void leave() {
+      if (list_) std::exchange(list_, nullptr)->erase(at_);
+    }
+
+   private:
+    std::list<Connection*>* list_ = nullptr;
+    std::list<Connection*>::iterator at_{};
+  };
 
   Core(ServerOptions options, const Router& router, RefusalAnswer refusal_answer, Doorkeeper doorkeeper);
 
