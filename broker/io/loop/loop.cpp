@@ -2,10 +2,6 @@
 #include "broker/io/loop/loop.hpp"
 
 #include <algorithm>
-#include <csignal>
-
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "broker/io/store/restore.hpp"
 #include "common/log/log.hpp"
@@ -49,7 +45,7 @@ core::Options with_adapters(core::Options options, Store& store, bool traces) {
 }  // namespace
 
 Loop::Loop(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-           int signals, Configuration configuration, std::uint64_t seed, service::Notifier& notifier)
+           service::Host host, Configuration configuration, std::uint64_t seed)
     : options_(options),
       broker_(with_adapters(core_options, *store, !options.otlp.endpoint.empty()), seed),
       store_(std::move(store)),
@@ -61,14 +57,14 @@ Loop::Loop(const ServerOptions& options, const core::Options& core_options, std:
       store_watch_(broker_, *store_, commits_, options_.store_backlog_max),
       desks_{.backups = {broker_, *store_},
              .keys = {broker_, sockets_},
-             .service = {notifier, broker_, *store_, store_watch_},
+             .service = {host.notifier, broker_, *store_, store_watch_},
              .reloads = {broker_, desks_.keys, desks_.service, std::move(configuration.reload)},
              .plugins = PluginDesk(options_.plugins),
              .config = {broker_, std::move(configuration.show)},
              .ownership = {broker_, store_watch_, stats_}},
       intake_(broker_, sockets_, *store_, store_watch_, desks_, stats_, std::move(configuration.edit),
               core::TimePoint(LoopClock::kAtStart)),
-      signals_(signals) {
+      commands_(host.commands) {
   if (!options_.otlp.endpoint.empty())
     spans_ =
         std::make_unique<WaitSpans>(options_.otlp, std::chrono::steady_clock::now() - LoopClock::kAtStart);
@@ -128,7 +124,7 @@ int Loop::run() {
     const bool busy = turn();
     if (desks_.ownership.hands_over() && !end_.at) begin_handover();
     if (over()) break;
-    if (!busy || clock_.signals_are_due()) wait();
+    if (!busy || clock_.commands_are_due()) wait();
   }
   sockets_.set_linger(kLinger);
   return end_.exit_code;
@@ -264,7 +260,7 @@ long Loop::poll_timeout() {
 
 void Loop::wait() {
   const long timeout = poll_timeout();
-  zmq::pollitem_t items[] = {{nullptr, signals_, ZMQ_POLLIN, 0},
+  zmq::pollitem_t items[] = {{nullptr, commands_.descriptor(), ZMQ_POLLIN, 0},
                              {sockets_.workers.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {sockets_.clients.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {sockets_.client_connections.handle().handle(), 0, ZMQ_POLLIN, 0},
@@ -285,7 +281,7 @@ void Loop::wait() {
   }
   clock_.polled();
   move_time_on(timeout < 0 ? core::Duration::max() : core::Duration(std::chrono::milliseconds(timeout)));
-  if ((items[0].revents & ZMQ_POLLIN) != 0) take_signals();
+  if ((items[0].revents & ZMQ_POLLIN) != 0) take_commands();
   if ((items[3].revents & ZMQ_POLLIN) != 0) sockets_.client_connections.read();
   if ((items[4].revents & ZMQ_POLLIN) != 0) sockets_.worker_connections.read();
   if ((items[5].revents & ZMQ_POLLIN) != 0) sockets_.worker_processes.read();
@@ -344,10 +340,9 @@ void Loop::read_store(core::TimePoint now) {
 
 // ---- stopping -----------------------------------------------------------------------------------------
 
-void Loop::take_signals() {
-  signalfd_siginfo info{};
-  while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-    if (info.ssi_signo == SIGHUP) {
+void Loop::take_commands() {
+  while (const auto command = commands_.next()) {
+    if (*command == service::Command::reload) {
       desks_.reloads.asked_by_signal(clock_.now());
       continue;
     }

@@ -33,7 +33,7 @@ class Loop {
  public:
   /// As Server's.
   Loop(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-       int signals, Configuration configuration, std::uint64_t seed, service::Notifier& notifier);
+       service::Host host, Configuration configuration, std::uint64_t seed);
 
   Sockets& sockets() { return sockets_; }
   int run();
@@ -59,7 +59,7 @@ class Loop {
   void move_time_on(core::Duration expected);
   void look_at_connections();
   void make_spans();
-  void take_signals();
+  void take_commands();
   void begin_end(core::Duration within);
   void begin_handover();
   bool over();
@@ -81,7 +81,7 @@ class Loop {
   Intake intake_;
   std::unique_ptr<WaitSpans> spans_;  ///< null: none are made
   std::unique_ptr<BankDesk> bank_;    ///< null: no budget is shared
-  const int signals_;
+  service::Commands& commands_;
   int turns_deferred_ = 0;  ///< turns since a worker's connection ended, while workers have more messages
   End end_;
 };

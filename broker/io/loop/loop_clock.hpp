@@ -37,13 +37,13 @@ class LoopClock {
   bool catches_up(std::size_t read);
   bool catching_up() const { return stood_still_at_.has_value(); }
 
-  /// The loop has looked at its signals.
+  /// The loop has looked for commands.
   void polled() { polled_ = BootClock::now(); }
-  /// A loop that is never idle has to look at its signals.
-  bool signals_are_due() const { return BootClock::now() - polled_ > kSignalsAtLeastEvery; }
+  /// A loop that is never idle has to look for them.
+  bool commands_are_due() const { return BootClock::now() - polled_ > kCommandsAtLeastEvery; }
 
  private:
-  static constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
+  static constexpr auto kCommandsAtLeastEvery = std::chrono::milliseconds(10);
 
   const BootClock::time_point started_;
   BootClock::time_point polled_{};

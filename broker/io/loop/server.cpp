@@ -6,9 +6,9 @@
 namespace lanemq::io {
 
 Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-               int signals, Configuration configuration, std::uint64_t seed, service::Notifier& notifier)
-    : loop_(std::make_unique<Loop>(options, core_options, std::move(store), signals, std::move(configuration),
-                                   seed, notifier)) {}
+               service::Host host, Configuration configuration, std::uint64_t seed)
+    : loop_(std::make_unique<Loop>(options, core_options, std::move(store), host, std::move(configuration),
+                                   seed)) {}
 
 Server::~Server() = default;
 

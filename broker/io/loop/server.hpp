@@ -12,6 +12,7 @@
 #include "broker/io/desks/config_desk.hpp"
 #include "broker/io/desks/reload_desk.hpp"
 #include "broker/io/store/store.hpp"
+#include "common/service/host.hpp"
 
 namespace zmq {
 class context_t;
@@ -49,11 +50,10 @@ class Loop;
 /// everything here.
 class Server {
  public:
-  /// Binds the sockets and brings back what the store has. `signals` is a descriptor that becomes readable
-  /// when a signal asks to stop, or with SIGHUP for a `reload` (signalfd); the caller keeps it, and
-  /// `notifier`. Throws BindError when an endpoint cannot be bound, StoreError when the store cannot be read.
+  /// Binds the sockets and brings back what the store has. Throws BindError when an endpoint cannot be bound,
+  /// StoreError when the store cannot be read.
   Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-         int signals, Configuration configuration, std::uint64_t seed, service::Notifier& notifier);
+         service::Host host, Configuration configuration, std::uint64_t seed);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -66,8 +66,8 @@ class Server {
   /// For threads that speak to it from this process.
   zmq::context_t& context();
 
-  /// Tells the service manager that all is ready, then runs until a signal asks to stop and the drain is
-  /// over. Returns the program's exit code.
+  /// Tells the service manager that all is ready, then runs until it is told to stop and the drain is over.
+  /// Returns the program's exit code.
   int run();
 
  private:

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/store/open/store_wait.hpp"
 
-#include <csignal>
-
 #include <poll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "common/log/log.hpp"
 
@@ -20,16 +16,15 @@ constexpr std::chrono::minutes kStartMax{2};
 bool StoreWait::go_on(const StoreWaiting& waiting) {
   log(waiting);
   tell_(waiting);
-  notifier_.extend(kStartMax, "waits for its store: " + waiting.why);
+  host_.notifier.extend(kStartMax, "waits for its store: " + waiting.why);
   const Clock::time_point end = Clock::now() + kPause;
   for (auto left = kPause; left > left.zero();
        left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now())) {
-    pollfd ready{.fd = signals_, .events = POLLIN, .revents = 0};
+    pollfd ready{.fd = host_.commands.descriptor(), .events = POLLIN, .revents = 0};
     if (poll(&ready, 1, static_cast<int>(left.count())) <= 0) continue;
-    signalfd_siginfo signal{};
-    if (read(signals_, &signal, sizeof signal) != sizeof signal) continue;
-    if (signal.ssi_signo != SIGHUP) return false;
-    reload_();
+    const auto command = host_.commands.next();
+    if (command == service::Command::stop) return false;
+    if (command) reload_();
   }
   return true;
 }

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "broker/io/base/options.hpp"
-#include "common/service/notifier.hpp"
+#include "common/service/host.hpp"
 
 namespace lanemq::io {
 
 /// What a broker does while it waits for its store: tells the log, the service manager and whoever else is to
-/// know why, and hears signals. Not thread-safe.
+/// know why, and hears commands. Not thread-safe.
 class StoreWait {
  public:
   /// A candidate looks again after this pause.
@@ -20,13 +20,12 @@ class StoreWait {
   /// silence.
   static constexpr std::chrono::minutes kWarnEvery{5};
 
-  /// `signals`: a signalfd; the caller keeps it, and `notifier`. `tell` is called at each look with what it
-  /// saw, `reload` for a SIGHUP.
-  StoreWait(int signals, service::Notifier& notifier, std::function<void(const StoreWaiting&)> tell,
-            std::function<void()> reload)
-      : signals_(signals), notifier_(notifier), tell_(std::move(tell)), reload_(std::move(reload)) {}
+  /// `host` outlives it. `tell` is called at each look with what it
+  /// saw, `reload` for that command.
+  StoreWait(service::Host host, std::function<void(const StoreWaiting&)> tell, std::function<void()> reload)
+      : host_(host), tell_(std::move(tell)), reload_(std::move(reload)) {}
 
-  /// For StoreOptions::waiting. False: a signal has said to end.
+  /// For StoreOptions::waiting. False: it was told to stop.
   bool go_on(const StoreWaiting& waiting);
 
  private:
@@ -34,8 +33,7 @@ class StoreWait {
 
   void log(const StoreWaiting& waiting);
 
-  const int signals_;
-  service::Notifier& notifier_;
+  const service::Host host_;
   const std::function<void(const StoreWaiting&)> tell_;
   const std::function<void()> reload_;
   std::string logged_;  ///< the last reason in the log
