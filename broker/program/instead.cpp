@@ -9,7 +9,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "broker/config/shards.hpp"
+#include "broker/config/settings.hpp"
 #include "broker/io/offline/store_check.hpp"
 #include "broker/io/offline/store_copy.hpp"
 #include "broker/io/offline/store_fence.hpp"
