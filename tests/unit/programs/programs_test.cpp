@@ -29,6 +29,7 @@ Config small_broker() {
   Config config;
   config.store = "memory";
   config.server.clients = config.server.workers = "tcp://127.0.0.1:*";
+  config.server.admin = "tcp://127.0.0.1:*";  // not the one of this user
   config.core.drain_timeout = std::chrono::seconds(5);
   return config;
 }
