@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What rules are written with: the list of rules, a room for each with honest peers, and the verdicts.
 
-A rule is a function that is given a Room, with the sentence of docs/protocol.md as its docstring. It returns when what
+A rule is a function that is given a Room, with the sentence of docs/protocol/ as its docstring. It returns when what
 it saw is right, raises when not, and calls skip() where the broker cannot show it. Nothing sleeps and hopes: a rule
 waits for what must come, and what must not come is looked for behind an answer to something asked later.
 """
@@ -40,7 +40,7 @@ NO_JOB = 2**53 - 1
 @dataclasses.dataclass(frozen=True)
 class Rule:
     name: str
-    section: str  # a heading of docs/protocol.md, with its direction where it is an op: "Client to broker: submit"
+    section: str  # a heading of docs/protocol/, with its direction where it is an op: "Client to broker: submit"
     text: str
     run: collections.abc.Callable
     broker: tuple  # arguments of a broker of its own; empty: any will do

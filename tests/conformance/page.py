@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/protocol.md as data: the kit knows no field, limit, default or error code from anywhere else."""
+"""The tables of docs/protocol/ as data: the kit knows no field, limit, default or error code from anywhere else."""
 
 import dataclasses
+import os
 import re
+import sys
 from functools import reduce
 
 from msgpack import Unpacker, packb, unpackb
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../integration"))
+from pages import ROOT, protocol_text  # noqa: E402
 
 MAGIC = (b"\x93\xa4LMQ1", b"\x94\xa4LMQ1")
 INLINE_MAX = 4096
@@ -44,9 +49,10 @@ class Field:
 
 
 class Page:
-    def __init__(self, path):
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+    """The pages of a folder as one."""
+
+    def __init__(self, folder=os.path.join(ROOT, "docs/protocol")):
+        text = protocol_text(folder)
         lines = text.split("\n")
         # The programs in Python, by their names.
         self.programs = dict(re.findall(r"<!-- program: (\S+\.py) -->\n```\w+\n(.*?)```", text, re.DOTALL))

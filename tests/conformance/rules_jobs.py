@@ -225,9 +225,9 @@ def a_second_signal_ends_it_at_once(room):
     room.broker.wait()  # for much less than 300 s
 
 
-@rule("The smallest client and worker")
+@rule("The smallest client")
 def the_programs_of_the_page_work(room):
-    """The smallest client and worker of the page do a job, but for their endpoints and their service as they stand."""
+    """The clients and workers of the page do a job, but for their endpoints and their service as they stand."""
     if not room.page.programs:
         skip("the page has no programs in Python")
     with tempfile.TemporaryDirectory() as folder:
@@ -243,4 +243,5 @@ def the_programs_of_the_page_work(room):
         expect(run["client.py"].wait(), 0, "the client's exit code")
         printed = sorted(run["client.py"].line() for _ in range(2))
         expect(printed, ["result again", "result hello"], "what the client prints")
+        expect(run["smallest_client.py"].line().split()[0], "result", "what the smallest client prints")
         expect(run["worker.py"].process.poll(), None, "the exit code of the worker, which goes on")

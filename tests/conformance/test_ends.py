@@ -25,7 +25,7 @@ from page import Page
 from trial import FAIL, PASS, TELL_S
 
 AT_ONCE = 6  # mutants, which mostly wait
-PAGE = Page(os.path.join(HERE, "../../docs/protocol.md"))
+PAGE = Page()
 
 
 def source_of(kind):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes for tests: a broker on free ports, clients and workers that speak LMQ1 as docs/protocol.md says.
+"""Real processes for tests: a broker on free ports, clients and workers that speak LMQ1 as docs/protocol/ says.
 
 A test waits for what it expects, with a deadline; nothing sleeps and hopes. One thread does everything: while a test
 waits for one peer, all peers are read and all workers send their heartbeats.

@@ -23,6 +23,11 @@ def text_of(page):
         return file.read()
 
 
+def protocol_text(folder=os.path.join(ROOT, "docs/protocol")):
+    """The pages of the protocol as one text, in the order of their names."""
+    return "\n".join(text_of(os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.endswith(".md"))
+
+
 class Block:
     """A fenced block: its language, its lines, and the mark in the comment before it."""
 

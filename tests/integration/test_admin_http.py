@@ -18,6 +18,7 @@ import unittest
 from urllib.parse import urlsplit
 
 import harness
+from pages import text_of
 from test_tls import make_certificate
 
 SECRETS = {"viewer": "a-viewer-of-the-tests", "operator": "an-operator-of-the-tests"}
@@ -234,8 +235,7 @@ class Open(harness.Case):
     def test_the_description_has_what_there_is(self):
         described = self.http.get("/v1/openapi.json")
         harness.wait_until(lambda: self.http.ask("GET", "/metrics")[0] == 200, "the first sample")
-        with open(os.path.join(os.path.dirname(__file__), "../../docs/protocol.md")) as page:
-            rows = page.read().split("| verb | needs | takes | meaning |")[1].split("\n\n")[0].splitlines()[2:]
+        rows = text_of("docs/protocol/operating.md").split("| verb | needs | takes | meaning |")[1].split("\n\n")[0].splitlines()[2:]
         verbs = {row.split("|")[1].strip(" `"): row.split("|")[2:4] for row in rows}
         for verb, (needs, takes) in verbs.items():
             schema = described["paths"][f"/v1/{verb}"]["post"]["requestBody"]["content"]["application/json"]["schema"]

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import harness
+from pages import text_of
 
 
 def run(*arguments, **environment):
@@ -255,9 +256,6 @@ class ShortDrain(harness.Case):
         self.assertEqual(self.room.broker.wait(), 0)
 
 
-PAGE = os.path.join(os.path.dirname(__file__), "../../docs/protocol.md")
-
-
 # Of brokers of shards alone (test_shards).
 OF_SHARDS = ("shard", "bank", "sent_on")
 # Only where more than 32 services fail.
@@ -270,8 +268,7 @@ OF_SHARED_STORES = {"role", "instance", "epoch", "since_commit_ms", "replication
 
 def names_on_the_page():
     """Every field of the stats document that the page lists, as paths."""
-    with open(PAGE) as file:
-        chapter = file.read().split("## The stats document\n", 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
+    chapter = text_of("docs/protocol/operating.md").split("## The stats document\n", 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
     for row in re.findall(r"^\| (`.*?) \|", chapter, re.MULTILINE):
         first, *more = re.findall(r"`([^`]+)`", row)
         yield first.split(".")

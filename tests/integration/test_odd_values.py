@@ -124,7 +124,7 @@ class Outcomes(OddValues):
                         self.assert_error(answer, "bad_request", field)
                         self.assertEqual((answer.fields.get("job"), answer.fields.get("attempt")),
                                          (jobs[2].fields["job"], jobs[2].fields["attempt"]))
-                        # What a worker does that was told so, as docs/protocol.md says.
+                        # What a worker does that was told so, as docs/protocol/worker.md says.
                         worker.hand_in(jobs[2], "error", **{"class": "fatal", "code": "bad_outcome", "message": "it cannot be said"})
                     else:
                         passed += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs on the page docs/protocol.md run as they stand there, but for the ports."""
+"""The programs on the pages of docs/protocol/ run as they stand there, but for the ports."""
 
 import os
 import re
@@ -10,15 +10,14 @@ import tempfile
 import unittest
 
 import harness
+from pages import protocol_text
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PAGE = os.path.join(HERE, "../../docs/protocol.md")
 NODE_MODULES = os.path.join(HERE, "node/node_modules")
 
 
 def programs_on_the_page():
-    with open(PAGE) as file:
-        return dict(re.findall(r"<!-- program: (\S+) -->\n```\w+\n(.*?)```", file.read(), re.DOTALL))
+    return dict(re.findall(r"<!-- program: (\S+) -->\n```\w+\n(.*?)```", protocol_text(), re.DOTALL))
 
 
 class Page(harness.Case):
@@ -53,8 +52,18 @@ class Page(harness.Case):
             os.symlink(NODE_MODULES, modules)
         return (shutil.which("node") or "node",)
 
-    def test_has_the_four_programs(self):
-        self.assertEqual(sorted(programs_on_the_page()), ["client.mjs", "client.py", "worker.mjs", "worker.py"])
+    def test_has_the_six_programs(self):
+        self.assertEqual(sorted(programs_on_the_page()),
+                         ["client.mjs", "client.py", "smallest_client.py", "smallest_worker.py", "worker.mjs", "worker.py"])
+
+    def test_the_smallest_two(self):
+        worker = self.run_program("smallest_worker.py")
+        client = self.run_program("smallest_client.py")
+        self.assertRegex(client.line(), r"result \{.*\} b'hello'")
+        self.assertEqual(client.wait(), 0)
+        self.room.stats_when(lambda stats: stats["uptime_ms"] > 6 * harness.HEARTBEAT_MS, "six heartbeats")
+        self.assertEqual(self.room.stats()["workers"]["lost"], 0)
+        self.assertIsNone(worker.process.poll())
 
     def check_pair(self, worker_name, client_name):
         worker = self.run_program(worker_name)

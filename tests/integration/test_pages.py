@@ -130,7 +130,7 @@ class Reference(unittest.TestCase):
 
     def test_each_error_has_a_chapter_with_its_status(self):
         """The table of the protocol's page is compared with the code elsewhere."""
-        table = text_of("docs/protocol.md").split("\n## Error codes\n")[1].split("\n## ")[0]
+        table = text_of("docs/protocol/README.md").split("\n## Error codes\n")[1].split("\n## ")[0]
         rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (yes)? ?\|", table, re.MULTILINE)
         page = text_of("docs/reference/errors.md").split("\n## From the gateway\n")[0]
         chapters = re.findall(r"^### (\w+)\n\nHTTP (\d+)(, with `retry_after_ms`)?\.", page, re.MULTILINE)

@@ -17,7 +17,7 @@ import zmq
 import harness
 from test_peer_keys import Keys
 
-WINDOW = 1024  # docs/protocol.md, limits: watch_events_max
+WINDOW = 1024  # docs/protocol/README.md, limits: watch_events_max
 # What may stand behind each event in the life of one id.
 NEXT = {
     "accepted": {"started", "moved", "ended", "queued"},

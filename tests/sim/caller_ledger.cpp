@@ -13,8 +13,8 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::int64_t kMinute = 60'000'000;  // in microseconds
-/// As docs/protocol.md says: a session is over when nothing was heard of it for so long, or so long after its
-/// connection was lost.
+/// As docs/protocol/client.md says: a session is over when nothing was heard of it for so long, or so long
+/// after its connection was lost.
 constexpr Duration kSilence = seconds(15), kLost = seconds(6);
 
 std::string number(std::int64_t value) {

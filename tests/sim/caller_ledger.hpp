@@ -32,7 +32,7 @@ struct CallerShare {
 };
 
 /// Judges what gateways let through of their callers' keys, and what the broker gives them, by
-/// docs/protocol.md
+/// docs/protocol/client.md
 /// (`spend`). Sees the gateways' calls themselves, the messages as the broker hears and says them, and when
 /// the broker is another one. Throws Violation.
 ///

@@ -9,8 +9,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// As docs/protocol.md and the gateway have them: a `spend` without an answer is lost after so long, and a
-/// session whose calls have places is heard of so often.
+/// As docs/protocol/client.md and the gateway have them: a `spend` without an answer is lost after so long,
+/// and a session whose calls have places is heard of so often.
 constexpr Duration kAskAgain = seconds(1), kRenewEvery = seconds(4);
 constexpr Duration kTickMax = milliseconds(100);
 /// Calls of one key that wait at one gateway.

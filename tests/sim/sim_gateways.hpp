@@ -11,10 +11,10 @@
 
 namespace lanemq::sim {
 
-/// The gateways of a run, which share the limits of their callers' keys by `spend` as docs/protocol.md says
-/// it. They take slices ahead, let calls through and say what these used. They die without a word and come
-/// back as another session, change connections, repeat what they said, some of it late, and hear of changed
-/// limits. All chance is their own: jobs beside them go as they would without.
+/// The gateways of a run, which share the limits of their callers' keys by `spend` as docs/protocol/client.md
+/// says it. They take slices ahead, let calls through and say what these used. They die without a word and
+/// come back as another session, change connections, repeat what they said, some of it late, and hear of
+/// changed limits. All chance is their own: jobs beside them go as they would without.
 class SimGateways {
  public:
   /// `ledger`: judges them and the broker; it outlives them.

@@ -6,7 +6,8 @@
 namespace lanemq::core {
 
 // The table of what the core counts besides its lanes, since the start: X(name, meaning). Whatever the broker
-// drops is counted here. The counters, the document of `stats` and docs/protocol.md are made from it.
+// drops is counted here. The counters, the document of `stats` and docs/protocol/operating.md are made from
+// it.
 // clang-format off
 #define LANEMQ_CORE_COUNTERS(X)                                                                                    \
   X(jobs_requeued_worker_lost, "jobs that were queued again since their worker was lost")                          \

@@ -99,8 +99,8 @@ class OperatorLink {
 /// Pages of one answer that are asked for; what is on further ones is left out.
 inline constexpr int kPagesMax = 16;
 
-/// Asks `question` again and again, each time from where the page before ended (docs/protocol.md, `next`).
-/// `take` gets each page, then `end` is called once: with false where the loop did not answer.
+/// Asks `question` again and again, each time from where the page before ended (docs/protocol/operating.md,
+/// `next`). `take` gets each page, then `end` is called once: with false where the loop did not answer.
 void ask_pages(OperatorLink& link, Question question, std::function<void(Json page)> take,
                std::function<void(bool whole)> end);
 

@@ -19,8 +19,8 @@ struct Sample {
   std::uint64_t number = 0;  ///< from 1, in the order of their times
   std::int64_t at_ms = 0;    ///< since 1970
   http::Loop::TimePoint at{};
-  /// docs/protocol.md, with the budgets and keys of all pages, and with what the verb `lanes` says of each
-  /// lane; its `refused`, by code, is `refused_by` here.
+  /// docs/protocol/operating.md, with the budgets and keys of all pages, and with what the verb `lanes` says
+  /// of each lane; its `refused`, by code, is `refused_by` here.
   Json stats{};
 };
 

@@ -25,8 +25,8 @@ struct Surroundings {
   std::optional<std::string_view> space{};
 };
 
-/// Writes the answer to `stats`; docs/protocol.md lists its fields. Of budgets and keys it has as many as fit
-/// a header, from the `from`-th on.
+/// Writes the answer to `stats`; docs/protocol/operating.md lists its fields. Of budgets and keys it has as
+/// many as fit a header, from the `from`-th on.
 void write_stats_document(core::Broker& broker, TransportStats& transport, const Surroundings& around,
                           std::size_t from, Buffer& out);
 

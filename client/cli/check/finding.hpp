@@ -78,8 +78,8 @@ struct GatewayFacts {
   std::string distrust;  ///< why this machine does not trust it; empty: it does
 };
 
-// What the facts mean. Pure; a document is JSON, as docs/protocol.md has it. A broker of another version may
-// lack fields: a finding then says that the broker does not tell.
+// What the facts mean. Pure; a document is JSON, as docs/protocol/operating.md has it. A broker of another
+// version may lack fields: a finding then says that the broker does not tell.
 Finding judge_version(std::string_view broker, std::string_view ours);
 Finding judge_clock(const ClockFacts& clock);
 /// One of the checks that read the broker's statistics.

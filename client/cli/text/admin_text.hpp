@@ -11,7 +11,7 @@
 
 namespace lanemq::cli {
 
-// The broker's answers to operators (docs/protocol.md, "Operating the broker"), as text for people.
+// The broker's answers to operators (docs/protocol/operating.md, "Operating the broker"), as text for people.
 
 /// Appends a page of a list to `document`, which has the pages before it and keeps at most `rows_max` rows
 /// (0: all). Returns where the next page begins; none at the end, or if there are enough rows. Where rows are

@@ -11,9 +11,9 @@ namespace lanemq::cli {
 /// Appends an answer of `stats` to `document`, which has the ones before; returns where the next one begins.
 std::optional<std::int64_t> add_stats_page(std::string& document, const std::string& page, std::int64_t from);
 
-/// The broker's statistics (docs/protocol.md, `stats`) as a table for people: a line per lane, then workers,
-/// budgets and memory. Lanes without a job since the broker's start are left out unless all are asked for, or
-/// none had any. Empty: the text is no such document.
+/// The broker's statistics (docs/protocol/operating.md, `stats`) as a table for people: a line per lane, then
+/// workers, budgets and memory. Lanes without a job since the broker's start are left out unless all are
+/// asked for, or none had any. Empty: the text is no such document.
 std::optional<std::string> stats_table(std::string_view json, bool colour, bool all_lanes = false);
 
 /// From the same document: a line for each group of jobs that is under way, with what is done, of how many,
@@ -35,8 +35,8 @@ std::optional<std::string> limits_json(std::string_view json);
 /// file. Empty: the text is no such document.
 std::optional<std::string> limits_config(std::string_view json);
 
-/// Turns the operators' answer about budgets (docs/protocol.md, verb `budgets`) into such a document with
-/// `budgets` and `keys`. Empty: the text is no such answer.
+/// Turns the operators' answer about budgets (docs/protocol/operating.md, verb `budgets`) into such a
+/// document with `budgets` and `keys`. Empty: the text is no such answer.
 std::optional<std::string> limits_of_rows(std::string_view json);
 
 }  // namespace lanemq::cli

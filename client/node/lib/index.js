@@ -9,7 +9,7 @@
 //     import { worker } from "lanemq";
 //     await worker("shout", (job) => job.text.toUpperCase()).run();
 //
-// docs/guides/node.md is the guide, docs/protocol.md what goes over the wire.
+// docs/guides/node.md is the guide, docs/protocol/ what goes over the wire.
 export { Client, Stream, Watch } from "./client.js";
 export {
   BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError, DrainingError, ForbiddenError,

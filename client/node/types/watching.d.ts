@@ -34,7 +34,7 @@ export class Following {
     #private;
 }
 /**
- * What has become of a job. docs/protocol.md says which fields go with which `what`.
+ * What has become of a job. docs/protocol/client.md says which fields go with which `what`.
  */
 export type JobEvent = {
     /**

@@ -11,7 +11,7 @@
         return job.text.upper()
     shout.run()
 
-docs/guides/python.md is the guide, docs/protocol.md what goes over the wire.
+docs/guides/python.md is the guide, docs/protocol/ what goes over the wire.
 """
 
 from .aio import AsyncClient, AsyncStream, AsyncWatch

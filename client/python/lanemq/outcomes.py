@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What handlers return and raise, as outcomes that the broker can read: docs/protocol.md, "Worker to broker".
+"""What handlers return and raise, as outcomes that the broker can read: docs/protocol/worker.md, "Worker to broker".
 
 What cannot be said becomes an `error` with the code `bad_outcome`, whose message names the field, what it was and what is
 allowed. Its class is the one of what was raised. Of an answer it is `permanent`: the upstream was asked already, and the handler

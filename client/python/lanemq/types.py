@@ -198,7 +198,7 @@ class Pong:
 
 @dataclass(frozen=True)
 class Event:
-    """What has become of a job. docs/protocol.md says which fields go with which `what`."""
+    """What has become of a job. docs/protocol/client.md says which fields go with which `what`."""
 
     #: accepted, queued, started, adopted, progress, requeued, moved, ended or redriven; `group_over`, of a group; or `watching`: from
     #: now on no change goes untold. That is the first one, and comes again, with `gap`, after each connection that was lost.

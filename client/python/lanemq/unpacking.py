@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LMQ1 messages as they come: docs/protocol.md, "Messages". Knows no socket.
+"""LMQ1 messages as they come: docs/protocol/README.md, "Messages". Knows no socket.
 
 What cannot be read takes nothing else with it: neither the other messages of its batch, nor the other fields of its own. What a
 submit says for the worker alone (`meta`, `trace`, `x-…`) is read when somebody asks for it.

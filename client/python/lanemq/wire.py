@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LMQ1 messages as frames of bytes: docs/protocol.md, "Messages" and "Limits". Knows no socket."""
+"""LMQ1 messages as frames of bytes: docs/protocol/README.md, "Messages" and "Limits". Knows no socket."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole worker in Python: every rule that docs/protocol.md has for workers, in one thread.
+"""A whole worker in Python: every rule that docs/protocol/ has for workers, in one thread.
 
 worker.py ENDPOINT serves `echo`, which answers with the body (a stream line by line), and `wait`, which does so after 3 s.
 It needs pyzmq and msgpack. `run --worker` tests it."""

@@ -141,7 +141,7 @@ struct WatchRequest {
   std::string id{}, client{}, lane{}, service{}, group{};
 };
 
-/// What has become of a job. docs/protocol.md says which fields go with which `what`.
+/// What has become of a job. docs/protocol/client.md says which fields go with which `what`.
 struct JobChange {
   /// accepted, queued, started, adopted, progress, requeued, moved, ended, redriven; group_over, which is
   /// about no job but a group of them; or `watching`: from now on no change goes untold. That is the first
@@ -209,7 +209,7 @@ struct BrokerPong {
 };
 
 /// A gateway's request for a share of what one of its keys may use, which the broker shares out among
-/// gateways (docs/protocol.md, `spend`). Totals count since the session began; a limit of 0 is none.
+/// gateways (docs/protocol/client.md, `spend`). Totals count since the session began; a limit of 0 is none.
 struct SpendRequest {
   std::string key{}, session{};
   std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;
@@ -226,17 +226,18 @@ struct BrokerSpent {
   std::chrono::milliseconds requests_wait{0}, tokens_wait{0};
 };
 
-/// The broker's document about itself, described in docs/protocol.md.
+/// The broker's document about itself, described in docs/protocol/operating.md.
 struct BrokerStats {
   std::string json{};
 };
 
-/// The broker's answer to an operator: a document described in docs/protocol.md.
+/// The broker's answer to an operator: a document described in docs/protocol/operating.md.
 struct AdminDocument {
   std::string json{};
 };
 
-/// An operator's request; docs/protocol.md lists the verbs and their fields. Empty fields are left out.
+/// An operator's request; docs/protocol/operating.md lists the verbs and their fields. Empty fields are left
+/// out.
 struct AdminRequest {
   std::string verb{};
   std::string what{}, name{}, id{}, lane{}, service{}, client{}, model{}, state{}, code{}, group{};

@@ -12,9 +12,9 @@
 namespace lanemq {
 
 // The table of operators' requests with the op `admin`: X(verb, required fields, optional fields, meaning).
-// The enumeration, the checks, the texts of refusals and docs/protocol.md are made from it. A new verb is a
-// row here and a case in broker/core/desks/operator_desk.cpp; a new field is one in AdminQuery and in the
-// table of fields.
+// The enumeration, the checks, the texts of refusals and docs/protocol/operating.md are made from it. A new
+// verb is a row here and a case in broker/core/desks/operator_desk.cpp; a new field is one in AdminQuery and
+// in the table of fields.
 #define LANEMQ_ADMIN_TABLE(X)                                                                          \
   X(jobs, "", "lane service client model group state from limit",                                      \
     "list the jobs that are not over, or those of one state")                                          \

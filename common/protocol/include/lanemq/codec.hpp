@@ -96,7 +96,7 @@ class BatchRule {
 };
 
 /// Reads headers: one pass, no tree, no allocation for what the hot path carries. All limits are checked
-/// while reading (docs/protocol.md, "Limits").
+/// while reading (docs/protocol/README.md, "Limits").
 ///
 /// Not thread-safe: one decoder per thread. Views in a decoded message live until the next decode() and as
 /// long as the frame.

@@ -8,7 +8,7 @@
 namespace lanemq {
 
 // The table of errors that clients see: X(code, HTTP status, says when to retry, meaning). The enumeration,
-// the names on the wire, the HTTP mapping and docs/protocol.md are made from it.
+// the names on the wire, the HTTP mapping and docs/protocol/README.md are made from it.
 #define LANEMQ_ERROR_TABLE(X)                                                                           \
   X(bad_request, 400, false, "malformed message, unknown lane or bad field; the message names it")      \
   X(unauthorized, 401, false, "the key of the connection does not count, or not any more")              \
@@ -66,7 +66,8 @@ std::optional<ErrorCode> error_code(std::string_view name);
 /// Whether the broker refused work because of a bound or an operator: the same job may be sent again later.
 bool is_refusal(ErrorCode code);
 
-// Why a worker's message is refused: X(code, meaning). The codes and docs/protocol.md are made from it.
+// Why a worker's message is refused: X(code, meaning). The codes and docs/protocol/worker.md are made from
+// it.
 #define LANEMQ_REFUSAL_TABLE(X)                                                                              \
   X(unknown_session, "the broker does not know this worker: it says `ready` and what it holds")              \
   X(stale, "this outcome, chunk or progress comes too late: drop the attempt")                               \

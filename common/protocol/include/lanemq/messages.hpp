@@ -9,7 +9,7 @@
 
 namespace lanemq::wire {
 
-// The messages of LMQ1 as values. Fields have their names on the wire; docs/protocol.md explains them. An
+// The messages of LMQ1 as values. Fields have their names on the wire; docs/protocol/ explains them. An
 // absent text has a null data(), an absent optional is empty, an absent number or flag has its default. Views
 // point into the decoded frame or the decoder: valid until its next decode().
 
@@ -124,7 +124,7 @@ struct Ping {
   bool cluster = false;    ///< the answer is to say where the brokers are
 };
 
-/// A gateway's request for a share of what a key may use: see docs/protocol.md. Totals count since the
+/// A gateway's request for a share of what a key may use: see docs/protocol/client.md. Totals count since the
 /// gateway began.
 struct Spend {
   std::string_view key, session;

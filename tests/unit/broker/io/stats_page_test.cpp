@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "broker/io/loop/stats_document.hpp"
+#include "tests/support/protocol_pages.hpp"
 
 namespace lanemq::io {
 namespace {
 
 /// The rows of the page's table of counters.
 std::vector<std::string> rows_of_page() {
-  std::ifstream page(LANEMQ_PAGE);
+  std::istringstream page(test::protocol_pages(LANEMQ_PAGES));
   std::vector<std::string> rows;
   bool inside = false;
   for (std::string line; std::getline(page, line);) {

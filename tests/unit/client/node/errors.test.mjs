@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classes of errors are the table of docs/protocol.md, and those of failures its classes.
+// The classes of errors are the table of docs/protocol/README.md, and those of failures the classes of docs/protocol/worker.md.
 import { strict as assert } from "node:assert";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import * as errors from "../../../../client/node/lib/errors.js";
@@ -9,7 +9,7 @@ import * as failures from "../../../../client/node/lib/failures.js";
 import * as lanemq from "../../../../client/node/lib/index.js";
 import { PACKAGE, ROOT } from "./support.mjs";
 
-const page = readFileSync(`${ROOT}docs/protocol.md`, "utf8");
+const page = readdirSync(`${ROOT}docs/protocol`).sort().map((name) => readFileSync(`${ROOT}docs/protocol/${name}`, "utf8")).join("\n");
 const table = page.split("\n## Error codes\n")[1].split("\n## ")[0];
 const rows = [...table.matchAll(/^\| `(\w+)` \| (\d+) \| (yes)? ?\| (.*) \|$/gm)].map(([, code, status, retry, meaning]) => ({
   code, status: Number(status), retry: retry === "yes", meaning,

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of errors are the table of docs/protocol.md, and those of failures its classes."""
+"""The classes of errors are the table of docs/protocol/README.md, and those of failures the classes of docs/protocol/worker.md."""
 
 import os
 import re
+import sys
 import unittest
 
 import support
 import lanemq
 from lanemq import errors, failures
 
-with open(os.path.join(support.ROOT, "docs/protocol.md"), encoding="utf-8") as file:
-    PAGE = file.read()
+sys.path.insert(0, os.path.join(support.ROOT, "tests/integration"))
+from pages import protocol_text  # noqa: E402
+
+PAGE = protocol_text()
 
 
 class Table(unittest.TestCase):

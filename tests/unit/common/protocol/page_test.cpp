@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public page says what the code does: its tables are read and compared with the tables in the code.
-#include <fstream>
+// The public pages say what the code does: their tables are read and compared with the tables in the code.
 #include <map>
 #include <sstream>
 
@@ -10,6 +9,7 @@
 #include <lanemq/error_table.hpp>
 
 #include "common/protocol/src/field_table.hpp"
+#include "tests/support/protocol_pages.hpp"
 
 namespace lanemq {
 namespace {
@@ -36,8 +36,7 @@ Row cells(const std::string& line) {
 }
 
 Page read_page() {
-  std::ifstream file(LANEMQ_PAGE);
-  EXPECT_TRUE(file) << LANEMQ_PAGE;
+  std::istringstream file(test::protocol_pages(LANEMQ_PAGES));
   Page page;
   std::string chapter, section;
   for (std::string line; std::getline(file, line);) {
