@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs on the pages of docs/protocol/ run as they stand there, but for the ports."""
+"""The programs on the pages of docs/protocol/, and those in Node that they lead to, run as they stand there, but for the ports."""
 
 import os
 import re
@@ -10,14 +10,15 @@ import tempfile
 import unittest
 
 import harness
-from pages import protocol_text
+from pages import protocol_text, text_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NODE_MODULES = os.path.join(HERE, "node/node_modules")
 
 
-def programs_on_the_page():
-    return dict(re.findall(r"<!-- program: (\S+) -->\n```\w+\n(.*?)```", protocol_text(), re.DOTALL))
+def programs_of_the_pages():
+    programs = dict(re.findall(r"<!-- program: (\S+) -->\n```\w+\n(.*?)```", protocol_text(), re.DOTALL))
+    return programs | {name: text_of(f"tests/conformance/examples/{name}") for name in ("client.mjs", "worker.mjs")}
 
 
 class Page(harness.Case):
@@ -29,7 +30,7 @@ class Page(harness.Case):
         self.room.start_broker(*harness.Case.arguments, **self.endpoints)
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
         broker = self.room.broker
-        for name, text in programs_on_the_page().items():
+        for name, text in programs_of_the_pages().items():
             for default, endpoint in (("5570", broker.clients), ("5571", broker.workers)):
                 text = text.replace(f"tcp://127.0.0.1:{default}", endpoint)
             with open(os.path.join(self.folder, name), "w") as file:
@@ -52,15 +53,16 @@ class Page(harness.Case):
             os.symlink(NODE_MODULES, modules)
         return (shutil.which("node") or "node",)
 
-    def test_has_the_six_programs(self):
-        self.assertEqual(sorted(programs_on_the_page()),
-                         ["client.mjs", "client.py", "smallest_client.py", "smallest_worker.py", "worker.mjs", "worker.py"])
+    def test_has_small_ones_and_some_that_survive(self):
+        self.assertEqual(sorted(programs_of_the_pages()), ["client.mjs", "client.py", "smallest_client.mjs", "smallest_client.py",
+                                                           "smallest_worker.py", "worker.mjs", "worker.py"])
 
-    def test_the_smallest_two(self):
+    def test_the_smallest(self):
         worker = self.run_program("smallest_worker.py")
-        client = self.run_program("smallest_client.py")
-        self.assertRegex(client.line(), r"result \{.*\} b'hello'")
-        self.assertEqual(client.wait(), 0)
+        for name in ("smallest_client.py", "smallest_client.mjs"):
+            client = self.run_program(name)
+            self.assertRegex(client.line(), r"result .*hello'?$")
+            self.assertEqual(client.wait(), 0)
         self.room.stats_when(lambda stats: stats["uptime_ms"] > 6 * harness.HEARTBEAT_MS, "six heartbeats")
         self.assertEqual(self.room.stats()["workers"]["lost"], 0)
         self.assertIsNone(worker.process.poll())
