@@ -58,6 +58,7 @@ class Page:
         self.programs = dict(re.findall(r"<!-- program: (\S+\.py) -->\n```\w+\n(.*?)```", text, re.DOTALL))
         self.sections = []  # headings in their order; an op's with its direction, "Client to broker: submit"
         self.tables = {}  # (direction, op) -> {name: Field}; a direction is a heading such as "Broker to client"
+        self.common = {}  # direction -> {name: Field}, what stands before its ops and is of each of them
         self.codes = {}  # error code -> whether it says retry_after_ms
         self.verbs = {}  # of operators: what each needs and what it takes
         self.later = set()  # what the table "Not in this version" lists, as it stands there
@@ -76,11 +77,14 @@ class Page:
                 self.sections.append(f"{chapter}: {section}" if is_op else section)
             elif line.startswith("| "):
                 self.take_row(chapter, section, [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+        for (chapter, _), fields in self.tables.items():
+            fields |= {name: field for name, field in self.common.get(chapter, {}).items() if name not in fields}
 
     def take_row(self, chapter, section, cells):
         name = re.match(r"`([\w-]+)`$", cells[0])
-        if (chapter, section) in self.tables and len(cells) == 5 and name:
-            self.tables[chapter, section][name[1]] = Field(name[1], cells[1], cells[2], cells[3].strip("`"))
+        if len(cells) == 5 and name and ((chapter, section) in self.tables or section == chapter and " to " in chapter):
+            table = self.tables[chapter, section] if section != chapter else self.common.setdefault(chapter, {})
+            table[name[1]] = field_of(name[1], *cells[1:4])
         elif section == "Error codes" and len(cells) == 4 and name:
             self.codes[name[1]] = cells[2] == "yes"
         elif section == "Operating the broker" and len(cells) == 4 and name:
@@ -160,6 +164,13 @@ class Page:
             elif self.codes[code] and "retry_after_ms" not in fields:
                 found.append(f"error {code} says no retry_after_ms")
         return found
+
+
+def field_of(name, kind, limit, default):
+    """A field as its row says it: a name is a text of 1 to 128 bytes, and an int without a limit is at least 0."""
+    if kind == "name":
+        kind, limit = "text", "1 to 128 bytes"
+    return Field(name, kind, limit or ("at least 0" if kind == "int" else ""), default.strip("`"))
 
 
 def inheriting(maps):
