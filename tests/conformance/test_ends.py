@@ -29,10 +29,8 @@ PAGE = Page()
 
 
 def source_of(kind):
-    """The good ends: the worker of the examples, and the client of the page."""
-    if kind == "client":
-        return PAGE.programs["client.py"].replace('"tcp://127.0.0.1:5570"', "sys.argv[1]")
-    with open(os.path.join(HERE, "examples/worker.py"), encoding="utf-8") as file:
+    """The good ends: the worker and the client of the examples."""
+    with open(os.path.join(HERE, f"examples/{kind}.py"), encoding="utf-8") as file:
         return file.read()
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client of docs/protocol/client.md in Node, with `zeromq` 6 and `@msgpack/msgpack` 3: client.mjs [ENDPOINT] reads jobs from its
-// input, a line `SERVICE BODY` each, and prints a line for each answer.
+// A small client that survives a broker that is gone or silent, with `zeromq` 6 and `@msgpack/msgpack` 3: client.mjs [ENDPOINT] reads
+// jobs from its input, a line `SERVICE BODY` each, and prints a line for each answer. Without batches and streams.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Dealer } from "zeromq";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker of docs/protocol/worker.md in Node, with `zeromq` 6 and `@msgpack/msgpack` 3: worker.mjs [ENDPOINT] answers a job of
-// `echo` with its body.
+// A small worker that survives a broker that is gone or silent, with `zeromq` 6 and `@msgpack/msgpack` 3: small_worker.mjs [ENDPOINT]
+// answers a job of `echo` with its body. Without batches, streams and sessions.
 import { Dealer } from "zeromq";
 import { decode, encode } from "@msgpack/msgpack";
 
