@@ -82,9 +82,9 @@ class Page:
 
     def take_row(self, chapter, section, cells):
         name = re.match(r"`([\w-]+)`$", cells[0])
-        if len(cells) == 5 and name and ((chapter, section) in self.tables or section == chapter and " to " in chapter):
+        if len(cells) == 4 and name and ((chapter, section) in self.tables or section == chapter and " to " in chapter):
             table = self.tables[chapter, section] if section != chapter else self.common.setdefault(chapter, {})
-            table[name[1]] = field_of(name[1], *cells[1:4])
+            table[name[1]] = field_of(name[1], *cells[1:3])
         elif section == "Error codes" and len(cells) == 4 and name:
             self.codes[name[1]] = cells[2] == "yes"
         elif section == "Operating the broker" and len(cells) == 4 and name:
@@ -166,8 +166,9 @@ class Page:
         return found
 
 
-def field_of(name, kind, limit, default):
-    """A field as its row says it: a name is a text of 1 to 128 bytes, and an int without a limit is at least 0."""
+def field_of(name, kind, default):
+    """A field as its row says it, a type and perhaps its limit: a name is a text of 1 to 128 bytes, an int without a limit is at least 0."""
+    kind, _, limit = kind.partition(", ")
     if kind == "name":
         kind, limit = "text", "1 to 128 bytes"
     return Field(name, kind, limit or ("at least 0" if kind == "int" else ""), default.strip("`"))
