@@ -77,7 +77,7 @@ export class BadRequestError extends LaneMQError {
   static httpStatus = 400;
 }
 
-/** The key of the connection does not count, or not any more. */
+/** The connection's key is unknown or revoked. */
 export class UnauthorizedError extends LaneMQError {
   static code = "unauthorized";
   static httpStatus = 401;
@@ -95,7 +95,7 @@ export class NotFoundError extends LaneMQError {
   static httpStatus = 404;
 }
 
-/** Known once and no longer kept; of a submit: its job succeeded, and its answer made way. */
+/** No longer kept; of a submit: its job succeeded and was evicted. */
 export class GoneError extends LaneMQError {
   static code = "gone";
   static httpStatus = 410;
@@ -107,7 +107,7 @@ export class ConflictError extends LaneMQError {
   static httpStatus = 409;
 }
 
-/** Body or header over its limit; the message names the limit. */
+/** Body or header over its limit; the message names it. */
 export class TooLargeError extends LaneMQError {
   static code = "too_large";
   static httpStatus = 413;
@@ -126,7 +126,7 @@ export class LaneFullError extends LaneMQError {
   static saysWhenToRetry = true;
 }
 
-/** The client, or its tenant, holds its maximum of jobs, or so much that what is left is for others (`client_share`). */
+/** The client or its tenant holds its maximum of jobs, or its share (`client_share`). */
 export class ClientFullError extends LaneMQError {
   static code = "client_full";
   static httpStatus = 429;
@@ -146,8 +146,10 @@ export class CancelledError extends LaneMQError {
   static httpStatus = 499;
 }
 
-/** The chunks of a stream were not taken for 30 s, or too many of them; the job goes on. Of a watch: nothing was heard of it for
- * 30 s. */
+/**
+ * A stream's chunks were not taken for 30 s, or too many of them; the job goes on. Of a watch: not renewed
+ * for 30 s.
+ */
 export class SlowReaderError extends LaneMQError {
   static code = "slow_reader";
   static httpStatus = 499;
@@ -165,17 +167,14 @@ export class UpstreamRejectedError extends LaneMQError {
   static httpStatus = 502;
 }
 
-/** All attempts are spent, or the retries of the service are. */
+/** The attempts, or the retries of the service, are spent. */
 export class UpstreamFailedError extends LaneMQError {
   static code = "upstream_failed";
   static httpStatus = 502;
   static saysWhenToRetry = true;
 }
 
-/**
- * Every key of the pool is spent, and rests for longer than the job's time or the job said `spent: end`; or two keys
- * refused this job.
- */
+/** Every key rests for longer than the job's time, or the job said `spent: end`; or two keys refused it. */
 export class UpstreamQuotaError extends LaneMQError {
   static code = "upstream_quota";
   static httpStatus = 503;
@@ -195,10 +194,7 @@ export class WorkerLostError extends LaneMQError {
   static saysWhenToRetry = true;
 }
 
-/**
- * The worker had said how far the job was, and then nothing for `stall_timeout`: in the last attempt, or of a stream that had
- * begun.
- */
+/** No progress for `stall_timeout`, in the last attempt or in a stream that had begun. */
 export class StalledError extends LaneMQError {
   static code = "stalled";
   static httpStatus = 504;
@@ -213,8 +209,8 @@ export class DrainingError extends LaneMQError {
 }
 
 /**
- * A plugin that judges submits is switched off, and its `when_off` says `refuse`.
- * Jobs of what an operator paused are taken, and wait.
+ * A plugin that judges submits is off, and its `when_off` is `refuse`; jobs of what an operator paused wait
+ * instead.
  */
 export class PausedError extends LaneMQError {
   static code = "paused";
@@ -223,8 +219,8 @@ export class PausedError extends LaneMQError {
 }
 
 /**
- * The disk of the store has no room for new jobs (`limiter` is `store_reserve`), or more waits for it than may
- * (`store_backlog_max`); what runs goes on, and so does what is not durable.
+ * The store's disk has no room for new jobs (`limiter` is `store_reserve`), or too much waits for it
+ * (`store_backlog_max`); running jobs, and those that are not durable, go on.
  */
 export class StoreFullError extends LaneMQError {
   static code = "store_full";
@@ -233,8 +229,8 @@ export class StoreFullError extends LaneMQError {
 }
 
 /**
- * Another broker may own the store by now: nothing was taken. `endpoints` says where to ask, where this broker was told;
- * see several brokers. With `shard`: that shard takes such jobs.
+ * Another broker may own the store: nothing was taken. Ask at `endpoints`, if said (several brokers). With
+ * `shard`: that shard takes such jobs.
  */
 export class NotOwnerError extends LaneMQError {
   static code = "not_owner";
@@ -242,7 +238,7 @@ export class NotOwnerError extends LaneMQError {
   static saysWhenToRetry = true;
 }
 
-/** The store cannot promise now what a durable job is told: nothing was taken. */
+/** The store cannot make jobs durable now: nothing was taken. */
 export class UnavailableError extends LaneMQError {
   static code = "unavailable";
   static httpStatus = 503;

@@ -63,7 +63,7 @@ export class LaneMQError extends Error {
 /** Malformed message, unknown lane or bad field; the message names it. */
 export class BadRequestError extends LaneMQError {
 }
-/** The key of the connection does not count, or not any more. */
+/** The connection's key is unknown or revoked. */
 export class UnauthorizedError extends LaneMQError {
 }
 /** The client may not use this lane, service or operation. */
@@ -72,13 +72,13 @@ export class ForbiddenError extends LaneMQError {
 /** Never known. */
 export class NotFoundError extends LaneMQError {
 }
-/** Known once and no longer kept; of a submit: its job succeeded, and its answer made way. */
+/** No longer kept; of a submit: its job succeeded and was evicted. */
 export class GoneError extends LaneMQError {
 }
 /** The id is in use with other content. */
 export class ConflictError extends LaneMQError {
 }
-/** Body or header over its limit; the message names the limit. */
+/** Body or header over its limit; the message names it. */
 export class TooLargeError extends LaneMQError {
 }
 /** Can never run: it costs more than a budget can ever hold. */
@@ -87,7 +87,7 @@ export class UnsatisfiableError extends LaneMQError {
 /** The lane holds its maximum of jobs or bytes. */
 export class LaneFullError extends LaneMQError {
 }
-/** The client, or its tenant, holds its maximum of jobs, or so much that what is left is for others (`client_share`). */
+/** The client or its tenant holds its maximum of jobs, or its share (`client_share`). */
 export class ClientFullError extends LaneMQError {
 }
 /** The broker holds its maximum of jobs or bytes. */
@@ -96,8 +96,10 @@ export class BytesFullError extends LaneMQError {
 /** By the client or an operator. */
 export class CancelledError extends LaneMQError {
 }
-/** The chunks of a stream were not taken for 30 s, or too many of them; the job goes on. Of a watch: nothing was heard of it for
- * 30 s. */
+/**
+ * A stream's chunks were not taken for 30 s, or too many of them; the job goes on. Of a watch: not renewed
+ * for 30 s.
+ */
 export class SlowReaderError extends LaneMQError {
 }
 /** A fault of the broker. */
@@ -106,13 +108,10 @@ export class InternalError extends LaneMQError {
 /** The upstream's permanent error; its status and body are passed on. */
 export class UpstreamRejectedError extends LaneMQError {
 }
-/** All attempts are spent, or the retries of the service are. */
+/** The attempts, or the retries of the service, are spent. */
 export class UpstreamFailedError extends LaneMQError {
 }
-/**
- * Every key of the pool is spent, and rests for longer than the job's time or the job said `spent: end`; or two keys
- * refused this job.
- */
+/** Every key rests for longer than the job's time, or the job said `spent: end`; or two keys refused it. */
 export class UpstreamQuotaError extends LaneMQError {
 }
 /** The upstream's rate is used up, and the job said `limited: end`, or its time is over before that is. */
@@ -121,34 +120,31 @@ export class LimitedError extends LaneMQError {
 /** Workers died under the job, or its last attempt did. */
 export class WorkerLostError extends LaneMQError {
 }
-/**
- * The worker had said how far the job was, and then nothing for `stall_timeout`: in the last attempt, or of a stream that had
- * begun.
- */
+/** No progress for `stall_timeout`, in the last attempt or in a stream that had begun. */
 export class StalledError extends LaneMQError {
 }
 /** The broker is stopping and takes no work. */
 export class DrainingError extends LaneMQError {
 }
 /**
- * A plugin that judges submits is switched off, and its `when_off` says `refuse`.
- * Jobs of what an operator paused are taken, and wait.
+ * A plugin that judges submits is off, and its `when_off` is `refuse`; jobs of what an operator paused wait
+ * instead.
  */
 export class PausedError extends LaneMQError {
 }
 /**
- * The disk of the store has no room for new jobs (`limiter` is `store_reserve`), or more waits for it than may
- * (`store_backlog_max`); what runs goes on, and so does what is not durable.
+ * The store's disk has no room for new jobs (`limiter` is `store_reserve`), or too much waits for it
+ * (`store_backlog_max`); running jobs, and those that are not durable, go on.
  */
 export class StoreFullError extends LaneMQError {
 }
 /**
- * Another broker may own the store by now: nothing was taken. `endpoints` says where to ask, where this broker was told;
- * see several brokers. With `shard`: that shard takes such jobs.
+ * Another broker may own the store: nothing was taken. Ask at `endpoints`, if said (several brokers). With
+ * `shard`: that shard takes such jobs.
  */
 export class NotOwnerError extends LaneMQError {
 }
-/** The store cannot promise now what a durable job is told: nothing was taken. */
+/** The store cannot make jobs durable now: nothing was taken. */
 export class UnavailableError extends LaneMQError {
 }
 /** `timeout_ms` is over. */

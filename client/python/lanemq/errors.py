@@ -60,7 +60,7 @@ class BadRequestError(LaneMQError):
 
 
 class UnauthorizedError(LaneMQError):
-    """The key of the connection does not count, or not any more."""
+    """The connection's key is unknown or revoked."""
 
     code = "unauthorized"
     http_status = 401
@@ -84,7 +84,7 @@ class NotFoundError(LaneMQError):
 
 
 class GoneError(LaneMQError):
-    """Known once and no longer kept; of a submit: its job succeeded, and its answer made way."""
+    """No longer kept; of a submit: its job succeeded and was evicted."""
 
     code = "gone"
     http_status = 410
@@ -100,7 +100,7 @@ class ConflictError(LaneMQError):
 
 
 class TooLargeError(LaneMQError, ValueError):
-    """Body or header over its limit; the message names the limit."""
+    """Body or header over its limit; the message names it."""
 
     code = "too_large"
     http_status = 413
@@ -124,7 +124,7 @@ class LaneFullError(LaneMQError):
 
 
 class ClientFullError(LaneMQError):
-    """The client, or its tenant, holds its maximum of jobs, or so much that what is left is for others (`client_share`)."""
+    """The client or its tenant holds its maximum of jobs, or its share (`client_share`)."""
 
     code = "client_full"
     http_status = 429
@@ -148,8 +148,8 @@ class CancelledError(LaneMQError):
 
 
 class SlowReaderError(LaneMQError):
-    """The chunks of a stream were not taken for 30 s, or too many of them; the job goes on. Of a watch: nothing was heard of it
-    for 30 s."""
+    """A stream's chunks were not taken for 30 s, or too many of them; the job goes on. Of a watch: not
+    renewed for 30 s."""
 
     code = "slow_reader"
     http_status = 499
@@ -173,7 +173,7 @@ class UpstreamRejectedError(LaneMQError):
 
 
 class UpstreamFailedError(LaneMQError):
-    """All attempts are spent, or the retries of the service are."""
+    """The attempts, or the retries of the service, are spent."""
 
     code = "upstream_failed"
     http_status = 502
@@ -181,8 +181,7 @@ class UpstreamFailedError(LaneMQError):
 
 
 class UpstreamQuotaError(LaneMQError):
-    """Every key of the pool is spent, and rests for longer than the job's time or the job said `spent: end`; or two
-    keys refused this job."""
+    """Every key rests for longer than the job's time, or the job said `spent: end`; or two keys refused it."""
 
     code = "upstream_quota"
     http_status = 503
@@ -206,8 +205,7 @@ class WorkerLostError(LaneMQError):
 
 
 class StalledError(LaneMQError):
-    """The worker had said how far the job was, and then nothing for `stall_timeout`: in the last attempt, or of a stream that had
-    begun."""
+    """No progress for `stall_timeout`, in the last attempt or in a stream that had begun."""
 
     code = "stalled"
     http_status = 504
@@ -223,8 +221,8 @@ class DrainingError(LaneMQError):
 
 
 class PausedError(LaneMQError):
-    """A plugin that judges submits is switched off, and its `when_off` says `refuse`.
-    Jobs of what an operator paused are taken, and wait."""
+    """A plugin that judges submits is off, and its `when_off` is `refuse`; jobs of what an operator paused
+    wait instead."""
 
     code = "paused"
     http_status = 503
@@ -232,8 +230,8 @@ class PausedError(LaneMQError):
 
 
 class StoreFullError(LaneMQError):
-    """The disk of the store has no room for new jobs (`limiter` is `store_reserve`), or more waits for it than may
-    (`store_backlog_max`); what runs goes on, and so does what is not durable."""
+    """The store's disk has no room for new jobs (`limiter` is `store_reserve`), or too much waits for it
+    (`store_backlog_max`); running jobs, and those that are not durable, go on."""
 
     code = "store_full"
     http_status = 503
@@ -241,8 +239,8 @@ class StoreFullError(LaneMQError):
 
 
 class NotOwnerError(LaneMQError):
-    """Another broker may own the store by now: nothing was taken. `endpoints` says where to ask, where this broker was told;
-    see several brokers. With `shard`: that shard takes such jobs."""
+    """Another broker may own the store: nothing was taken. Ask at `endpoints`, if said (several brokers).
+    With `shard`: that shard takes such jobs."""
 
     code = "not_owner"
     http_status = 503
@@ -250,7 +248,7 @@ class NotOwnerError(LaneMQError):
 
 
 class UnavailableError(LaneMQError):
-    """The store cannot promise now what a durable job is told: nothing was taken."""
+    """The store cannot make jobs durable now: nothing was taken."""
 
     code = "unavailable"
     http_status = 503
