@@ -58,7 +58,7 @@ class Page:
         self.programs = dict(re.findall(r"<!-- program: (\S+\.py) -->\n```\w+\n(.*?)```", text, re.DOTALL))
         self.sections = []  # headings in their order; an op's with its direction, "Client to broker: submit"
         self.tables = {}  # (direction, op) -> {name: Field}; a direction is a heading such as "Broker to client"
-        self.common = {}  # direction -> {name: Field}, what stands before its ops and is of each of them
+        self.common = {}  # direction -> [(ops, Field)], what stands before its ops; no ops: of each of them
         self.codes = {}  # error code -> whether it says retry_after_ms
         self.verbs = {}  # of operators: what each needs and what it takes
         self.later = set()  # what the table "Not in this version" lists, as it stands there
@@ -77,14 +77,18 @@ class Page:
                 self.sections.append(f"{chapter}: {section}" if is_op else section)
             elif line.startswith("| "):
                 self.take_row(chapter, section, [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
-        for (chapter, _), fields in self.tables.items():
-            fields |= {name: field for name, field in self.common.get(chapter, {}).items() if name not in fields}
+        for (chapter, op), fields in self.tables.items():
+            for ops, field in self.common.get(chapter, []):
+                if not ops or op in ops:
+                    fields.setdefault(field.name, field)
 
     def take_row(self, chapter, section, cells):
         name = re.match(r"`([\w-]+)`$", cells[0])
-        if len(cells) == 4 and name and ((chapter, section) in self.tables or section == chapter and " to " in chapter):
-            table = self.tables[chapter, section] if section != chapter else self.common.setdefault(chapter, {})
-            table[name[1]] = field_of(name[1], *cells[1:3])
+        if len(cells) == 3 and (chapter, section) in self.tables:
+            self.tables[chapter, section] |= {field.name: field for field in fields_of(*cells[:2])}
+        elif len(cells) == 3 and section == chapter and " to " in chapter:
+            ops = re.findall(r"`(\w+)`", re.match(r"of ([^:]*)", cells[2])[1]) if name else []
+            self.common.setdefault(chapter, []).extend((ops, field) for field in fields_of(*cells[:2]))
         elif section == "Error codes" and len(cells) == 4 and name:
             self.codes[name[1]] = cells[2] == "yes"
         elif section == "Operating the broker" and len(cells) == 4 and name:
@@ -166,12 +170,15 @@ class Page:
         return found
 
 
-def field_of(name, kind, default):
-    """A field as its row says it, a type and perhaps its limit: a name is a text of 1 to 128 bytes, an int without a limit is at least 0."""
-    kind, _, limit = kind.partition(", ")
+def fields_of(names, cell):
+    """The fields of a row, whose second cell has a type and perhaps a limit and a default: `int, 1 to 9 = 3`, `flag, required`. A name
+    is a text of 1 to 128 bytes, and an int without a limit is at least 0."""
+    what, default, must = re.match(r"(.*?)(?: = (.*)|, (required|always))?$", cell).groups()
+    kind, _, limit = what.partition(", ")
     if kind == "name":
         kind, limit = "text", "1 to 128 bytes"
-    return Field(name, kind, limit or ("at least 0" if kind == "int" else ""), default.strip("`"))
+    limit = limit or ("at least 0" if kind == "int" else "")
+    return [Field(name, kind, limit, (default or must or "").strip("`")) for name in re.findall(r"`([\w-]+)`", names)]
 
 
 def inheriting(maps):
