@@ -152,7 +152,7 @@ def look_for(root, every_bug, bugs, baseline, write):
     """The exit code of scripts/mutants."""
     os.environ.update({"CCACHE_BASEDIR": "/", "CCACHE_NOHASHDIR": "1"})
     os.environ.setdefault("RC_PARAMS", "seed=1")
-    page = root / "docs/testing.md"
+    page = root / "tests/mutants/found.md"
     known, found, errors = planting.table(page, HEAD), {}, []
     rooms = Rooms(root, every_bug)
     try:
@@ -176,5 +176,5 @@ def look_for(root, every_bug, bugs, baseline, write):
     print(f"\n{len(found)} bugs, {survivors} survive; what was built and run: {rooms.log.name}")
     stale = [row for row, finder in found.items() if finder and known.get(row) != finder and not write]
     for row in stale:
-        print(f"docs/testing.md says of \"{row.split(' | ')[0]}\": {known.get(row, 'nothing')}; seen: {found[row]}")
+        print(f"tests/mutants/found.md says of \"{row.split(' | ')[0]}\": {known.get(row, 'nothing')}; seen: {found[row]}")
     return 2 if errors else 1 if survivors or stale else 0

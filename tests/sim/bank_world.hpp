@@ -119,7 +119,7 @@ class BankWorld {
   std::uint64_t jobs_ = 0;
 };
 
-/// Prints the figures that docs/testing.md names, each from a run of its own. False where one is not reached.
+/// Prints the figures that README.md names, each from a run of its own. False where one is not reached.
 bool print_bank_figures();
 
 }  // namespace lanemq::sim

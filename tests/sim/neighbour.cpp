@@ -29,7 +29,7 @@ constexpr Duration kEvery = milliseconds(100), kCall = milliseconds(100);
 /// Its models are refused from then on: where nobody was answered yet, two of them speak for all.
 constexpr core::TimePoint kModelsFailFrom{seconds(1)};
 
-// The bounds of docs/testing.md, "A noisy neighbour".
+// The bounds of README.md, "A noisy neighbour".
 
 /// From a submit to its hand-over, in runs in which the neighbour's jobs are as large as the budget's burst,
 /// a tenth of a minute, or use more than they said: one of them, or what those under way use, may come first.

@@ -26,7 +26,7 @@ enum class Nuisance : std::uint8_t {
   crowds_out,  ///< it has so many results that some make way
   fails,       ///< its calls fail, so that it is tried again, and its upstream perhaps left alone
   models,      ///< it names models of its own, which are refused for a day, or fail
-  // What is not bounded yet, and why (docs/testing.md, "A noisy neighbour"). Drawn with --open.
+  // What is not bounded yet, and why (README.md, "A noisy neighbour"). Drawn with --open.
   lanes,    ///< everything in the highest lane: those below it get their share_min
   limited,  ///< its calls are refused for a day: the budget pauses for all
   lies,     ///< its calls use a whole window each: that is a debt of all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few things that hold for any provider: for a run by hand against a real one (docs/testing.md tells how), and in CI
+// The few things that hold for any provider: for a run by hand against a real one (tests/integration/README.md tells how), and in CI
 // against the double. LANEMQ_OPENAI_MODEL and LANEMQ_ANTHROPIC_MODEL name the models; where one is missing, so are its tests.
 import assert from "node:assert/strict";
 import { test } from "node:test";
