@@ -61,7 +61,6 @@ class Page:
         self.common = {}  # direction -> [(ops, Field)], what stands before its ops; no ops: of each of them
         self.codes = {}  # error code -> whether it says retry_after_ms
         self.verbs = {}  # of operators: what each needs and what it takes
-        self.later = set()  # what the table "Not in this version" lists, as it stands there
         chapter = section = ""
         in_program = False
         for line in lines:
@@ -93,8 +92,6 @@ class Page:
             self.codes[name[1]] = cells[2] == "yes"
         elif section == "Operating the broker" and len(cells) == 4 and name:
             self.verbs[name[1]] = tuple(re.findall(r"`(\w+)`", cell) for cell in cells[1:3])
-        elif section == "Not in this version" and not cells[0].startswith("-"):
-            self.later.add(cells[0])
 
     def fields(self, direction, op):
         return self.tables[direction, op]
