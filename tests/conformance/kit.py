@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What rules are written with: the list of rules, a room for each with honest peers, and the verdicts.
 
-A rule is a function that is given a Room, with the sentence of docs/protocol/ as its docstring. It returns when what
+A rule is a function that is given a Room, with what docs/protocol/ says, in a sentence, as its docstring. It returns when what
 it saw is right, raises when not, and calls skip() where the broker cannot show it. Nothing sleeps and hopes: a rule
 waits for what must come, and what must not come is looked for behind an answer to something asked later.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What rules for ends are written with: the kit in the broker's place at one socket, and the end's process.
 
-A rule is a function that is given a trial, with the sentence of docs/protocol/ as its docstring. It starts the end, says to
+A rule is a function that is given a trial, with what docs/protocol/ says, in a sentence, as its docstring. It starts the end, says to
 it what a broker may say, and returns when what it heard is right; it raises when not, and calls skip() where the end has not
 what the rule is about. Nothing of the product is imported: the page is read by page.py, messages by what stands here.
 """
