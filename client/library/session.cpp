@@ -2,7 +2,6 @@
 #include "client/library/session.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <lanemq/codec.hpp>
@@ -14,9 +13,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The ref of the session's own questions. Refs of requests count from 1.
+// The ref of the session's pings. Refs of requests count from 1.
 constexpr std::uint64_t kOwnRef = 0;
-constexpr std::uint64_t kProbeRef = std::numeric_limits<std::uint64_t>::max();
 constexpr milliseconds kReopenPause{100}, kReopenPauseMax{3'200};
 constexpr milliseconds kReopenFailedPause{1'000};
 
@@ -58,7 +56,7 @@ std::string own_ping(std::size_t batch_max) {
 Session::Session(TimePoint now, std::size_t batch_max, std::size_t endpoints, std::string shard)
     : batch_max_(std::min(batch_max, limits::batch_items_max)),
       ping_header_(own_ping(batch_max_)),
-      probe_at_(now + kProbeAfter),
+      probes_(now),
       quiet_since_(now),
       pinged_(now),
       unheard_since_(now),
@@ -71,7 +69,7 @@ void Session::begin(Request&& request, TimePoint now) {
   if (pending_.empty()) {  // from now on silence counts
     quiet_since_ = std::max(quiet_since_, now);
     unheard_since_ = std::max(unheard_since_, now);
-    probe_at_ = std::max(probe_at_, now + kProbeAfter);
+    probes_.begin(now);
   }
   if (request.deadline) deadlines_.emplace(*request.deadline, request.ref);
   to_send_.push_back(request.ref);
@@ -96,8 +94,12 @@ void Session::close() {
 }
 
 void Session::end_all(const ClientError& why) {
-  while (!pending_.empty()) {
-    const auto at = pending_.begin();
+  std::vector<std::uint64_t> refs;
+  for (const auto& [ref, pending] : pending_)
+    refs.push_back(ref);
+  std::sort(refs.begin(), refs.end());  // they rise with time
+  for (const std::uint64_t ref : refs) {
+    const auto at = pending_.find(ref);
     ClientError error = why;
     error.id = at->second.request.id;
     finish(at, std::move(error));
@@ -266,7 +268,7 @@ void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint now)
   const bool not_owner = reply.code == name_of(ErrorCode::not_owner);
   if (not_owner && reply.shard.empty()) return look_for_owner(reply, now);
   if (not_owner && reply.shard == shard_wanted_) return leave_wrong_shard(now);
-  if (ref_number(reply.ref) == kProbeRef) return;  // the broker refused our probe: go on waiting
+  if (ref_number(reply.ref) == Probes::kRef) return;  // the broker refused our probe: go on waiting
   const auto at = find(reply.ref, reply.id);
   if (not_owner && at != pending_.end() && is_unheard_submit(at->second)) return move(at, reply);
   // To a message that the broker did not read, and so to all requests: the key was taken back.
@@ -292,7 +294,7 @@ void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint now)
 }
 
 void Session::on(const wire::StatusReply& reply, const Blob&, TimePoint now) {
-  if (ref_number(reply.ref) == kProbeRef) return probed(reply, now);
+  if (ref_number(reply.ref) == Probes::kRef) return probed(reply, now);
   const auto at = find(reply.ref, reply.id);
   if (at != pending_.end() && at->second.stream) return fetch_stream_later(at, now);  // its fetch is over
   if (at == pending_.end() || !takes_a_status(at->second.request.kind)) {
@@ -494,8 +496,9 @@ void Session::look_for_owner(const wire::ErrorReply& reply, TimePoint now) {
   if (!reply.endpoints.empty()) told_.assign(reply.endpoints.begin(), reply.endpoints.end());
   // Where it is the only one that listens it is asked again after a pause, too.
   const std::size_t endpoints = std::max(endpoints_, told_.size());
-  reopen_at(endpoints > 1 ? rounds_.found_nobody(endpoints, now) : now + kReopenFailedPause,
-            Reason::not_owner);
+  const milliseconds pause(
+      std::min(reply.retry_after_ms.value_or(kReopenFailedPause.count()), limits::duration_ms_max));
+  reopen_at(endpoints > 1 ? rounds_.found_nobody(endpoints, now) : now + pause, Reason::not_owner);
 }
 
 void Session::disconnected(TimePoint now) {
@@ -543,10 +546,10 @@ bool Session::take_reopen(TimePoint now) {
   reopen_at_.reset();
   connected_ = heard_here_ = false;
   quiet_since_ = now;
-  ping_due_ = probe_due_ = false;
+  ping_due_ = false;
   broker_batch_ = 0;
   broker_batch_asked_ = false;
-  probe_at_ = now + kProbeAfter;
+  probes_.begin_anew(now);
   ++counters_.reconnected;
   to_send_.clear();
   seens_.clear();  // the fetches tell it
@@ -581,39 +584,41 @@ void Session::advance(TimePoint now) {
     pinged_ = now;
     ping_due_ = true;
   }
-  if (now >= probe_at_) probe(now);
+  if (now >= probes_.at()) probe(now);
 }
 
-/// Asks for the state of the next job that was sent long ago, in the order of requests.
+std::optional<TimePoint> Session::Pending::waits_since() const {
+  if (request.kind != RequestKind::submit && request.kind != RequestKind::leave && !stream)
+    return std::nullopt;
+  if (!sent_at || !stream || !stream->heard_at) return sent_at;
+  return std::max(*sent_at, *stream->heard_at);
+}
+
+/// Asks for the states of jobs of which nothing was heard for long.
 void Session::probe(TimePoint now) {
-  probe_at_ = now + kProbeEvery;
-  auto found = pending_.end();
-  const auto comes_first = [this](std::uint64_t one, std::uint64_t two) {
-    return (one <= probed_) != (two <= probed_) ? one > probed_ : one < two;  // round robin
-  };
-  for (auto at = pending_.begin(); at != pending_.end(); ++at) {
-    const Pending& pending = at->second;
-    if ((pending.request.kind != RequestKind::submit && !pending.stream) || !pending.sent_at ||
-        now - *pending.sent_at < kProbeAfter)
-      continue;
-    if (pending.stream && pending.stream->heard_at && now - *pending.stream->heard_at < kProbeAfter) continue;
-    if (found == pending_.end() || comes_first(at->first, found->first)) found = at;
+  std::vector<Probes::Job> waiting;
+  for (const auto& [ref, pending] : pending_) {
+    const std::optional<TimePoint> since = pending.waits_since();
+    if (!since || now - *since < Probes::kAfter) continue;
+    const TimePoint due = std::max(*since + Probes::kAfter, pending.probed_at + Probes::kEvery);
+    waiting.push_back({due, ref, pending.request.id});
   }
-  if (found == pending_.end()) return;
-  probed_ = found->first;
-  Buffer ref, header;
-  encode(wire::StatusQuery{.id = found->second.request.id, .ref = number_ref(kProbeRef, ref)}, header);
-  probe_header_ = std::string(header.view());
-  probe_due_ = true;
+  for (const std::uint64_t ref : probes_.ask(std::move(waiting), now))
+    pending_.find(ref)->second.probed_at = now;
 }
 
+/// Sends what is over again, which brings its answer. A job that is left is not waited for: what was lost is
+/// the word that it was taken.
 void Session::probed(const wire::StatusReply& reply, TimePoint now) {
-  if (reply.state == "queued" || reply.state == "delayed" || reply.state == "running") return;
-  const auto at = pending_.find(probed_);
-  if (at == pending_.end() || at->second.request.id != reply.id) return;  // answered meanwhile
-  to_send_.push_back(probed_);
-  at->second.sent_at = now;  // not probed while the answer is on its way
-  probe_at_ = now;           // where one answer was lost others may be
+  probes_.answered(reply, [&](std::uint64_t ref, std::string_view state) {
+    const auto at = pending_.find(ref);
+    if (at == pending_.end()) return;  // answered meanwhile
+    const bool goes_on = state == "queued" || state == "delayed" || state == "running";
+    if (goes_on && at->second.request.kind != RequestKind::leave) return;
+    to_send_.push_back(ref);
+    at->second.sent_at = now;  // not probed while the answer is on its way
+    probes_.hurry(now);
+  });
 }
 
 void Session::expire(TimePoint now) {
@@ -635,7 +640,7 @@ std::optional<TimePoint> Session::next_wakeup() const {
   if (pending_.empty()) return reopen_at_;
   TimePoint next = reopen_at_ ? *reopen_at_ : std::min(ping_at(), silent_at());
   if (!reopen_at_) {
-    next = std::min(next, probe_at_);
+    next = std::min(next, probes_.at());
     if (renew_at_) next = std::min(next, *renew_at_);
     if (!seen_timers_.empty()) next = std::min(next, seen_timers_.front().first);
     if (!fetch_timers_.empty()) next = std::min(next, fetch_timers_.front().first);
@@ -649,9 +654,10 @@ std::optional<TimePoint> Session::next_wakeup() const {
 std::optional<Outgoing> Session::next_send() {
   if (reopen_at_) return std::nullopt;  // the old connection is given up
   if (batch_max_ > 1 && to_send_.size() > 1 && !std::exchange(broker_batch_asked_, true)) ping_due_ = true;
-  next_ = ping_due_ ? Next::ping : probe_due_ ? Next::probe : show_seen() ? Next::seen : Next::request;
+  const bool asks = !probes_.next().empty();
+  next_ = ping_due_ ? Next::ping : asks ? Next::probe : show_seen() ? Next::seen : Next::request;
   if (next_ == Next::ping) return Outgoing{ping_header_};
-  if (next_ == Next::probe) return Outgoing{probe_header_};
+  if (next_ == Next::probe) return Outgoing{probes_.next()};
   if (next_ == Next::seen) return Outgoing{stream_header_.view()};
   collect();
   if (sending_.empty()) return std::nullopt;
@@ -700,7 +706,7 @@ void Session::collect() {
 
 void Session::sent(TimePoint now) {
   if (next_ == Next::ping) ping_due_ = false;
-  if (next_ == Next::probe) probe_due_ = false;
+  if (next_ == Next::probe) probes_.sent();
   if (next_ == Next::seen) {
     Pending& pending = pending_.find(seens_.front())->second;
     seens_.pop_front();

@@ -21,6 +21,8 @@
 #include <lanemq/endpoints.hpp>
 #include <lanemq/messages.hpp>
 
+#include "client/library/probes.hpp"
+
 namespace lanemq::client {
 
 using TimePoint = std::chrono::steady_clock::time_point;
@@ -127,11 +129,6 @@ class Session {
   static constexpr std::chrono::milliseconds kReopenAfter{2'500};  ///< of silence, before a new connection
   /// The same where there are other endpoints, until the first word of this one.
   static constexpr std::chrono::milliseconds kFirstPingAfter{300}, kFirstWordWithin{1'000};
-  /// A living connection may lose an answer: a broker drops what a slow reader leaves unread. So the states
-  /// of jobs sent that long ago are asked for, one at a time; a job that is over is sent again, which brings
-  /// its answer.
-  static constexpr std::chrono::milliseconds kProbeAfter{10'000};
-  static constexpr std::chrono::milliseconds kProbeEvery{5'000};
   /// What a reader has taken is reported at a quarter of a window, or after this time.
   static constexpr std::chrono::milliseconds kSeenAfter{250};
   /// `seen` messages due within this time are sent together.
@@ -271,8 +268,12 @@ class Session {
   struct Pending {
     Request request;
     std::optional<TimePoint> sent_at{};  ///< the last time; empty: never
+    TimePoint probed_at{};               ///< when its job was asked for
     std::unique_ptr<Stream> stream{};    ///< for kind stream
     std::unique_ptr<Following> watch{};  ///< for kind watch
+
+    /// Since when nothing was heard of its job; empty: it waits for none, or was not sent yet.
+    std::optional<TimePoint> waits_since() const;
   };
   using Table = std::unordered_map<std::uint64_t, Pending>;
 
@@ -355,10 +356,9 @@ class Session {
 
   enum class Next : unsigned char { request, ping, probe, seen };
   Next next_ = Next::request;  ///< the kind of message in next_send()
-  std::string ping_header_, probe_header_;
-  bool ping_due_ = false, probe_due_ = false;
-  std::uint64_t probed_ = 0;  ///< the request whose job was last asked for
-  TimePoint probe_at_;
+  std::string ping_header_;
+  bool ping_due_ = false;
+  Probes probes_;
 
   TimePoint quiet_since_;  ///< the last message, or since when one is expected
   TimePoint pinged_;

@@ -4,7 +4,7 @@ import { Dealer } from "zeromq";
 
 import { Addresses } from "./names.js";
 import { Rounds } from "./session.js";
-import { checkPort } from "./settings.js";
+import { ENDPOINTS_MAX, checkPort } from "./settings.js";
 
 /** @typedef {import("./settings.js").Peer} Peer */
 /** @typedef {"info" | "warning" | "error"} Level */
@@ -20,6 +20,8 @@ import { checkPort } from "./settings.js";
  * @property {(now: number) => void} advance
  * @property {() => number | undefined} nextWakeup
  * @property {(now: number) => Uint8Array[] | undefined} nextMessage
+ * @property {() => string[]} takeTold
+ * @property {(endpoints: number) => void} goRound
  * @property {(now: number) => boolean} takeReopen
  * @property {(now: number) => void} reopenFailed
  * @property {(now: number) => void} stoodStill
@@ -207,6 +209,13 @@ export class Driver {
     if (good.length > 0) this.endpoints = good;
   }
 
+  /** Adds what a broker has told. @param {string[]} told */
+  #learn(told) {
+    if (told.length === 0) return;
+    this.goRound([...new Set([...this.endpoints, ...told])].slice(0, ENDPOINTS_MAX));
+    this.#session.goRound(this.endpoints.length);
+  }
+
   get ended() {
     return this.#ended;
   }
@@ -272,6 +281,7 @@ export class Driver {
       if (at > this.#due + STILL_MS) this.#session.stoodStill(at);
       if (this.#lost) this.#letGo();
       this.#session.advance(at);
+      this.#learn(this.#session.takeTold());
       if (this.#session.takeReopen(at)) this.#reopen(at);
       if (!this.#sending) this.#sent = this.#send();
       this.#afterTurn();

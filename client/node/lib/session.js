@@ -20,7 +20,7 @@ import * as wire from "./wire.js";
 /** @typedef {(outcome: any, now: number) => void} Tell Hears what comes of a request: pieces, and in the end a value or a LaneMQError. */
 
 const PING_AFTER = 1000; // of silence
-const REOPEN_AFTER = 3000; // of silence: a new connection
+const REOPEN_AFTER = 2500; // of silence: a new connection
 // The same before the first word of a connection, where there are several endpoints.
 const FIRST_PING_AFTER = 300;
 const FIRST_WORD_WITHIN = 1000;
@@ -28,10 +28,12 @@ const FIRST_WORD_WITHIN = 1000;
 const ROUND_PAUSE = 100;
 const ROUND_PAUSE_MAX = 1000;
 const ROUND_FORGOTTEN_AFTER = 3000;
-// A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, some at a time; a job
-// that is over is sent again, which brings its answer.
+// A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, of each so often; a job
+// that is over is sent again, which brings its answer. Where more wait than one question names, a fifth of them is asked for each
+// second.
 const PROBE_AFTER = 10_000;
 const PROBE_EVERY = 5000;
+const PROBE_TURN = 1000;
 const PROBED_AT_ONCE = 64;
 // What a reader has taken is said at a quarter of a window, or after this time.
 const SEEN_AFTER = 250;
@@ -46,6 +48,8 @@ const FRUITLESS_MAX = 6;
 export const REOPEN_PAUSE = 100;
 export const REOPEN_PAUSE_MAX = 3200;
 const REOPEN_FAILED_PAUSE = 1000;
+// Where a broker that may not own its store knows of no other one, and does not say when to come again.
+const NOT_OWNER_PAUSE = 1000;
 /** How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited. */
 export const GRACE = 5000;
 export const CONTROL_TIMEOUT = 10_000; // of ping, status, cancel and leave
@@ -164,6 +168,7 @@ export class Request {
     this.waitUntil = undefined;
     /** @type {number | undefined} */
     this.sentAt = undefined;
+    this.probedAt = 0; // when its state was asked for
     /** @type {number | undefined} When it is sent again. */
     this.refusedAt = undefined;
     this.refusals = 0;
@@ -222,11 +227,12 @@ export class Session {
   #quietSince;
   #pinged;
   #probeAt;
-  #probed = 0; // the last one
-  /** @type {number[]} Those asked for. */
-  #probes = [];
+  /** @type {Map<string, Set<number>>} The ids of those asked for, with their refs; some have ended. */
+  #probes = new Map();
   /** @type {number | undefined} */
   #reopenAt = undefined;
+  /** @type {string[]} */
+  #told = [];
   #unmet = false; // that is because of a connection that ended before the handshake: libzmq tries, too
   #connected = false;
   #fruitless = 0;
@@ -472,6 +478,7 @@ export class Session {
     this.#quietSince = this.#pinged = now;
     this.#probeAt = now + PROBE_AFTER;
     this.#own.clear();
+    this.#probes.clear();
     this.#seens.clear(); // the fetches say it
     this.#suspects.clear();
     this.#marks.clear();
@@ -596,25 +603,33 @@ export class Session {
   }
 
   /**
-   * Asks for the states of jobs that were sent long ago, in turns.
+   * Asks for the states of jobs that were sent long ago, those first whose turn came first.
    * @param {number} now
    */
   #probe(now) {
-    this.#probeAt = now + PROBE_EVERY;
-    const long = (/** @type {number | undefined} */ at) => at !== undefined && now - at >= PROBE_AFTER;
-    const waiting = [...this.#pending.values()].filter(
-      ({ kind, sentAt, refusedAt, reading }) =>
-        ["submit", "stream", "follow", "leave"].includes(kind) && long(sentAt) && refusedAt === undefined &&
-        (reading?.heardAt === undefined || long(reading.heardAt)),
-    );
-    const turn = (/** @type {Request} */ request) => (request.ref <= this.#probed ? 1 : 0);
-    waiting.sort((one, other) => turn(one) - turn(other) || one.ref - other.ref);
-    waiting.length = Math.min(waiting.length, PROBED_AT_ONCE);
-    const last = waiting.at(-1);
-    if (!last) return;
-    this.#probed = last.ref;
-    this.#probes = waiting.map((request) => request.ref);
-    this.#own.push(wire.encode("status", { ids: waiting.map((request) => request.id), ref: PROBE_REF }));
+    const waiting = [...this.#pending.values()].filter((request) => waitsLong(request, now));
+    const due = waiting
+      .map((request) => ({ at: Math.max(waitsSince(request) + PROBE_AFTER, request.probedAt + PROBE_EVERY), request }))
+      .filter(({ at }) => at <= now)
+      .sort((one, other) => one.at - other.at || one.request.ref - other.request.ref);
+    const turn = Math.max(PROBED_AT_ONCE, Math.ceil((waiting.length * PROBE_TURN) / PROBE_EVERY));
+    this.#probeAt = now + (due.length > turn ? PROBE_TURN : PROBE_EVERY);
+    this.#forgetProbes();
+    const asked = due.slice(0, turn).map(({ request }) => request);
+    for (const request of asked) {
+      request.probedAt = now;
+      this.#probes.set(request.id, (this.#probes.get(request.id) ?? new Set()).add(request.ref));
+    }
+    for (let at = 0; at < asked.length; at += PROBED_AT_ONCE) {
+      const ids = asked.slice(at, at + PROBED_AT_ONCE).map(({ id }) => id);
+      this.#own.push(wire.encode("status", { ids, ref: PROBE_REF }));
+    }
+  }
+
+  /** Most are of questions that were not answered. */
+  #forgetProbes() {
+    if (this.#probes.size <= 2 * this.#pending.size + 1024) return;
+    for (const [id, refs] of this.#probes) if (![...refs].some((ref) => this.#pending.has(ref))) this.#probes.delete(id);
   }
 
   /**
@@ -622,14 +637,17 @@ export class Session {
    * @param {number} now
    */
   #onProbed(fields, now) {
-    wire.list(fields, "jobs").forEach((job, index) => {
-      const request = this.#pending.get(this.#probes[index]);
-      if (!request || job?.id !== request.id) return;
-      if (["queued", "delayed", "running"].includes(job.state) && request.kind !== "leave") return;
-      this.#toSend.push(request.ref);
-      request.sentAt = now; // not probed while the answer is on its way
-      this.#probeAt = now; // where one answer was lost others may be
-    });
+    for (const job of wire.list(fields, "jobs")) {
+      const refs = this.#probes.get(job?.id) ?? [];
+      this.#probes.delete(job?.id);
+      for (const ref of refs) {
+        const request = this.#pending.get(ref);
+        if (!request || (["queued", "delayed", "running"].includes(job.state) && request.kind !== "leave")) continue;
+        this.#toSend.push(ref);
+        request.sentAt = now; // not probed while the answer is on its way
+        this.#probeAt = now; // where one answer was lost others may be
+      }
+    }
   }
 
   // ---- what to send --------------------------------------------------------------------------------------
@@ -815,10 +833,7 @@ export class Session {
   #hear(op, fields, body, now) {
     const ref = fields.ref;
     if (this.#astray) return;
-    if (op === "error" && fields.code === "not_owner" && !wire.optionalText(fields, "shard") && this.#rounds.endpoints > 1) {
-      this.#reopenAt ??= this.#rounds.foundNobody(now); // the next one is told all that is open
-      return;
-    }
+    if (op === "error" && fields.code === "not_owner" && !wire.optionalText(fields, "shard") && this.#looksForOwner(fields, now)) return;
     if (ref === RULES_REF) {
       if (op === "pong") this.#onRules(pongOf(fields, 0), now);
       return;
@@ -849,6 +864,33 @@ export class Session {
     else if (op === "accepted" && request.kind === "leave") this.#answer(request, acceptedOf(request, fields));
     else if (op === "pong" && request.kind === "ping") this.#answer(request, pongOf(fields, now - request.asked));
     else this.counters.droppedAnswers += 1;
+  }
+
+  /**
+   * Nothing was taken, and the owner takes it: all that is open waits for another connection. False: there is no other broker to go
+   * to, and whoever wants the job would rather hear so.
+   * @param {Fields} fields
+   * @param {number} now
+   */
+  #looksForOwner(fields, now) {
+    const endpoints = wire.texts(fields, "endpoints");
+    const places = Math.max(this.#rounds.endpoints, endpoints.length);
+    const submit = this.#requestOf(fields)?.submit;
+    if (places < 2 && submit && !submit.waitsWhenFull) return false;
+    if (this.#reopenAt !== undefined) return true; // said of an earlier request
+    if (endpoints.length > 0) {
+      this.#told = [...endpoints];
+      this.#rounds.endpoints = places;
+      this.asksRules = true;
+    }
+    const aloneAt = now + (wire.optionalInt(fields, "retry_after_ms") ?? NOT_OWNER_PAUSE);
+    this.#reopenAt = places > 1 ? this.#rounds.foundNobody(now) : aloneAt;
+    return true;
+  }
+
+  /** Where other brokers are, as one has said since the last call. */
+  takeTold() {
+    return this.#told.splice(0);
   }
 
   /**
@@ -1137,6 +1179,20 @@ function pongOf(fields, roundTripMs) {
  * @param {number} lost
  */
 export const reopenPause = (lost) => (lost > 1 ? Math.min(REOPEN_PAUSE * 2 ** Math.min(lost - 2, 10), REOPEN_PAUSE_MAX) : 0);
+
+/**
+ * Since when nothing was heard of it; requires that it was sent.
+ * @param {Request} request
+ */
+const waitsSince = ({ sentAt = 0, reading }) => Math.max(sentAt, reading?.heardAt ?? 0);
+
+/**
+ * @param {Request} request
+ * @param {number} now
+ */
+const waitsLong = (request, now) =>
+  ["submit", "stream", "follow", "leave"].includes(request.kind) && request.sentAt !== undefined && request.refusedAt === undefined &&
+  now - waitsSince(request) >= PROBE_AFTER;
 
 /** @param {any} outcome */
 const isUnknown = (outcome) => (outcome instanceof Error ? outcome instanceof NotFoundError : outcome.state === "unknown");

@@ -28,7 +28,8 @@ const OUTCOME_BYTES_MAX = 512 * 1024 * 1024; // the same in bytes of their bodie
 const INVENTORY_MAX = wire.CAPACITY_MAX; // so many fit a header
 const BATCH_MAX = 64;
 const SILENT_INTERVALS = 3; // heartbeats without a message, then the connection is given up
-const FIRST_WORD_WITHIN = 2000; // the same before the first word of a connection, where there are several endpoints
+// The same before the first word of a connection, where no interval is known or there are several endpoints.
+const FIRST_WORD_WITHIN = 2000;
 const FIRST_HEARTBEAT = 1000; // until the broker says another
 const HEARTBEAT_MIN = 10;
 const HEARTBEAT_MAX = 3_600_000;
@@ -309,6 +310,19 @@ export class WorkerSession {
     this.#reopenAt = now + REFUSED_PAUSE;
   }
 
+  /**
+   * As a client's session.
+   * @param {number} endpoints
+   */
+  goRound(endpoints) {
+    this.#rounds.endpoints = endpoints;
+  }
+
+  /** As a client's session. No broker tells a worker that does not ask. @returns {string[]} */
+  takeTold() {
+    return [];
+  }
+
   /** @param {number} now */
   takeReopen(now) {
     if (this.#reopenAt === undefined || this.#reopenAt > now) return false;
@@ -378,7 +392,7 @@ export class WorkerSession {
   }
 
   #silentAt() {
-    const first = this.#rounds.endpoints > 1 && !this.#heardHere;
+    const first = !this.#heardHere && (this.#rounds.endpoints > 1 || !this.#metBefore);
     return this.#heardAt + (first ? FIRST_WORD_WITHIN : SILENT_INTERVALS * this.#heartbeat);
   }
 

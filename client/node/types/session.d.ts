@@ -63,6 +63,7 @@ export class Request {
     waitUntil: number | undefined;
     /** @type {number | undefined} */
     sentAt: number | undefined;
+    probedAt: number;
     /** @type {number | undefined} When it is sent again. */
     refusedAt: number | undefined;
     refusals: number;
@@ -233,6 +234,8 @@ export class Session {
      * @param {number} now
      */
     received(frames: Buffer[], now: number): wire.MalformedError | undefined;
+    /** Where other brokers are, as one has said since the last call. */
+    takeTold(): string[];
     #private;
 }
 export function reopenPause(lost: number): number;

@@ -83,6 +83,13 @@ export class WorkerSession {
      * @param {number} now
      */
     refused(message: string, now: number): void;
+    /**
+     * As a client's session.
+     * @param {number} endpoints
+     */
+    goRound(endpoints: number): void;
+    /** As a client's session. No broker tells a worker that does not ask. @returns {string[]} */
+    takeTold(): string[];
     /** @param {number} now */
     takeReopen(now: number): boolean;
     /** @param {number} now */

@@ -16,7 +16,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from . import names
-from .settings import Peer, check_endpoint
+from .settings import ENDPOINTS_MAX, Peer, check_endpoint
 
 #: In messages: what one side may queue while the other is busy. The bounds of the sessions count requests and bytes.
 QUEUE_MESSAGES_MAX = 1000
@@ -43,6 +43,7 @@ class Session(Protocol):
     def advance(self, now: float) -> None: ...
     def next_wakeup(self) -> float | None: ...
     def next_message(self, now: float) -> list[bytes] | None: ...
+    def take_told(self) -> list[str]: ...
     def take_reopen(self, now: float) -> bool: ...
     def reopen_failed(self, now: float) -> None: ...
 
@@ -208,6 +209,8 @@ class Line:
             self.link.let_go()
         self._settle(now)
         self.session.advance(now)
+        if told := self.session.take_told():
+            self.go_round(list(dict.fromkeys([*self.link.endpoints, *told]))[:ENDPOINTS_MAX])
         if self.session.take_reopen(now):
             self._reopen(now)
         return self._send(now) or received

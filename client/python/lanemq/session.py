@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -21,17 +22,19 @@ from .errors import (REFUSALS, CancelledError, DeadlineError, GoneError, Interna
 from .types import Accepted, Answer, Event, Pong, Status, Submit, event_of, status_of
 
 PING_AFTER = 1.0  # of silence
-REOPEN_AFTER = 3.0  # of silence: a new connection
+REOPEN_AFTER = 2.5  # of silence: a new connection
 AWAY_AFTER = PING_AFTER + 0.5  # of silence: nobody who leaves waits for such a broker
 #: The same before the first word of a connection, where there are several endpoints.
 FIRST_PING_AFTER, FIRST_WORD_WITHIN = 0.3, 1.0
 #: Behind a round of endpoints at which nobody serves; twice as long behind each after it.
 ROUND_PAUSE, ROUND_PAUSE_MAX = 0.1, 1.0
 ROUND_FORGOTTEN_AFTER = 3.0
-#: A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, some at a time;
-#: a job that is over is sent again, which brings its answer.
+#: A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, of each so often; a
+#: job that is over is sent again, which brings its answer. Where more wait than one question names, a fifth of them is asked
+#: for each second.
 PROBE_AFTER = 10.0
 PROBE_EVERY = 5.0
+PROBE_TURN = 1.0
 PROBED_AT_ONCE = 64
 #: What a reader has taken is said at a quarter of a window, or after this time.
 SEEN_AFTER = 0.25
@@ -44,6 +47,7 @@ ENDS_WITHOUT_PIECES_MAX = 3
 #: whose frame exceeds its limit, without an answer.
 FRUITLESS_MAX = 6
 REOPEN_PAUSE, REOPEN_PAUSE_MAX = 0.1, 3.2
+NOT_OWNER_PAUSE = 1.0  # where a broker that may not own its store knows of no other one, and does not say when to come again
 #: How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited.
 GRACE = 5.0
 CONTROL_TIMEOUT = 10.0  # of ping, status, cancel and leave
@@ -60,9 +64,9 @@ SEEN_EVENTS = wire.WATCH_EVENTS_MAX // 4
 UNREAD_EVENTS_MAX = 4 * wire.WATCH_EVENTS_MAX
 
 OWN_REF = 0  # of the session's pings
-PROBE_REF = 2**53  # of its probes; refs of requests count from 1
-RULES_REF = PROBE_REF + 1  # of its questions which shards there are
-MARK_REF = PROBE_REF + 2  # of its pings between messages of which one may be broken
+PROBE_REF = 2**53 - 1  # of its probes; refs of requests count from 1
+RULES_REF = PROBE_REF - 1  # of its questions which shards there are
+MARK_REF = PROBE_REF - 2  # of its pings between messages of which one may be broken
 NOBODY = -1  # no request has this ref
 
 OPS = {"submit": "submit", "stream": "submit", "leave": "submit", "fetch": "fetch", "follow": "fetch", "status": "status",
@@ -148,7 +152,7 @@ class Request:
     """A request of a caller's; a session has it until it ends."""
 
     __slots__ = ("ref", "kind", "op", "id", "submit", "body", "body_bytes", "sink", "token", "asked", "deadline", "sent_at",
-                 "refused_at", "refusals", "reading", "wait_until", "filter", "following", "unread", "moves", "sought", "begun",
+                 "probed_at", "refused_at", "refusals", "reading", "wait_until", "filter", "following", "unread", "moves", "sought", "begun",
                  "message", "first_message")
 
     def __init__(self, kind: str, id: str = "", *, submit: Submit | None = None, body: bytes = b"", sink: Sink | None = None,
@@ -163,6 +167,7 @@ class Request:
         self.deadline = timeout
         self.wait_until: float | None = None
         self.sent_at: float | None = None
+        self.probed_at = 0.0  # when its state was asked for
         self.refused_at: float | None = None  # when it is sent again
         self.refusals = 0
         self.reading = Reading(from_seq or 0, kind == "follow") if kind in ("stream", "follow") else None
@@ -224,9 +229,9 @@ class Session:
         self._said_batch = False  # on this connection
         self._quiet_since = self._pinged = now
         self._probe_at = now + PROBE_AFTER
-        self._probed = 0  # the last one
-        self._probes: tuple[int, ...] = ()  # those asked for
+        self._probes: dict[str, set[int]] = {}  # the ids of those asked for, with their refs; some have ended
         self._reopen_at: float | None = None
+        self._told: list[str] = []
         self._unmet = False  # that is because of a connection that ended before the handshake: libzmq tries, too
         self._connected = False
         self._fruitless = self._lost = 0
@@ -393,6 +398,7 @@ class Session:
         self._quiet_since = self._pinged = now
         self._probe_at = now + PROBE_AFTER
         self._own.clear()
+        self._probes.clear()
         self._seens.clear()  # the fetches say it
         self._suspects.clear()
         self._marks.clear()
@@ -484,31 +490,30 @@ class Session:
             self._fetch(request)
 
     def _probe(self, now: float) -> None:
-        """Asks for the states of jobs that were sent long ago, in turns."""
-        self._probe_at = now + PROBE_EVERY
-        waiting = [request for request in self._pending.values()
-                   if request.kind in ("submit", "stream", "follow", "leave") and request.sent_at is not None
-                   and request.refused_at is None and now - request.sent_at >= PROBE_AFTER
-                   and (request.reading is None or request.reading.heard_at is None
-                        or now - request.reading.heard_at >= PROBE_AFTER)]
-        waiting.sort(key=lambda request: (request.ref <= self._probed, request.ref))
-        del waiting[PROBED_AT_ONCE:]
-        if not waiting:
-            return
-        self._probed = waiting[-1].ref
-        self._probes = tuple(request.ref for request in waiting)
-        self._own.append(wire.encode("status", {"ids": [request.id for request in waiting], "ref": PROBE_REF}))
+        """Asks for the states of jobs that were sent long ago, those first whose turn came first."""
+        waiting = [request for request in self._pending.values() if _waits_long(request, now)]
+        due = sorted((max(_waits_since(request) + PROBE_AFTER, request.probed_at + PROBE_EVERY), request.ref) for request in waiting)
+        due = [(at, ref) for at, ref in due if at <= now]
+        turn = max(PROBED_AT_ONCE, math.ceil(len(waiting) * PROBE_TURN / PROBE_EVERY))
+        self._probe_at = now + (PROBE_TURN if len(due) > turn else PROBE_EVERY)
+        asked = [self._pending[ref] for _, ref in due[:turn]]
+        if len(self._probes) > 2 * len(self._pending) + 1024:  # questions that were not answered
+            self._probes = {id: refs for id, refs in self._probes.items() if not refs.isdisjoint(self._pending)}
+        for request in asked:
+            request.probed_at = now
+            self._probes.setdefault(request.id, set()).add(request.ref)
+        for at in range(0, len(asked), PROBED_AT_ONCE):
+            self._own.append(wire.encode("status", {"ids": [each.id for each in asked[at:at + PROBED_AT_ONCE]], "ref": PROBE_REF}))
 
     def _on_probed(self, fields: wire.Fields, now: float) -> None:
-        for ref, job in zip(self._probes, fields.get("jobs") or ()):
-            request = self._pending.get(ref)
-            if request is None or not isinstance(job, dict) or job.get("id") != request.id:
-                continue
-            if job.get("state") in ("queued", "delayed", "running") and request.kind != "leave":
-                continue
-            self._to_send.append(ref)
-            request.sent_at = now  # not probed while the answer is on its way
-            self._probe_at = now  # where one answer was lost others may be
+        for job in unpacking.maps(fields, "jobs"):
+            for ref in self._probes.pop(unpacking.text(job, "id"), ()):
+                request = self._pending.get(ref)
+                if request is None or job.get("state") in ("queued", "delayed", "running") and request.kind != "leave":
+                    continue
+                self._to_send.append(ref)
+                request.sent_at = now  # not probed while the answer is on its way
+                self._probe_at = now  # where one answer was lost others may be
 
     # ---- what to send -----------------------------------------------------------------------------------------
 
@@ -647,10 +652,9 @@ class Session:
         ref = fields.get("ref")
         if self._astray:
             return None
-        if op == "error" and fields.get("code") == "not_owner" and not unpacking.text(fields, "shard") and self._rounds.places > 1:
-            if self._reopen_at is None:  # else said of an earlier request
-                self._reopen_at = self._rounds.found_nobody(now)
-            return None  # the next one is told all that is open
+        if op == "error" and fields.get("code") == "not_owner" and not unpacking.text(fields, "shard"):
+            if self._looks_for_owner(fields, now):
+                return None
         if ref == RULES_REF:
             if op == "pong":
                 self._on_rules(_pong_of(fields, 0.0), now)
@@ -692,6 +696,28 @@ class Session:
             self._answer(request, _pong_of(fields, now - request.asked))
         else:
             self.counters.dropped_answers += 1
+
+    def _looks_for_owner(self, fields: wire.Fields, now: float) -> bool:
+        """Nothing was taken, and the owner takes it: all that is open waits for another connection. False: there is no other broker
+        to go to, and whoever wants the job would rather hear so."""
+        endpoints = list(unpacking.texts(fields, "endpoints"))
+        places = max(self._rounds.places, len(endpoints))
+        request = self._request_of(fields)
+        if places < 2 and request is not None and request.submit is not None and not request.submit.waits_when_full:
+            return False
+        if self._reopen_at is not None:  # said of an earlier request
+            return True
+        if endpoints:
+            self._told, self._rounds.places, self.asks_rules = endpoints, places, True
+        retry_ms = unpacking.optional_number(fields, "retry_after_ms")
+        alone_at = now + (NOT_OWNER_PAUSE if retry_ms is None else retry_ms / 1000)
+        self._reopen_at = self._rounds.found_nobody(now) if places > 1 else alone_at
+        return True
+
+    def take_told(self) -> list[str]:
+        """Where other brokers are, as one has said since the last call."""
+        told, self._told = self._told, []
+        return told
 
     def _on_rules(self, pong: Pong, now: float) -> None:
         self.rules = pong
@@ -915,6 +941,17 @@ def _pong_of(fields: wire.Fields, round_trip: float) -> Pong:
                 unpacking.optional_text(fields, "shard"),
                 {name: unpacking.texts(each, "endpoints") for each in unpacking.maps(fields, "shards")
                  if (name := unpacking.text(each, "name"))})
+
+
+def _waits_since(request: Request) -> float:
+    """Since when nothing was heard of it; requires that it was sent."""
+    heard = request.reading.heard_at if request.reading else None
+    return max(request.sent_at or 0.0, heard or 0.0)
+
+
+def _waits_long(request: Request, now: float) -> bool:
+    return (request.kind in ("submit", "stream", "follow", "leave") and request.sent_at is not None and request.refused_at is None
+            and now - _waits_since(request) >= PROBE_AFTER)
 
 
 def _id_bytes(request: Request) -> int:

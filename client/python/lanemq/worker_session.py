@@ -24,7 +24,7 @@ OUTCOME_BYTES_MAX = 512 * 1024 * 1024  # the same in bytes of their bodies
 INVENTORY_MAX = wire.CAPACITY_MAX  # so many fit a header
 BATCH_MAX = 64
 SILENT_INTERVALS = 3  # heartbeats without a message, then the connection is given up
-FIRST_WORD_WITHIN = 2.0  # the same before the first word of a connection, where there are several endpoints
+FIRST_WORD_WITHIN = 2.0  # the same before the first word of a connection, where no interval is known or there are several endpoints
 HEARTBEAT_MIN, HEARTBEAT_MAX = 0.01, 3600.0
 PARTING_MAX = 2.0  # the broker answers outcomes at a goodbye, or with its next heartbeat
 REFUSED_PAUSE = 5.0  # `ready` again later
@@ -202,6 +202,10 @@ class WorkerSession:
         """As a client's session."""
         self._rounds.places = places
 
+    def take_told(self) -> list[str]:
+        """As a client's session. No broker tells a worker that does not ask."""
+        return []
+
     def disconnected(self, now: float) -> None:
         if self._reopen_at is None:
             self._unmet = not self._connected
@@ -279,7 +283,7 @@ class WorkerSession:
         return min(due, self._drain_deadline) if self._leaving else due
 
     def _silent_at(self) -> float:
-        first = self._rounds.places > 1 and not self._heard_here
+        first = not self._heard_here and (self._rounds.places > 1 or not self._met_before)
         return self._heard_at + (FIRST_WORD_WITHIN if first else SILENT_INTERVALS * self._heartbeat)
 
     def _heartbeat_due(self) -> float:

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// A session with a clock that the test moves, a caller that writes down what it is told, and a wire whose
-/// messages are read back as words: `submit 1`, `ping`, `stats 2`, `probe job-1`.
+/// messages are read back as words: `submit 1`, `ping`, `stats 2`.
 class SessionTest : public testing::Test {
  protected:
   explicit SessionTest(std::size_t batch_max = 0) : session_(now_, batch_max) {}
@@ -149,10 +149,6 @@ class SessionTest : public testing::Test {
     pong.shards = {"the rules"};
     hear(pong);
   }
-  void hear_state(const std::string& id, const std::string& state) {
-    Buffer ref_bytes;
-    hear(wire::StatusReply{.id = id, .state = state, .ref = number_ref(~std::uint64_t{0}, ref_bytes)});
-  }
 
   /// What the caller was told since the last call.
   std::vector<std::string> told() {
@@ -181,8 +177,6 @@ class SessionTest : public testing::Test {
                                              "stats",  "ping",   "spend",  "admin", "watch"};
     const auto ref =
         std::visit([](const auto& message) { return ref_number(message.ref).value_or(0); }, request);
-    const auto* status = std::get_if<wire::StatusQuery>(&request);
-    if (status != nullptr && ref == ~std::uint64_t{0}) return "probe " + std::string(status->id);
     std::string behind;
     if (const auto* seen = std::get_if<wire::Seen>(&request)) behind = " to " + std::to_string(seen->seq);
     const auto* fetch = std::get_if<wire::Fetch>(&request);
@@ -517,55 +511,6 @@ TEST_F(SessionTest, pongs_keep_the_connection_while_a_job_runs_long) {
   }
   EXPECT_EQ(session_.counters().reconnected, 0u);
   EXPECT_EQ(session_.counters().resent, 0u);
-}
-
-TEST_F(SessionTest, a_job_that_runs_long_is_asked_for_and_left_alone) {
-  submit(1);
-  EXPECT_THAT(pass_alive(Session::kProbeAfter - milliseconds(10)), ElementsAre("submit 1"));
-  EXPECT_THAT(pass_alive(milliseconds(10)), ElementsAre("probe job-1"));
-  hear_state("job-1", "running");
-  EXPECT_THAT(pass_alive(Session::kProbeEvery - milliseconds(10)), IsEmpty());
-  EXPECT_THAT(pass_alive(milliseconds(10)), ElementsAre("probe job-1"));
-}
-
-TEST_F(SessionTest, a_job_that_is_over_but_for_its_answer_is_sent_again) {
-  submit(1);
-  submit(2);
-  submit(3);
-  EXPECT_THAT(pass_alive(Session::kProbeAfter),
-              ElementsAre("submit 1", "submit 2", "submit 3", "probe job-1"));
-  hear_state("job-1", "succeeded");
-  EXPECT_THAT(pass_alive(milliseconds(10)), ElementsAre("submit 1", "probe job-2"));
-  hear_state("job-2", "unknown");
-  EXPECT_THAT(pass_alive(milliseconds(10)), ElementsAre("submit 2", "probe job-3"));
-  hear_state("job-3", "queued");
-  hear_result(1, "a");
-  hear_result(2, "b");
-
-  EXPECT_THAT(told(), ElementsAre("1: a", "2: b"));
-  EXPECT_EQ(session_.counters().resent, 2u);
-  EXPECT_THAT(pass_alive(Session::kProbeEvery), ElementsAre("probe job-3"));
-}
-
-TEST_F(SessionTest, jobs_that_run_long_are_asked_for_in_turn) {
-  submit(1);
-  submit(2);
-  pass_alive(Session::kProbeAfter);
-  hear_state("job-1", "running");
-  EXPECT_THAT(pass_alive(Session::kProbeEvery), ElementsAre("probe job-2"));
-  hear_state("job-2", "running");
-  EXPECT_THAT(pass_alive(Session::kProbeEvery), ElementsAre("probe job-1"));
-}
-
-TEST_F(SessionTest, an_answer_that_comes_before_its_state_is_not_asked_for_again) {
-  submit(1);
-  pass_alive(Session::kProbeAfter);
-  hear_result(1, "a");
-  hear_state("job-1", "succeeded");
-
-  EXPECT_THAT(told(), ElementsAre("1: a"));
-  EXPECT_THAT(pass_alive(milliseconds(60'000)), IsEmpty());
-  EXPECT_EQ(session_.counters().dropped_answers, 0u);
 }
 
 TEST_F(SessionTest, after_three_silent_seconds_everything_pending_is_sent_again_on_a_new_connection) {
@@ -1418,22 +1363,6 @@ TEST_F(StreamTest, a_fetch_that_waited_long_is_said_again_but_not_all_the_time) 
   hear(running);
   EXPECT_THAT(pass_alive(milliseconds(990)), IsEmpty());
   EXPECT_THAT(pass_alive(milliseconds(20)), ElementsAre("fetch 1 from 0"));
-}
-
-TEST_F(StreamTest, a_stream_whose_end_was_lost_is_asked_for_by_its_state) {
-  stream(1);
-  drain();
-  hear_chunk(1, 0);
-  told();
-
-  const auto said = pass_alive(Session::kProbeAfter);
-  ASSERT_THAT(said, ElementsAre("seen 1 to 0", "probe job-1"));
-  hear_state("job-1", "running");
-  EXPECT_THAT(drain(), IsEmpty());
-  EXPECT_THAT(pass_alive(Session::kProbeEvery), ElementsAre("probe job-1"));
-  hear_state("job-1", "succeeded");
-
-  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
 }
 
 TEST_F(StreamTest, ends_when_the_client_is_closed) {

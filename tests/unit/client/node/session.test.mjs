@@ -61,15 +61,15 @@ test("where nobody listens the next endpoint's turn comes at once, with a pause 
   assert.deepEqual(said(session, 300).map(([op]) => op), ["submit"]);
 });
 
-test("of several endpoints one without a first word is left after a second, later after three", () => {
+test("of several endpoints one without a first word is left after a second, later after two and a half", () => {
   session = new Session(0, () => 0, { endpoints: 2 });
   begin(job("a"));
   assert(!turns(999));
   assert.deepEqual(said(session, 999).map(([op]) => op), ["ping"]);
   assert(turns(1000));
   tell(session, "pong", { ref: 0 }, undefined, 1500);
-  assert(!turns(4499));
-  assert(turns(4500));
+  assert(!turns(3999));
+  assert(turns(4000));
 });
 
 test("a broker that may not own its store is left, where there is another one", () => {
