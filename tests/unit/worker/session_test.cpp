@@ -364,83 +364,6 @@ TEST_F(SessionTest, says_a_large_body_in_a_frame_of_its_own) {
   EXPECT_FALSE(has_inline_body(session_.outbox().front().header));
 }
 
-TEST_F(SessionTest, answers_heartbeats_with_what_runs) {
-  serve();
-  hear(offer(3));
-  hear(offer(4));
-  finish({3, 1});
-
-  EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat 4.1"});
-}
-
-TEST_F(SessionTest, beats_by_itself_when_the_broker_does_not) {
-  serve();
-
-  EXPECT_EQ(pass(milliseconds(999)), Lines{});
-  EXPECT_EQ(pass(milliseconds(1)), Lines{"> heartbeat"});
-  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(1000));
-  EXPECT_EQ(pass(milliseconds(1000)), Lines{"> heartbeat"});
-}
-
-TEST_F(SessionTest, leaves_the_beat_to_a_broker_that_beats) {
-  serve();
-
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(pass(milliseconds(1001)), i == 0 ? Lines{"> heartbeat"} : Lines{});
-    EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat"});
-  }
-  EXPECT_EQ(pass(milliseconds(1249)), Lines{});
-  EXPECT_EQ(pass(milliseconds(1)), Lines{"> heartbeat"});
-}
-
-TEST_F(SessionTest, refuses_what_is_over_its_capacity) {
-  serve();
-  hear(offer(1));
-  hear(offer(2));
-
-  EXPECT_EQ(hear(offer(3)), Lines{"> error 3.1 released full"});
-  finish({1, 1});
-  EXPECT_EQ(hear(offer(4)), Lines{"start 4.1 service 0"});
-}
-
-TEST_F(SessionTest, refuses_a_service_that_it_does_not_serve) {
-  serve();
-
-  EXPECT_EQ(hear(offer(1, 1, "paint")), Lines{"> error 1.1 retry unknown_service"});
-  EXPECT_EQ(hear(offer(2, 1, {})), Lines{"> error 2.1 retry unknown_service"});
-}
-
-TEST_F(SessionTest, ignores_a_job_that_it_holds_already) {
-  serve();
-  hear(offer(1));
-
-  EXPECT_EQ(hear(offer(1)), Lines{});
-  EXPECT_EQ(session_.running(), 1u);
-  EXPECT_EQ(session_.counters().duplicates, 1u);
-}
-
-TEST_F(SessionTest, says_an_outcome_again_when_its_job_comes_again) {
-  serve();
-  hear(offer(1));
-  finish({1, 1}, "once");
-
-  EXPECT_EQ(hear(offer(1)), Lines{"> result 1.1 once"});
-}
-
-TEST_F(SessionTest, a_newer_attempt_ends_the_older_one) {
-  serve();
-  hear(offer(1, 1));
-
-  EXPECT_EQ(hear(offer(1, 2)), (Lines{"cancel 1.1", "start 1.2 service 0"}));
-  EXPECT_EQ(session_.running(), 1u);
-  EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat 1.2"});
-  // The old attempt's outcome still settles what it used.
-  EXPECT_EQ(finish({1, 1}, "old"), Lines{"> result 1.1 old"});
-  EXPECT_EQ(hear(stale({1, 1})), Lines{});
-  EXPECT_EQ(finish({1, 2}, "new"), Lines{"> result 1.2 new"});
-  EXPECT_EQ(session_.outcomes(), 1u);
-}
-
 TEST_F(SessionTest, keeps_outcomes_until_they_are_acknowledged) {
   serve();
   hear(offer(1));
@@ -463,83 +386,6 @@ TEST_F(SessionTest, an_acknowledgement_of_a_running_job_changes_nothing) {
 
   EXPECT_EQ(session_.running(), 1u);
   EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
-}
-
-TEST_F(SessionTest, a_stale_outcome_is_dropped) {
-  serve();
-  hear(offer(1));
-  finish({1, 1});
-
-  hear(stale({1, 1}));
-
-  EXPECT_EQ(session_.outcomes(), 0u);
-  EXPECT_EQ(session_.counters().stale, 1u);
-}
-
-TEST_F(SessionTest, a_stale_job_is_cancelled_and_its_outcome_never_said) {
-  serve();
-  hear(offer(1));
-
-  EXPECT_EQ(hear(stale({1, 1})), Lines{"cancel 1.1"});
-  EXPECT_EQ(session_.running(), 0u);
-  EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat"});
-  EXPECT_EQ(finish({1, 1}), Lines{});
-  EXPECT_EQ(hear(offer(1, 1)), Lines{"start 1.1 service 0"});
-}
-
-TEST_F(SessionTest, a_cancelled_job_still_says_its_outcome) {
-  serve();
-  hear(offer(1));
-
-  EXPECT_EQ(hear(wire::CancelJob{.job = 1, .attempt = 1, .reason = "client"}), Lines{"cancel 1.1"});
-  EXPECT_EQ(hear(wire::CancelJob{.job = 2, .attempt = 1, .reason = "unknown"}), Lines{});
-  EXPECT_EQ(finish({1, 1}, "late"), Lines{"> result 1.1 late"});
-}
-
-TEST_F(SessionTest, after_a_restart_of_the_broker_it_says_all_that_it_has_once) {
-  serve();
-  hear(offer(1));
-  hear(offer(2));
-  finish({2, 1}, "two");
-
-  EXPECT_EQ(hear(unknown_session()),
-            (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> result 2.1 two"}));
-  // Every message before the greeting earned an answer of its own.
-  EXPECT_EQ(hear(unknown_session()), Lines{});
-  EXPECT_EQ(hear(unknown_session()), Lines{});
-  EXPECT_EQ(hear(wire::Welcome{.session = "t"}), Lines{"welcomed"});
-  EXPECT_EQ(hear(wire::Acked{.jobs = {{2, 1}}}), Lines{});
-  EXPECT_EQ(finish({1, 1}, "one"), Lines{"> result 1.1 one"});
-}
-
-TEST_F(SessionTest, gives_up_a_silent_broker_and_says_all_that_it_has_on_the_new_connection) {
-  serve();
-  hear(offer(1));
-  hear(offer(2));
-  finish({2, 1}, "two");
-
-  EXPECT_EQ(pass(milliseconds(2999)), Lines{"> heartbeat 1.1"});
-  EXPECT_EQ(pass(milliseconds(1)), Lines{"reconnect"});
-  EXPECT_EQ(connect(), (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> result 2.1 two"}));
-  // Nobody there yet: another connection after as long again.
-  EXPECT_EQ(pass(milliseconds(2999)), Lines{});
-  EXPECT_EQ(pass(milliseconds(1)), Lines{"reconnect"});
-}
-
-TEST_F(SessionTest, anything_heard_counts_as_life) {
-  serve();
-  pass(milliseconds(2500));
-  session_.heard(now_);
-
-  EXPECT_EQ(pass(milliseconds(2500)), Lines{"> heartbeat"});
-}
-
-TEST_F(SessionTest, knocks_again_when_nobody_welcomes_it) {
-  connect();
-
-  EXPECT_EQ(pass(milliseconds(1999)), Lines{});
-  EXPECT_EQ(pass(milliseconds(1)), Lines{"reconnect"});
-  EXPECT_EQ(connect(), Lines{"> ready chat,embed capacity=2"});
 }
 
 TEST_F(SessionTest, where_nobody_listens_it_knocks_elsewhere_when_told_and_not_before) {
@@ -580,15 +426,6 @@ TEST_F(SessionTest, a_job_that_ends_while_no_broker_is_there_is_handed_in_later)
   EXPECT_EQ(connect(), (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1", "> result 1.1 one"}));
 }
 
-TEST_F(SessionTest, a_broker_that_goes_is_tried_again) {
-  serve();
-  hear(offer(1));
-
-  EXPECT_EQ(hear(wire::Bye{}), Lines{});
-  EXPECT_EQ(pass(milliseconds(1000)), Lines{"reconnect"});
-  EXPECT_EQ(connect(), (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1"}));
-}
-
 TEST_F(SessionTest, tells_of_a_refusal) {
   connect();
   wire::WorkerRefusal refusal;
@@ -601,29 +438,6 @@ TEST_F(SessionTest, tells_of_a_refusal) {
   EXPECT_EQ(hear(refusal), Lines{"refused"});
 }
 
-// Else the worker lists the job for as long as it lasts, and the broker waits for an outcome that it has
-// refused.
-TEST_F(SessionTest, an_outcome_that_the_broker_cannot_read_is_a_failure_that_it_can) {
-  for (const char* code : {"bad_request", "too_large"}) {
-    SCOPED_TRACE(code);
-    serve();
-    hear(offer(1));
-    EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
-
-    EXPECT_EQ(hear(refusal(code, wire::Lease{1, 1})),
-              (Lines{"> error 1.1 permanent bad_outcome", "refused"}));
-    EXPECT_EQ(session_.outcomes(), 1u);
-    EXPECT_EQ(hear(refusal(code, wire::Lease{1, 1})), Lines{"refused"});
-    EXPECT_EQ(session_.outcomes(), 0u) << "it would be listed for ever";
-    EXPECT_EQ(hear(refusal(code, wire::Lease{7, 1})), Lines{"refused"});
-    EXPECT_EQ(session_.running(), 0u);
-    hear(offer(2));
-    EXPECT_EQ(hear(refusal(code, wire::Lease{2, 1})), Lines{"refused"}) << "it runs, and is no stream";
-    EXPECT_EQ(finish({2, 1}), Lines{"> result 2.1 ok"});
-    hear(wire::Acked{.jobs = {{2, 1}}});
-  }
-}
-
 TEST_F(SessionTest, a_job_that_cannot_be_read_ends) {
   serve();
   hear(offer(1));
@@ -633,58 +447,6 @@ TEST_F(SessionTest, a_job_that_cannot_be_read_ends) {
   session_.refuse_unreadable({1, 1}, "it runs already");
   EXPECT_EQ(said(), Lines{});
   EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
-}
-
-TEST_F(SessionTest, told_to_drain_it_takes_no_more_until_a_broker_knows_nothing_of_it) {
-  serve();
-  hear(offer(1));
-  hear(wire::Drain{});
-
-  EXPECT_EQ(hear(offer(2)), Lines{"> error 2.1 released draining"});
-  EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
-  hear(unknown_session());
-  hear(wire::Welcome{.session = "t"});
-  EXPECT_EQ(hear(offer(3)), Lines{"start 3.1 service 0"});
-}
-
-TEST_F(SessionTest, welcome_again_takes_a_drain_back) {
-  serve();
-  hear(wire::Drain{});
-
-  EXPECT_EQ(hear(offer(1)), Lines{"> error 1.1 released draining"});
-  hear(wire::Welcome{.session = "s"});
-  EXPECT_EQ(hear(offer(2)), Lines{"start 2.1 service 0"});
-}
-
-TEST_F(SessionTest, leaves_at_once_when_it_holds_nothing) {
-  serve();
-
-  EXPECT_EQ(drain(milliseconds(5000)), (Lines{"> bye", "left"}));
-}
-
-TEST_F(SessionTest, drains_by_offering_only_what_it_holds) {
-  serve();
-  hear(offer(1));
-  hear(offer(2));
-  hear(wire::Acked{});
-
-  EXPECT_EQ(drain(milliseconds(5000)), Lines{"> ready chat,embed capacity=2"});
-  EXPECT_EQ(hear(offer(3)), Lines{"> error 3.1 released draining"});
-  EXPECT_EQ(finish({1, 1}), (Lines{"> ready chat,embed capacity=1", "> result 1.1 ok"}));
-  EXPECT_EQ(finish({2, 1}), (Lines{"> result 2.1 ok", "> bye"}));
-  EXPECT_EQ(hear(offer(4)), Lines{});
-  EXPECT_EQ(hear(wire::Acked{.jobs = {{1, 1}, {2, 1}}}), Lines{});
-  EXPECT_EQ(hear(wire::Acked{.jobs = {{3, 1}}}), Lines{"left"});
-}
-
-TEST_F(SessionTest, does_not_wait_for_acknowledgements_for_ever) {
-  serve();
-  hear(offer(1));
-  drain(milliseconds(5000));
-  finish({1, 1});
-
-  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(1000));
-  EXPECT_EQ(pass(milliseconds(1000)), Lines{"left"});
 }
 
 TEST_F(SessionTest, a_broker_restarted_during_the_goodbye_is_told_once_more) {
@@ -699,41 +461,6 @@ TEST_F(SessionTest, a_broker_restarted_during_the_goodbye_is_told_once_more) {
   EXPECT_EQ(hear(wire::Acked{.jobs = {{1, 1}}}), Lines{"left"});
 }
 
-TEST_F(SessionTest, leaves_its_jobs_to_others_when_the_drain_takes_too_long) {
-  serve();
-  hear(offer(1));
-  drain(milliseconds(500));
-
-  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(500));
-  EXPECT_EQ(pass(milliseconds(500)), (Lines{"> bye", "cancel 1.1", "left"}));
-}
-
-TEST_F(SessionTest, leaves_now_when_told_so) {
-  serve();
-  hear(offer(1));
-  hear(offer(2));
-  finish({2, 1});
-
-  EXPECT_EQ(leave(), (Lines{"> bye", "cancel 1.1", "left"}));
-  EXPECT_EQ(hear(offer(3)), Lines{});
-}
-
-TEST_F(SessionTest, comes_back_by_the_session_of_its_last_welcome) {
-  const auto ready = [this] {
-    session_.connected(now_);
-    Decoder decoder;
-    Items<wire::WorkerReport> reports;
-    EXPECT_EQ(decoder.decode(session_.outbox().front().header, {}, reports), nullptr);
-    const auto& said = std::get<wire::Ready>(reports[0]);
-    return std::pair(said.resumes, std::string(said.session));
-  };
-  EXPECT_EQ(ready(), std::pair(true, std::string()));
-  hear(wire::Welcome{.session = "first"});
-  EXPECT_EQ(ready(), std::pair(true, std::string("first")));
-  hear(wire::Welcome{.session = "second"});
-  EXPECT_EQ(ready(), std::pair(true, std::string("second"))) << "of a broker that was started anew";
-}
-
 TEST_F(SessionTest, drains_through_a_reconnect) {
   serve();
   hear(offer(1));
@@ -742,13 +469,6 @@ TEST_F(SessionTest, drains_through_a_reconnect) {
   EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
 
   EXPECT_EQ(hear(wire::Welcome{.session = "t"}), (Lines{"> bye", "welcomed"}));
-}
-
-TEST_F(SessionTest, an_answer_over_the_limit_of_the_broker_is_a_permanent_failure) {
-  serve(100);
-  hear(offer(1));
-
-  EXPECT_EQ(finish({1, 1}, std::string(101, 'x')), Lines{"> error 1.1 permanent too_large"});
 }
 
 TEST_F(SessionTest, says_all_of_a_failure) {
@@ -797,15 +517,6 @@ TEST_F(SessionTest, forgets_the_oldest_outcomes_of_a_broker_that_never_acknowled
 
 // ---- streams ------------------------------------------------------------------------------------------
 
-TEST_F(SessionTest, says_pieces_as_they_come_and_the_outcome_behind_them) {
-  serve();
-  start_stream({1, 1});
-
-  EXPECT_EQ(chunk({1, 1}, "a"), Lines{"> chunk 1.1 0 a"});
-  EXPECT_EQ(chunk({1, 1}, std::string(5'000, 'b')), Lines{"> chunk 1.1 1 5000 bytes"});
-  EXPECT_EQ(finish({1, 1}, ""), Lines{"> result 1.1 "});
-}
-
 TEST_F(SessionTest, pieces_of_one_turn_are_one_message_where_the_broker_takes_batches) {
   connect();
   hear(wire::Welcome{.session = "s", .heartbeat_ms = 1000, .batch = 256});
@@ -817,24 +528,6 @@ TEST_F(SessionTest, pieces_of_one_turn_are_one_message_where_the_broker_takes_ba
   session_.chunk({.lease = {1, 1}, .body = Blob::copy("c")}, now_, effects_);
 
   EXPECT_EQ(said(), (Lines{"> 1/3 chunk 1.1 0 a", "> 2/3 chunk 2.1 0 b", "> 3/3 chunk 1.1 1 c"}));
-}
-
-TEST_F(SessionTest, stops_at_the_window_and_goes_on_where_it_moves) {
-  serve();
-  const auto gate = start_stream({1, 1});
-
-  EXPECT_EQ(hand_in(*gate, {1, 1}, limits::stream_chunks_max - 1), StreamGate::Verdict::more);
-  EXPECT_EQ(hand_in(*gate, {1, 1}, 1), StreamGate::Verdict::wait);
-  EXPECT_EQ(said().size(), limits::stream_chunks_max);
-  EXPECT_EQ(hand_in(*gate, {1, 1}, 2), StreamGate::Verdict::wait);
-  EXPECT_EQ(said(), Lines{});
-
-  // Each piece that was taken lets one more go; the handler goes on when half of the window is free.
-  EXPECT_EQ(window({1, 1}, 0), Lines{"> chunk 1.1 64 x"});
-  EXPECT_EQ(window({1, 1}, 0), Lines{});
-  EXPECT_EQ(window({1, 1}, 32), Lines{"> chunk 1.1 65 x"});
-  EXPECT_EQ(window({1, 1}, 33), Lines{"resume 1.1"});
-  EXPECT_EQ(hand_in(*gate, {1, 1}, 1), StreamGate::Verdict::more);
 }
 
 TEST_F(SessionTest, the_window_counts_bytes_and_is_exceeded_by_one_piece_at_most) {
@@ -876,27 +569,6 @@ TEST_F(SessionTest, a_draining_worker_leaves_when_a_slow_reader_has_all) {
   EXPECT_EQ(drain(milliseconds(5'000)), Lines{"> ready chat,embed capacity=1"});
   EXPECT_EQ(window({1, 1}, 63), (Lines{"> chunk 1.1 64 x", "> result 1.1 ", "> bye"}));
   EXPECT_EQ(hear(wire::Acked{.jobs = {{1, 1}}}), Lines{"left"});
-}
-
-TEST_F(SessionTest, says_what_was_not_taken_again_after_a_loss) {
-  serve();
-  start_stream({1, 1});
-  start_stream({2, 1});
-  for (const char* piece : {"a", "b", "c"})
-    chunk({1, 1}, piece);
-  window({1, 1}, 0);
-  chunk({2, 1}, "d");
-  finish({2, 1}, "");
-
-  EXPECT_EQ(hear(unknown_session()),
-            (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> chunk 1.1 1 b",
-                   "> chunk 1.1 2 c", "> chunk 2.1 0 d", "> result 2.1 "}));
-  hear(wire::Welcome{.session = "t", .heartbeat_ms = 1000});
-  EXPECT_EQ(chunk({1, 1}, "e"), Lines{"> chunk 1.1 3 e"});
-  // What the broker has it says again, so that a window that was lost stops nothing.
-  EXPECT_EQ(window({1, 1}, 3), Lines{});
-  EXPECT_EQ(connect(), (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> chunk 2.1 0 d",
-                              "> result 2.1 "}));
 }
 
 TEST_F(SessionTest, a_window_beyond_what_was_sent_frees_no_more_than_that) {
@@ -990,16 +662,6 @@ TEST_F(SessionTest, pieces_that_cannot_be_sent_end_the_job) {
   EXPECT_EQ(chunk({2, 1}, std::string(101, 'x')), (Lines{"> error 2.1 permanent too_large", "cancel 2.1"}));
 }
 
-TEST_F(SessionTest, a_piece_that_the_broker_refuses_ends_its_job_alone) {
-  serve();
-  hear(offer(1));
-  start_stream({2, 1});
-
-  EXPECT_EQ(hear(refusal("bad_request", wire::Lease{2, 1})),
-            (Lines{"> error 2.1 permanent chunk_refused", "refused", "cancel 2.1"}));
-  EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
-}
-
 TEST_F(SessionTest, passes_the_status_of_the_upstream_on) {
   serve();
   hear(offer(1));
@@ -1023,49 +685,6 @@ TEST_F(SessionTest, says_which_kind_of_limit_refused) {
   wire::WorkerReport report;
   ASSERT_EQ(decoder.decode(session_.outbox().front().header, report), nullptr);
   EXPECT_EQ(std::get<wire::Failure>(report).limited_by, "slope");
-}
-
-TEST_F(SessionTest, sends_the_last_word_of_a_jobs_progress_a_few_times_a_second) {
-  serve();
-  hear(offer(1));
-  hear(offer(2));
-
-  EXPECT_EQ(progress({1, 1}, 10, "reads"), Lines{"> progress 1.1 10 reads"});
-  EXPECT_EQ(progress({2, 1}, 20), Lines{"> progress 2.1 20"}) << "each job by itself";
-  EXPECT_EQ(progress({1, 1}, 11), Lines{});
-  EXPECT_EQ(progress({1, 1}, 12), Lines{});
-  EXPECT_EQ(session_.next_wakeup(), now_ + kProgressEvery);
-  EXPECT_EQ(pass(kProgressEvery - milliseconds(1)), Lines{});
-  EXPECT_EQ(pass(milliseconds(1)), Lines{"> progress 1.1 12"});
-  EXPECT_EQ(pass(kProgressEvery), Lines{}) << "nothing new";
-  EXPECT_EQ(progress({1, 1}, 13), Lines{"> progress 1.1 13"});
-}
-
-TEST_F(SessionTest, says_no_progress_of_what_is_over_or_not_wanted) {
-  serve();
-  hear(offer(1));
-  hear(offer(2));
-  progress({1, 1}, 10);
-  progress({1, 1}, 11);
-
-  finish({1, 1});
-  EXPECT_EQ(pass(kProgressEvery), Lines{}) << "its outcome says more";
-  EXPECT_EQ(progress({1, 1}, 12), Lines{});
-  EXPECT_EQ(progress({7, 1}, 12), Lines{});
-  hear(stale({2, 1}));
-  EXPECT_EQ(progress({2, 1}, 12), Lines{});
-}
-
-TEST_F(SessionTest, says_the_last_progress_again_behind_its_inventory) {
-  serve();
-  hear(offer(1));
-  hear(offer(2));
-  progress({1, 1}, 10);
-  progress({1, 1}, 11, "more");
-
-  const Lines again = hear(unknown_session());
-  EXPECT_EQ(again, (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> progress 1.1 11 more"}));
-  EXPECT_EQ(pass(kProgressEvery), Lines{}) << "it is said";
 }
 
 TEST_F(SessionTest, fewer_places_count_when_the_broker_has_confirmed_them) {

@@ -239,20 +239,6 @@ class WatchTest : public SessionTest {
   }
 };
 
-TEST_F(WatchTest, tells_each_change_once_and_confirms_a_quarter_of_the_window) {
-  EXPECT_THAT(drain(), ElementsAre("watch 1"));
-  hear_watching(0);
-  for (std::int64_t seq = 0; seq < Session::kChangesConfirmed; ++seq)
-    hear_event(seq);
-  hear_event(7);
-
-  const std::vector<std::string> all = changes();
-  EXPECT_EQ(all.size(), 1u + Session::kChangesConfirmed);
-  EXPECT_EQ(all.front(), "watching 0");
-  EXPECT_EQ(all.back(), "started " + std::to_string(Session::kChangesConfirmed - 1));
-  EXPECT_THAT(drain(), ElementsAre("seen 1 to " + std::to_string(Session::kChangesConfirmed - 1)));
-}
-
 TEST_F(WatchTest, tells_how_far_a_job_is) {
   drain();
   hear_watching(0);
@@ -270,55 +256,6 @@ TEST_F(WatchTest, tells_how_far_a_job_is) {
   EXPECT_EQ(arrived[1].change.pct, 40);
   EXPECT_EQ(arrived[1].change.note, "reads");
   EXPECT_EQ(arrived[0].change.pct, std::nullopt);
-}
-
-TEST_F(WatchTest, says_where_changes_are_missing) {
-  drain();
-  hear_watching(0);
-  hear_event(0);
-  hear_event(1, 40);  // the broker had no room
-  hear_event(4);      // the socket had none
-  hear_watching(6);   // nor for the last ones
-
-  EXPECT_THAT(changes(), ElementsAre("watching 0", "started 0", "started 1 gap 40", "started 4 gap 2",
-                                     "watching 6 gap 1"));
-}
-
-TEST_F(WatchTest, renews_itself_while_the_broker_lives) {
-  drain();
-  hear_watching(0);
-  hear_event(0);
-  changes();
-
-  const std::vector<std::string> said = pass_alive(Session::kRenewEvery);
-
-  EXPECT_THAT(said, testing::Contains("watch 1"));
-  hear_watching(1);
-  EXPECT_THAT(changes(), IsEmpty());
-}
-
-TEST_F(WatchTest, begins_anew_on_a_new_connection_and_where_the_broker_let_it_go) {
-  drain();
-  hear_watching(0);
-  hear_event(0);
-  changes();
-  session_.connected();
-  session_.disconnected(now_);
-
-  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "watch 1"));
-  hear_watching(0);
-  hear_event(0);
-  EXPECT_THAT(changes(), ElementsAre("watching 0 gap 0", "started 0"));
-
-  Buffer ref_bytes;
-  hear(wire::ErrorReply{.code = "slow_reader", .ref = number_ref(1, ref_bytes)});
-  EXPECT_THAT(drain(), ElementsAre("watch 1"));
-  hear_watching(0);
-  EXPECT_THAT(changes(), ElementsAre("watching 0 gap 0"));
-  EXPECT_THAT(told(), IsEmpty());
-
-  hear(wire::ErrorReply{.code = "bytes_full", .ref = number_ref(1, ref_bytes)});
-  EXPECT_THAT(told(), ElementsAre("1: bytes_full"));
 }
 
 /// The same, with a client that would rather send batches of three.
@@ -458,19 +395,6 @@ TEST_F(SessionTest, the_answer_keeps_its_bytes_after_the_frame_is_gone) {
   EXPECT_THAT(told(), ElementsAre("1: " + std::string(100, 'a')));
 }
 
-TEST_F(SessionTest, answers_find_their_requests_in_any_order) {
-  submit(1);
-  submit(2);
-  submit(3);
-  EXPECT_THAT(drain(), ElementsAre("submit 1", "submit 2", "submit 3"));
-
-  hear_result(3, "c");
-  hear_result(1, "a");
-  hear_result(2, "b");
-
-  EXPECT_THAT(told(), ElementsAre("3: c", "1: a", "2: b"));
-}
-
 TEST_F(SessionTest, an_answer_without_a_ref_is_matched_by_its_id) {
   submit(1);
   submit(2);
@@ -493,27 +417,7 @@ TEST_F(SessionTest, an_answer_without_a_ref_is_matched_by_its_id) {
   EXPECT_FALSE(finished[1].outcome.error().local);
 }
 
-TEST_F(SessionTest, silence_is_answered_with_a_ping_a_second) {
-  submit(1);
-  EXPECT_THAT(pass(milliseconds(990)), ElementsAre("submit 1"));
-  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("ping"));
-  hear_pong();
-  EXPECT_THAT(pass(milliseconds(990)), IsEmpty());
-  EXPECT_THAT(pass(milliseconds(1'000)), ElementsAre("ping"));
-}
-
-TEST_F(SessionTest, pongs_keep_the_connection_while_a_job_runs_long) {
-  submit(1);
-  for (int second = 0; second < 60; ++second) {
-    const std::vector<std::string> said = pass(milliseconds(1'000));
-    EXPECT_EQ(std::count(said.begin(), said.end(), "ping"), 1);
-    hear_pong();
-  }
-  EXPECT_EQ(session_.counters().reconnected, 0u);
-  EXPECT_EQ(session_.counters().resent, 0u);
-}
-
-TEST_F(SessionTest, after_three_silent_seconds_everything_pending_is_sent_again_on_a_new_connection) {
+TEST_F(SessionTest, after_silence_everything_pending_is_sent_again_on_a_new_connection) {
   submit(1);
   submit(2);
   submit(3);
@@ -553,39 +457,6 @@ TEST_F(SessionTest, the_second_answer_to_a_repeated_request_is_dropped_and_count
   EXPECT_EQ(session_.counters().answered, 1u);
 }
 
-TEST_F(SessionTest, a_lost_connection_is_replaced_at_once) {
-  session_.connected();
-  submit(1);
-  drain();
-  hear_pong();
-  session_.disconnected(now_);
-  EXPECT_FALSE(session_.next_send().has_value()) << "nothing goes to a connection that is given up";
-
-  EXPECT_THAT(pass(milliseconds(100)), ElementsAre("reopen", "submit 1"));
-}
-
-TEST_F(SessionTest, a_lost_connection_is_replaced_when_nothing_is_pending_too) {
-  session_.connected();
-  session_.disconnected(now_);
-  EXPECT_EQ(session_.next_wakeup(), now_);
-  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen"));
-}
-
-TEST_F(SessionTest, a_try_of_libzmq_that_comes_through_is_the_connection_that_was_due) {
-  submit(1);
-  EXPECT_THAT(drain(), ElementsAre("submit 1"));  // it waits in the socket
-  for (int lost = 0; lost < 3; ++lost) {
-    session_.disconnected(now_);  // before any handshake
-    if (lost < 2) pass(milliseconds(100));
-  }
-  session_.connected();
-  EXPECT_FALSE(session_.take_reopen(now_ + seconds(10))) << "the broker would hear all of it twice";
-
-  session_.disconnected(now_);
-  session_.connected();
-  EXPECT_TRUE(session_.take_reopen(now_ + seconds(10))) << "one that was there and is lost is replaced";
-}
-
 TEST_F(SessionTest, asks_on_each_connection_where_other_brokers_are) {
   session_.connected();
   submit(1);
@@ -605,43 +476,6 @@ TEST_F(SessionTest, asks_on_each_connection_where_other_brokers_are) {
   EXPECT_THAT(drain(), ElementsAre("ping", "submit 1"));
 }
 
-TEST_F(SessionTest, who_is_told_that_another_broker_owns_the_store_asks_again_and_hears_no_error) {
-  submit(1);
-  submit(2);
-  drain();
-  hear_not_owner(1);
-  hear_not_owner(2);
-
-  EXPECT_THAT(told(), IsEmpty());
-  EXPECT_THAT(pass(milliseconds(990)), IsEmpty()) << "there is no other: not at once";
-  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1", "submit 2"));
-
-  session_.set_endpoints(2);
-  hear_not_owner(1);
-  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1", "submit 2"));
-
-  session_.set_endpoints(1);
-  hear_not_owner(1, {"tcp://a:5570", "tcp://b:5570"});
-  EXPECT_THAT(session_.take_told(), ElementsAre("tcp://a:5570", "tcp://b:5570"));
-  EXPECT_THAT(pass(milliseconds(90)), IsEmpty()) << "both have said so";
-  EXPECT_THAT(pass(milliseconds(20)), ElementsAre("reopen", "submit 1", "submit 2"));
-  hear_result(1, "a");
-  EXPECT_THAT(told(), ElementsAre("1: a"));
-}
-
-TEST_F(SessionTest, where_nobody_listens_the_next_endpoint_is_asked_at_once_and_a_round_ends_with_a_pause) {
-  session_.set_endpoints(2);
-  submit(1);
-
-  session_.found_nobody(now_);
-  EXPECT_EQ(session_.reason(), Session::Reason::nobody);
-  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1"));
-  session_.found_nobody(now_);
-  EXPECT_EQ(session_.reason(), Session::Reason::round);
-  EXPECT_THAT(pass(milliseconds(90)), IsEmpty());
-  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1"));
-}
-
 TEST_F(SessionTest, a_single_endpoint_with_a_name_is_made_anew_where_nobody_listens) {
   session_.set_endpoints(1);
   submit(1);
@@ -651,50 +485,6 @@ TEST_F(SessionTest, a_single_endpoint_with_a_name_is_made_anew_where_nobody_list
   session_.found_nobody(now_, true);
   EXPECT_THAT(pass(milliseconds(90)), IsEmpty());
   EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 1"));
-}
-
-TEST_F(SessionTest, who_finds_nobody_for_long_asks_no_endpoint_more_than_once_a_second) {
-  session_.set_endpoints(2);
-  submit(1);
-
-  int asked = 0;
-  for (const TimePoint end = now_ + milliseconds(20'000); now_ < end; ++asked) {
-    session_.found_nobody(now_);
-    while (!session_.take_reopen(now_))
-      now_ += milliseconds(10);
-  }
-
-  EXPECT_LE(asked, 2 * 24);
-  EXPECT_GE(asked, 2 * 20);
-}
-
-TEST_F(SessionTest, brokers_that_own_nothing_are_asked_in_rounds_too) {
-  session_.set_endpoints(2);
-  submit(1);
-
-  int asked = 0;
-  for (const TimePoint end = now_ + milliseconds(20'000); now_ < end; ++asked) {
-    hear_not_owner(1);
-    while (!session_.take_reopen(now_))
-      now_ += milliseconds(10);
-    session_.found_nobody(now_);
-    while (!session_.take_reopen(now_))
-      now_ += milliseconds(10);
-  }
-
-  EXPECT_LE(asked, 24);
-}
-
-TEST_F(SessionTest, a_single_endpoint_is_left_to_libzmq_and_so_is_a_connection_that_stands) {
-  submit(1);
-  drain();
-  session_.found_nobody(now_);
-  EXPECT_FALSE(session_.reopen_is_due(now_));
-
-  session_.set_endpoints(2);
-  session_.connected();
-  session_.found_nobody(now_);
-  EXPECT_FALSE(session_.reopen_is_due(now_));
 }
 
 TEST_F(SessionTest, a_submit_that_belongs_to_another_shard_is_given_back_whole) {
@@ -796,42 +586,6 @@ TEST_F(SessionTest, forgets_what_is_dropped) {
   EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen", "submit 2"));
 }
 
-TEST_F(SessionTest, what_could_not_be_sent_before_the_loss_is_sent_once_after_it) {
-  submit(1);
-  submit(2);
-  ASSERT_TRUE(session_.next_send().has_value());
-  session_.sent(now_);  // the socket has no room for the second
-  session_.disconnected(now_);
-
-  EXPECT_THAT(pass(milliseconds(50)), ElementsAre("reopen", "submit 1", "submit 2"));
-  EXPECT_EQ(session_.counters().resent, 1u);
-}
-
-TEST_F(SessionTest, silence_is_counted_from_when_a_word_is_expected) {
-  submit(1);
-  drain();
-  hear_result(1, "a");
-  pass(milliseconds(60'000));
-  submit(2);
-
-  EXPECT_THAT(pass(milliseconds(990)), ElementsAre("submit 2"));
-}
-
-TEST_F(SessionTest, a_deadline_ends_a_request_locally_and_its_late_answer_is_dropped) {
-  submit(1, milliseconds(500));
-  submit(2);
-  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(500));
-  pass(milliseconds(500));
-  EXPECT_THAT(told(), ElementsAre("1: local deadline"));
-  EXPECT_EQ(session_.counters().expired, 1u);
-
-  hear_result(1, "late");
-
-  EXPECT_THAT(told(), IsEmpty());
-  EXPECT_EQ(session_.counters().dropped_answers, 1u);
-  EXPECT_EQ(session_.pending(), 1u);
-}
-
 TEST_F(SessionTest, a_deadline_says_how_long_was_waited) {
   submit(1, milliseconds(2'500));
   pass(milliseconds(2'500));
@@ -849,14 +603,6 @@ TEST_F(SessionTest, an_overdue_request_that_was_never_sent_is_not_sent) {
   session_.advance(now_);
 
   EXPECT_THAT(drain(), IsEmpty());
-}
-
-TEST_F(SessionTest, a_deadline_holds_across_new_connections) {
-  submit(1, milliseconds(10'000));
-  const auto said = pass(milliseconds(10'000));
-
-  EXPECT_EQ(std::count(said.begin(), said.end(), "reopen"), 3);
-  EXPECT_THAT(told(), ElementsAre("1: local deadline"));
 }
 
 TEST_F(SessionTest, each_kind_of_request_takes_its_own_kind_of_answer) {
@@ -1005,35 +751,6 @@ TEST_F(SessionTest, closing_ends_everything_that_is_pending) {
   EXPECT_FALSE(session_.next_wakeup().has_value());
 }
 
-TEST_F(SessionTest, connections_that_come_to_nothing_are_made_more_and_more_slowly) {
-  submit(1);
-  std::vector<int> pauses;
-  for (int round = 0; round < Session::kFruitlessMax - 1; ++round) {
-    session_.connected();
-    session_.disconnected(now_);
-    const TimePoint lost = now_;
-    while (!session_.take_reopen(now_))
-      now_ += milliseconds(10);
-    pauses.push_back(static_cast<int>(std::chrono::duration_cast<milliseconds>(now_ - lost).count()));
-  }
-
-  EXPECT_THAT(pauses, ElementsAre(0, 100, 200, 400, 800));
-}
-
-TEST_F(SessionTest, a_body_that_costs_the_connection_again_and_again_is_given_up) {
-  submit(1);
-  submit_large(2, 5'000);
-  submit_large(3, 50'000);
-  for (int round = 0; round < Session::kFruitlessMax; ++round) {
-    session_.connected();
-    session_.disconnected(now_);
-    pass(milliseconds(2'000));
-  }
-
-  EXPECT_THAT(told(), ElementsAre("3: local too_large"));
-  EXPECT_EQ(session_.pending(), 2u);
-}
-
 TEST_F(SessionTest, a_broker_that_answers_between_restarts_costs_nobody_the_job) {
   submit_large(1, 50'000);
   for (int round = 0; round < 50; ++round) {
@@ -1130,21 +847,6 @@ class StreamTest : public SessionTest {
   std::string lane_;
 };
 
-TEST_F(StreamTest, pieces_come_in_order_and_the_end_behind_them) {
-  stream(1);
-  EXPECT_THAT(drain(), ElementsAre("submit 1"));
-
-  hear_chunk(1, 0, "a");
-  hear_chunk(1, 1, "b");
-  EXPECT_THAT(told(), ElementsAre("1.0 a", "1.1 b"));
-  hear_chunk(1, 2, "c");
-  hear_end(1, 3);
-
-  EXPECT_THAT(told(), ElementsAre("1.2 c", "1: "));
-  EXPECT_EQ(session_.pending(), 0u);
-  EXPECT_THAT(pass(milliseconds(60'000)), IsEmpty());
-}
-
 TEST_F(StreamTest, the_first_piece_says_where_the_job_was) {
   stream(1);
   drain();
@@ -1161,52 +863,6 @@ TEST_F(StreamTest, pieces_keep_their_bytes_after_the_frame_is_gone) {
   frame = "zzz";
 
   EXPECT_THAT(told(), ElementsAre("1.0 abc"));
-}
-
-TEST_F(StreamTest, what_was_taken_is_said_a_quarter_of_a_window_at_a_time) {
-  stream(1);
-  drain();
-  const auto quarter = static_cast<std::int64_t>(Session::kSeenChunks);
-  for (std::int64_t seq = 0; seq < quarter - 1; ++seq)
-    hear_chunk(1, seq);
-  told();
-  EXPECT_THAT(drain(), IsEmpty());
-
-  hear_chunk(1, quarter - 1);
-  hear_chunk(1, quarter);
-  told();
-
-  EXPECT_THAT(drain(), ElementsAre("seen 1 to 16"));
-  EXPECT_THAT(drain(), IsEmpty());
-}
-
-TEST_F(StreamTest, large_pieces_are_said_to_be_taken_sooner) {
-  stream(1);
-  drain();
-  hear_chunk(1, 0, std::string(Session::kSeenBytes - 1, 'x'));
-  told();
-  EXPECT_THAT(drain(), IsEmpty());
-  hear_chunk(1, 1, "x");
-  told();
-
-  EXPECT_THAT(drain(), ElementsAre("seen 1 to 1"));
-}
-
-TEST_F(StreamTest, a_few_pieces_are_said_to_be_taken_after_a_while) {
-  stream(1);
-  stream(2);
-  drain();
-  hear_chunk(1, 0);
-  told();
-  EXPECT_THAT(pass(milliseconds(100)), IsEmpty());
-  hear_chunk(1, 1);
-  hear_chunk(2, 0);
-  told();
-
-  EXPECT_THAT(pass(milliseconds(140)), IsEmpty());
-  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(10));
-  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("seen 1 to 1"));
-  EXPECT_THAT(pass(milliseconds(100)), ElementsAre("seen 2 to 0"));
 }
 
 TEST_F(StreamTest, readers_who_are_due_soon_after_another_are_told_of_together_with_it) {
@@ -1244,127 +900,6 @@ TEST_F(StreamTest, a_reader_that_takes_later_says_so_itself) {
   EXPECT_THAT(drain(), ElementsAre("seen 1 to 39"));
 }
 
-TEST_F(StreamTest, a_stream_that_had_not_begun_is_submitted_again) {
-  stream(1);
-  drain();
-
-  break_connection();
-
-  EXPECT_THAT(drain(), ElementsAre("submit 1"));
-}
-
-TEST_F(StreamTest, goes_on_behind_the_last_piece_on_a_new_connection) {
-  stream(1);
-  drain();
-  hear_chunk(1, 0, "a");
-  hear_chunk(1, 1, "b");
-  told();
-
-  break_connection();
-
-  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 2"));
-  EXPECT_THAT(pass_alive(milliseconds(1'000)), IsEmpty()) << "the fetch says what was taken";
-  hear_chunk(1, 1, "b");
-  hear_chunk(1, 2, "c");
-  hear_end(1, 3);
-  EXPECT_THAT(told(), ElementsAre("1.2 c", "1: "));
-}
-
-TEST_F(StreamTest, a_reader_that_takes_later_is_sent_no_more_after_a_new_connection) {
-  stream(1, Takes::when_it_says_so);
-  drain();
-  for (std::int64_t seq = 0; seq < 3; ++seq)
-    hear_chunk(1, seq);
-  told();
-  session_.seen("job-1", 0, now_);
-
-  break_connection();
-
-  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
-  for (std::int64_t seq = 1; seq < 4; ++seq)
-    hear_chunk(1, seq);
-  EXPECT_THAT(told(), ElementsAre("1.3 x"));
-  session_.seen("job-1", 3, now_);
-  EXPECT_THAT(pass(milliseconds(250)), ElementsAre("seen 1 to 3"));
-}
-
-TEST_F(StreamTest, begins_late_with_a_fetch) {
-  stream(1, Takes::at_once, 5);
-  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 5"));
-
-  hear_chunk(1, 5, "f");
-  told();
-  break_connection();
-
-  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 6"));
-}
-
-TEST_F(StreamTest, what_got_lost_in_between_is_asked_for_again) {
-  stream(1);
-  drain();
-  now_ += Session::kFetchPause;
-  hear_chunk(1, 0);
-  hear_chunk(1, 2);
-  hear_chunk(1, 3);
-
-  EXPECT_THAT(told(), ElementsAre("1.0 x"));
-  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
-  for (std::int64_t seq = 1; seq < 4; ++seq)
-    hear_chunk(1, seq);
-  EXPECT_THAT(told(), ElementsAre("1.1 x", "1.2 x", "1.3 x"));
-  EXPECT_THAT(pass_alive(milliseconds(2'000)), ElementsAre("seen 1 to 3"));
-}
-
-TEST_F(StreamTest, an_end_that_came_without_the_pieces_before_it_is_asked_for_with_them) {
-  stream(1);
-  drain();
-  hear_chunk(1, 0);
-  hear_error(1, "upstream_failed", 3);
-  EXPECT_THAT(told(), ElementsAre("1.0 x"));
-
-  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
-  hear_chunk(1, 1);
-  hear_chunk(1, 2);
-  hear_error(1, "upstream_failed", 3);
-  EXPECT_THAT(told(), ElementsAre("1.1 x", "1.2 x", "1: upstream_failed"));
-}
-
-TEST_F(StreamTest, gives_up_when_the_pieces_do_not_come) {
-  stream(1);
-  drain();
-  for (int i = 1; i < Session::kEndsWithoutPiecesMax; ++i) {
-    hear_end(1, 2);
-    EXPECT_THAT(drain(), ElementsAre("fetch 1 from 0"));
-  }
-  hear_end(1, 2);
-
-  EXPECT_THAT(told(), ElementsAre("1: local gone"));
-}
-
-TEST_F(StreamTest, what_the_broker_does_not_keep_any_more_ends_it) {
-  stream(1);
-  drain();
-  hear_chunk(1, 0);
-  hear_error(1, "gone", 9);
-
-  EXPECT_THAT(told(), ElementsAre("1.0 x", "1: gone"));
-}
-
-TEST_F(StreamTest, a_fetch_that_waited_long_is_said_again_but_not_all_the_time) {
-  stream(1, Takes::at_once, 0);
-  drain();
-  Buffer ref_bytes;
-  const wire::StatusReply running{.id = "job-1", .state = "running", .ref = number_ref(1, ref_bytes)};
-  now_ += Session::kFetchWait;
-  hear(running);
-  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 0"));
-
-  hear(running);
-  hear(running);
-  EXPECT_THAT(pass_alive(milliseconds(990)), IsEmpty());
-  EXPECT_THAT(pass_alive(milliseconds(20)), ElementsAre("fetch 1 from 0"));
-}
-
 TEST_F(StreamTest, ends_when_the_client_is_closed) {
   stream(1);
   stream(2, Takes::when_it_says_so);
@@ -1376,19 +911,6 @@ TEST_F(StreamTest, ends_when_the_client_is_closed) {
   std::sort(all.begin(), all.end());
   EXPECT_THAT(all, ElementsAre("1.0 x", "1: local cancelled", "2: local cancelled"));
   session_.seen("job-2", 0, now_);
-}
-
-TEST_F(StreamTest, an_error_says_how_many_pieces_came) {
-  stream(1);
-  drain();
-  hear_chunk(1, 0);
-  hear_chunk(1, 1);
-  hear_error(1, "not_found", 0);
-
-  std::vector<Finished> finished;
-  session_.take_finished(finished);
-  ASSERT_EQ(finished.size(), 1u);
-  EXPECT_EQ(finished[0].outcome.error().chunks, 2);
 }
 
 TEST_F(StreamTest, counts_what_comes_twice_or_to_nobody) {

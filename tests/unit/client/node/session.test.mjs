@@ -30,58 +30,6 @@ function reopen(now) {
 
 const bytesOf = (bodies) => bodies.reduce((sum, body) => sum + body.length, 0);
 
-/** Whether the next endpoint's turn has come. */
-function turns(now) {
-  session.advance(now);
-  return session.takeReopen(now);
-}
-
-test("a try of libzmq that comes through is the connection that was due", () => {
-  session = new Session(0, () => 0);
-  begin(job("a")); // it waits in the socket
-  for (let lost = 0; lost < 3; ++lost) {
-    session.disconnected(lost * 1000); // before any handshake
-    session.takeReopen(lost * 1000);
-  }
-  session.connected();
-  assert(!session.takeReopen(60_000)); // else the broker would hear all of it twice
-  session.disconnected(3000);
-  session.connected();
-  assert(session.takeReopen(60_000)); // one that was there and is lost is replaced
-});
-
-test("where nobody listens the next endpoint's turn comes at once, with a pause behind a round", () => {
-  session = new Session(0, () => 0, { endpoints: 2 });
-  begin(job("a"));
-  session.foundNobody(100);
-  assert(turns(100));
-  session.foundNobody(200);
-  assert(!turns(299));
-  assert(turns(300));
-  assert.deepEqual(said(session, 300).map(([op]) => op), ["submit"]);
-});
-
-test("of several endpoints one without a first word is left after a second, later after two and a half", () => {
-  session = new Session(0, () => 0, { endpoints: 2 });
-  begin(job("a"));
-  assert(!turns(999));
-  assert.deepEqual(said(session, 999).map(([op]) => op), ["ping"]);
-  assert(turns(1000));
-  tell(session, "pong", { ref: 0 }, undefined, 1500);
-  assert(!turns(3999));
-  assert(turns(4000));
-});
-
-test("a broker that may not own its store is left, where there is another one", () => {
-  session = new Session(0, () => 0, { endpoints: 2 });
-  begin(job("a"), new Request("status", { id: "b", tell: nothing, timeoutMs: 10_000 }));
-  tell(session, "error", { ref: 1, id: "a", code: "not_owner" }, undefined, 100);
-  tell(session, "error", { ref: 2, id: "b", code: "not_owner" }, undefined, 100);
-  assert(turns(100));
-  assert.deepEqual(said(session, 100).map(([op, { id }]) => [op, id]), [["submit", "a"], ["status", "b"]]);
-  assert.deepEqual(outcomes(session), []);
-});
-
 test("jobs that wait together go in one message", () => {
   const shared = new Submit("s", { lane: "low" });
   const requests = [0, 1, 2].map((n) => new Request("submit", { id: `j${n}`, submit: shared, body: Buffer.from(`${n}`), tell: nothing }));
@@ -126,36 +74,6 @@ test("an error is of the class of its code", () => {
     assert.deepEqual(
       [error.constructor, error.code, error.retryAfterMs, error.upstreamStatus, error.body.toString(), error.id],
       [kind, code, 250, 418, "why", code]);
-  }
-});
-
-test("a refusal is asked again under the same id, or thrown", () => {
-  begin(job("waits"), job("throws", "", "submit", { whenFull: "throw" }));
-  for (const ref of [1, 2]) tell(session, "error", { ref, code: "lane_full", retry_after_ms: 100 });
-  const [error, ...more] = outcomes(session);
-  assert.deepEqual([error.constructor, error.id, more], [errors.LaneFullError, "throws", []]);
-  assert.deepEqual(said(session, 50), []);
-  session.advance(110);
-  const [[, fields]] = said(session, 110);
-  assert.deepEqual([fields.id, fields.ref], ["waits", 1]);
-});
-
-test("a refused job waits as long as the broker says", () => {
-  for (const [retry_after_ms, pauses] of [[20_000, [20_000, 20_000]], [undefined, [250, 500]]]) {
-    session = new Session(0, () => 0);
-    begin(job("a"));
-    let now = 0;
-    for (const pause of pauses) {
-      tell(session, "error", { ref: 1, code: "lane_full", ...(retry_after_ms && { retry_after_ms }) }, undefined, now);
-      const sent = [];
-      for (let ms = 50; ms <= pause; ms += 50) {
-        tell(session, "pong", { ref: 0 }, undefined, now + ms); // the broker lives
-        session.advance(now + ms);
-        sent.push(...said(session, now + ms).filter(([op]) => op === "submit").map(() => ms));
-      }
-      assert.deepEqual(sent, [pause]);
-      now += pause;
-    }
   }
 });
 
@@ -211,17 +129,6 @@ test("a new connection sends all that is open under the same ids", () => {
   assert.equal(first[0], "submit");
 });
 
-test("silence is asked about, and then ends the connection", () => {
-  begin(job("a"));
-  session.advance(1000);
-  assert.deepEqual(said(session, 1000), [["ping", { ref: 0 }, ""]]);
-  tell(session, "pong", { ref: 0 }, undefined, 1100);
-  session.advance(3500);
-  assert(!session.takeReopen(3500));
-  session.advance(4200);
-  assert(session.takeReopen(4200));
-});
-
 test("a program that stood still does not take that for the broker's silence", () => {
   begin(job("a"));
   session.stoodStill(9000);
@@ -229,42 +136,6 @@ test("a program that stood still does not take that for the broker's silence", (
   assert(!session.takeReopen(9000));
   session.advance(10_000);
   assert.deepEqual(said(session, 10_000).map(([op]) => op), ["ping"]);
-});
-
-test("an idle client asks nothing", () => {
-  session.advance(100_000);
-  assert.equal(session.nextWakeup(), undefined);
-  assert.deepEqual(said(session, 100_000), []);
-  session.begin(job("a"), 100_000);
-  session.advance(100_500);
-  assert(!session.takeReopen(100_500));
-});
-
-test("a lost answer is asked for by the state of its job", () => {
-  begin(job("a"), job("b"));
-  for (let second = 1; second <= 10; ++second) tell(session, "pong", { ref: 0 }, undefined, 1000 * second);
-  session.advance(10_000);
-  const [[op, fields]] = said(session, 10_000);
-  assert.deepEqual([op, fields.ids], ["status", ["a", "b"]]);
-  tell(session, "status", { ref: fields.ref, jobs: [{ id: "a", state: "succeeded" }, { id: "b", state: "running" }] }, undefined, 10_000);
-  assert.deepEqual(said(session, 10_000).map(([op, { id }]) => [op, id]), [["submit", "a"]]);
-});
-
-test("connections that end without a word blame the largest body", () => {
-  begin(job("small"), job("large", "x".repeat(100_000)));
-  for (let round = 0; round < 6; ++round) {
-    session.connected();
-    session.disconnected(10_000 * round);
-    session.takeReopen(10_000 * round + 5000);
-  }
-  const [error, ...more] = outcomes(session);
-  assert.deepEqual([error.constructor, error.id, more], [errors.TooLargeError, "large", []]);
-});
-
-test("a key that is taken back ends everything", () => {
-  begin(job("a"), job("b"));
-  tell(session, "error", { code: "unauthorized", message: "gone" });
-  assert.deepEqual(outcomes(session).map((error) => error.constructor), [errors.UnauthorizedError, errors.UnauthorizedError]);
 });
 
 test("nonsense ends nothing", () => {
@@ -438,60 +309,6 @@ test("timers of requests that ended do not pile up", () => {
 
 const chunk = (seq, now = 0, body = "x") => tell(session, "chunk", { ref: 1, seq }, body, now);
 
-test("pieces come in order and once", () => {
-  begin(job("a", "", "stream"));
-  for (const seq of [0, 1, 1, 0, 2]) chunk(seq);
-  tell(session, "result", { ref: 1, chunks: 3 });
-  const came = outcomes(session);
-  assert.deepEqual(came.slice(0, 3).map((piece) => piece instanceof Piece && piece.seq), [0, 1, 2]);
-  assert.deepEqual([came.length, came[3].chunks], [4, 3]);
-});
-
-test("what was taken is said at a quarter of a window or after a time", () => {
-  begin(job("a", "", "stream"));
-  for (let seq = 0; seq < 20; ++seq) chunk(seq);
-  for (let seq = 0; seq < 15; ++seq) session.seen(1, seq, 0);
-  assert.deepEqual(said(session), []);
-  session.seen(1, 15, 0);
-  assert.deepEqual(said(session), [["seen", { seq: 15, ref: 1 }, ""]]);
-  session.seen(1, 16, 100);
-  session.advance(300);
-  assert.deepEqual(said(session, 300), []);
-  session.advance(360);
-  assert.deepEqual(said(session, 360), [["seen", { seq: 16, ref: 1 }, ""]]);
-});
-
-test("a gap is fetched", () => {
-  begin(job("a", "", "stream"));
-  chunk(0, 2000);
-  session.seen(1, 0, 2000);
-  chunk(2, 2000);
-  assert.deepEqual(said(session, 2000), [["fetch", { id: "a", wait_ms: 60_000, from_seq: 1, ref: 1 }, ""]]);
-});
-
-test("a new connection submits a stream without pieces and fetches one with them", () => {
-  begin(job("a", "body", "stream"));
-  const [[op, fields, body]] = reopen(1000);
-  assert.deepEqual([op, fields.stream, body], ["submit", true, "body"]);
-  for (let seq = 0; seq < 3; ++seq) chunk(seq, 1500);
-  session.seen(1, 1, 1500);
-  const [[again, { from_seq }]] = reopen(2000);
-  assert.deepEqual([again, from_seq], ["fetch", 2]);
-  chunk(2, 2000); // came before, and comes again
-  assert.deepEqual(outcomes(session).map((piece) => piece.seq), [0, 1, 2]);
-});
-
-test("an end without its pieces asks for them, and gives up in the end", () => {
-  begin(job("a", "", "stream"));
-  for (let time = 0; time < 2; ++time) {
-    tell(session, "result", { ref: 1, chunks: 2 });
-    assert.deepEqual(said(session).map(([op]) => op), ["fetch"]);
-  }
-  tell(session, "result", { ref: 1, chunks: 2 });
-  const [error] = outcomes(session);
-  assert.deepEqual([error.constructor, error.chunks], [errors.GoneError, 2]);
-});
-
 // ---- watches -----------------------------------------------------------------------------------------------------
 
 function watch(filter = {}) {
@@ -538,41 +355,6 @@ test("what the reader of a watch took is confirmed, and no more", () => {
   assert.deepEqual(said(session), [["seen", { seq: 255, ref: 1 }, ""]]);
 });
 
-test("what a watch left out is told", () => {
-  watch();
-  tell(session, "watching", { ref: 1, seq: 0 });
-  hear(0);
-  hear(1, 1, { gap: true, left_out: 5 });
-  hear(4); // a hole
-  tell(session, "watching", { ref: 1, seq: 7 }); // a hole at the end
-  hear(7);
-  assert.deepEqual(shown(), [["watching", 0, false, 0], ["ended", 0, false, 0], ["ended", 1, true, 5], ["ended", 4, true, 2],
-    ["watching", 7, true, 2], ["ended", 7, false, 0]]);
-});
-
-test("a watch begins anew on another connection, and where the broker let go of it, and says so", () => {
-  const { request } = watch({ id: "j" });
-  tell(session, "watching", { ref: 1, seq: 0 });
-  hear(0, 300);
-  const old = outcomes(session);
-  assert.deepEqual(reopen(1), [["watch", { id: "j", batch: 256, ref: 1 }, ""]]);
-  hear(300); // of the connection before
-  tell(session, "watching", { ref: 1, seq: 0 });
-  hear(0, 300);
-  assert.deepEqual(shown().slice(0, 2), [["watching", 0, true, 0], ["ended", 0, false, 0]]);
-  for (const change of old) session.took(request, change); // confirms nothing of the second one
-  assert.deepEqual(said(session), []);
-  tell(session, "error", { ref: 1, code: "slow_reader", message: "m" });
-  assert.deepEqual(said(session).map(([op]) => op), ["watch"]);
-  tell(session, "watching", { ref: 1, seq: 0 });
-  assert.deepEqual(shown(), [["watching", 0, true, 0]]);
-  hear(0, 3);
-  outcomes(session);
-  tell(session, "watching", { ref: 1, seq: 0 }); // the error was lost
-  hear(0);
-  assert.deepEqual(shown(), [["watching", 0, true, 0], ["ended", 0, false, 0]]);
-});
-
 test("a reader of a watch that takes nothing has a bound", () => {
   const { request } = watch();
   for (let life = 0; life < 8; ++life) {
@@ -585,17 +367,4 @@ test("a reader of a watch that takes nothing has a bound", () => {
   for (const change of changes) session.took(request, change);
   tell(session, "watching", { ref: 1, seq: 0 });
   assert.deepEqual(shown(), [["watching", 0, true, 8 * 1024 - (4096 - 4)]]);
-});
-
-test("a watch that is left is stopped, and one that is refused ends", () => {
-  const { request } = watch();
-  assert.equal(session.abandon(request, 0), false);
-  assert.deepEqual(said(session), [["watch", { stop: true, ref: 1 }, ""]]);
-  assert.deepEqual([session.pending, session.freed], [0, 1]);
-  tell(session, "watching", { ref: 1, seq: 0, stop: true });
-  assert.deepEqual(outcomes(session), []);
-  watch();
-  tell(session, "error", { ref: 2, code: "bytes_full", message: "m", limiter: "watchers_max" });
-  const [error] = outcomes(session);
-  assert.deepEqual([error.constructor, error.limiter], [errors.BytesFullError, "watchers_max"]);
 });

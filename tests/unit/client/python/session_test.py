@@ -30,19 +30,6 @@ class Case(unittest.TestCase):
         return said(self.session, now)
 
 
-class Reconnected(Case):
-    def test_a_try_of_libzmq_that_comes_through_is_the_connection_that_was_due(self):
-        self.begin(job("a"))  # it waits in the socket
-        for lost in range(3):
-            self.session.disconnected(float(lost))  # before any handshake
-            self.session.take_reopen(float(lost))
-        self.session.connected()
-        self.assertFalse(self.session.take_reopen(60.0))  # else the broker would hear all of it twice
-        self.session.disconnected(3.0)
-        self.session.connected()
-        self.assertTrue(self.session.take_reopen(60.0))  # one that was there and is lost is replaced
-
-
 class SeveralEndpoints(Case):
     def setUp(self):
         self.session = Session(0.0, lambda: 0.0, endpoints=2)
@@ -51,24 +38,6 @@ class SeveralEndpoints(Case):
         """Whether the next endpoint's turn has come."""
         self.session.advance(now)
         return self.session.take_reopen(now)
-
-    def test_the_next_one_s_turn_comes_at_once_where_nobody_listens_with_a_pause_behind_a_round(self):
-        self.begin(job("a"))
-        self.session.found_nobody(0.1)
-        self.assertTrue(self.turns(0.1))
-        self.session.found_nobody(0.2)
-        self.assertFalse(self.turns(0.29))
-        self.assertTrue(self.turns(0.31))
-        self.assertEqual([op for op, *_ in said(self.session, 0.31)], ["submit"])
-
-    def test_without_a_first_word_it_comes_after_a_second_later_after_two_and_a_half(self):
-        self.begin(job("a"))
-        self.assertFalse(self.turns(0.99))
-        self.assertEqual([op for op, *_ in said(self.session, 0.99)], ["ping"])
-        self.assertTrue(self.turns(1.0))
-        tell(self.session, "pong", {"ref": 0}, now=1.5)
-        self.assertFalse(self.turns(3.99))
-        self.assertTrue(self.turns(4.0))
 
     def test_silence_counts_from_the_end_of_a_look_up(self):
         self.begin(job("a"))
@@ -84,14 +53,6 @@ class SeveralEndpoints(Case):
             self.assertTrue(self.turns(now))
         self.session.found_nobody(0.3)
         self.assertFalse(self.turns(0.39))
-
-    def test_a_broker_that_may_not_own_its_store_is_left(self):
-        self.begin(job("a"), Request("status", "b", sink=Inbox(), timeout=10.0))
-        tell(self.session, "error", {"ref": 1, "id": "a", "code": "not_owner"}, now=0.1)
-        tell(self.session, "error", {"ref": 2, "id": "b", "code": "not_owner"}, now=0.1)
-        self.assertTrue(self.turns(0.1))
-        self.assertEqual([(op, fields["id"]) for op, fields, _ in said(self.session, 0.1)], [("submit", "a"), ("status", "b")])
-        self.assertEqual(outcomes(self.session), [])
 
 
 class Submits(Case):
@@ -139,33 +100,6 @@ class Submits(Case):
             [error] = outcomes(self.session)
             self.assertEqual((type(error), error.code, error.retry_after, error.upstream_status, error.body, error.id),
                              (kind, code, 0.25, 418, b"why", code))
-
-    def test_a_refusal_is_asked_again_under_the_same_id_or_raised(self):
-        self.begin(job("waits"), job("raises", when_full="raise"))
-        for ref in (1, 2):
-            tell(self.session, "error", {"ref": ref, "code": "lane_full", "retry_after_ms": 100})
-        [error] = outcomes(self.session)
-        self.assertEqual((type(error), error.id), (errors.LaneFullError, "raises"))
-        self.assertEqual(said(self.session, 0.05), [])
-        self.session.advance(0.11)
-        [(_, fields, _)] = said(self.session, 0.11)
-        self.assertEqual((fields["id"], fields["ref"]), ("waits", 1))
-
-    def test_a_refused_job_waits_as_long_as_the_broker_says(self):
-        for retry_ms, pauses in ((20_000, (20_000, 20_000)), (None, (250, 500))):
-            self.setUp()
-            self.begin(job("a"))
-            now = 0
-            for pause in pauses:
-                refusal = {"ref": 1, "code": "lane_full"} | ({"retry_after_ms": retry_ms} if retry_ms else {})
-                tell(self.session, "error", refusal, now=now / 1000)
-                sent = []
-                for ms in range(50, pause + 1, 50):  # the broker lives
-                    tell(self.session, "pong", {"ref": 0}, now=(now + ms) / 1000)
-                    self.session.advance((now + ms) / 1000)
-                    sent += [ms for op, _, _ in said(self.session, (now + ms) / 1000) if op == "submit"]
-                self.assertEqual(sent, [pause])
-                now += pause
 
     def test_a_deadline_without_an_answer_is_local(self):
         self.begin(job("a", timeout=1))
@@ -342,50 +276,6 @@ class Connections(Case):
         self.assertEqual(again[0][1]["batch"], 256)  # is said on each connection
         self.assertEqual(first[0], "submit")
 
-    def test_silence_is_asked_about_and_then_ends_the_connection(self):
-        self.begin(job("a"))
-        self.session.advance(1.0)
-        self.assertEqual(said(self.session, 1.0), [("ping", {"ref": 0}, b"")])
-        tell(self.session, "pong", {"ref": 0}, now=1.1)
-        self.session.advance(3.5)
-        self.assertFalse(self.session.take_reopen(3.5))
-        self.session.advance(4.2)
-        self.assertTrue(self.session.take_reopen(4.2))
-
-    def test_an_idle_client_asks_nothing(self):
-        self.session.advance(100.0)
-        self.assertIsNone(self.session.next_wakeup())
-        self.assertEqual(said(self.session, 100.0), [])
-        self.begin(job("a"), now=100.0)
-        self.session.advance(100.5)
-        self.assertFalse(self.session.take_reopen(100.5))
-
-    def test_a_lost_answer_is_asked_for_by_the_state_of_its_job(self):
-        self.begin(job("a"), job("b"))
-        for second in range(1, 11):
-            tell(self.session, "pong", {"ref": 0}, now=float(second))
-        self.session.advance(10.0)
-        [(op, fields, _)] = said(self.session, 10.0)
-        self.assertEqual((op, fields["ids"]), ("status", ["a", "b"]))
-        tell(self.session, "status", {"ref": fields["ref"], "jobs": [{"id": "a", "state": "succeeded"}, {"id": "b", "state": "running"}]},
-             now=10.0)
-        [(op, fields, _)] = said(self.session, 10.0)
-        self.assertEqual((op, fields["id"]), ("submit", "a"))
-
-    def test_connections_that_end_without_a_word_blame_the_largest_body(self):
-        self.begin(job("small"), job("large", b"x" * 100_000))
-        for now in range(6):
-            self.session.connected()
-            self.session.disconnected(10.0 * now)
-            self.session.take_reopen(10.0 * now + 5)
-        [error] = outcomes(self.session)
-        self.assertEqual((type(error), error.id), (errors.TooLargeError, "large"))
-
-    def test_a_key_that_is_taken_back_ends_everything(self):
-        self.begin(job("a"), job("b"))
-        tell(self.session, "error", {"code": "unauthorized", "message": "gone"})
-        self.assertEqual([type(error) for error in outcomes(self.session)], [errors.UnauthorizedError] * 2)
-
     def test_nonsense_ends_nothing(self):
         self.begin(job("a"))
         self.session.received([b"\xff"], 0.0)
@@ -455,58 +345,6 @@ class Streams(Case):
     def chunk(self, seq, now=0.0, body=b"x"):
         tell(self.session, "chunk", {"ref": 1, "seq": seq}, body, now)
 
-    def test_pieces_come_in_order_and_once(self):
-        self.begin(job("a", kind="stream"))
-        for seq in (0, 1, 1, 0, 2):
-            self.chunk(seq)
-        tell(self.session, "result", {"ref": 1, "chunks": 3})
-        came = outcomes(self.session)
-        self.assertEqual([piece.seq for piece in came[:3] if isinstance(piece, Piece)], [0, 1, 2])
-        self.assertEqual((len(came), came[3].chunks), (4, 3))
-
-    def test_what_was_taken_is_said_at_a_quarter_of_a_window_or_after_a_time(self):
-        self.begin(job("a", kind="stream"))
-        for seq in range(20):
-            self.chunk(seq)
-        for seq in range(15):
-            self.session.seen(1, seq, 0.0)
-        self.assertEqual(said(self.session, 0.0), [])
-        self.session.seen(1, 15, 0.0)
-        self.assertEqual(said(self.session, 0.0), [("seen", {"seq": 15, "ref": 1}, b"")])
-        self.session.seen(1, 16, 0.1)
-        self.session.advance(0.3)
-        self.assertEqual(said(self.session, 0.3), [])
-        self.session.advance(0.36)
-        self.assertEqual(said(self.session, 0.36), [("seen", {"seq": 16, "ref": 1}, b"")])
-
-    def test_a_gap_is_fetched(self):
-        self.begin(job("a", kind="stream"))
-        self.chunk(0, now=2.0)
-        self.session.seen(1, 0, 2.0)
-        self.chunk(2, now=2.0)
-        self.assertEqual(said(self.session, 2.0), [("fetch", {"id": "a", "wait_ms": 60_000, "from_seq": 1, "ref": 1}, b"")])
-
-    def test_a_new_connection_submits_a_stream_without_pieces_and_fetches_one_with_them(self):
-        self.begin(job("a", b"body", kind="stream"))
-        [(op, fields, body)] = self.reopen(1.0)
-        self.assertEqual((op, fields["stream"], body), ("submit", True, b"body"))
-        for seq in range(3):
-            self.chunk(seq, now=1.5)
-        self.session.seen(1, 1, 1.5)
-        [(op, fields, _)] = self.reopen(2.0)
-        self.assertEqual((op, fields["from_seq"]), ("fetch", 2))
-        self.chunk(2, now=2.0)  # came before, and comes again
-        self.assertEqual([piece.seq for piece in outcomes(self.session)], [0, 1, 2])
-
-    def test_an_end_without_its_pieces_asks_for_them_and_gives_up_in_the_end(self):
-        self.begin(job("a", kind="stream"))
-        for _ in range(2):
-            tell(self.session, "result", {"ref": 1, "chunks": 2})
-            self.assertEqual([op for op, _, _ in said(self.session, 0.0)], ["fetch"])
-        tell(self.session, "result", {"ref": 1, "chunks": 2})
-        [error] = outcomes(self.session)
-        self.assertEqual((type(error), error.chunks), (errors.GoneError, 2))
-
 
 class Watches(Case):
     def watch(self, **filter):
@@ -554,41 +392,6 @@ class Watches(Case):
         self.session.took(changes[256])
         self.assertEqual(said(self.session, 0), [("seen", {"seq": 255, "ref": 1}, b"")])
 
-    def test_what_was_left_out_is_told(self):
-        self.watch()
-        tell(self.session, "watching", {"ref": 1, "seq": 0})
-        self.hear(0)
-        self.hear(1, gap=True, left_out=5)
-        self.hear(4)  # a hole
-        tell(self.session, "watching", {"ref": 1, "seq": 7})  # a hole at the end
-        self.hear(7)
-        self.assertEqual(self.shown(), [("watching", 0, False, 0), ("ended", 0, False, 0), ("ended", 1, True, 5), ("ended", 4, True, 2),
-                                        ("watching", 7, True, 2), ("ended", 7, False, 0)])
-
-    def test_another_connection_and_a_broker_that_let_go_begin_anew_and_say_so(self):
-        self.watch(id="j")
-        tell(self.session, "watching", {"ref": 1, "seq": 0})
-        self.hear(0, 300)
-        old = self.came()
-        again = ("watch", {"id": "j", "ref": 1, "batch": 256}, b"")
-        self.assertEqual(self.reopen(1.0), [again])
-        self.hear(300)  # of the connection before
-        tell(self.session, "watching", {"ref": 1, "seq": 0})
-        self.hear(0, 300)
-        self.assertEqual(self.shown()[:2], [("watching", 0, True, 0), ("ended", 0, False, 0)])
-        for change in old:  # what was taken of the first one confirms nothing of the second
-            self.session.took(change)
-        self.assertEqual(said(self.session, 1.0), [])
-        tell(self.session, "error", {"ref": 1, "code": "slow_reader", "message": "m"})
-        self.assertEqual([op for op, _, _ in said(self.session, 1.0)], ["watch"])
-        tell(self.session, "watching", {"ref": 1, "seq": 0})
-        self.assertEqual(self.shown(), [("watching", 0, True, 0)])
-        self.hear(0, 3)
-        self.came()
-        tell(self.session, "watching", {"ref": 1, "seq": 0})  # the error was lost
-        self.hear(0)
-        self.assertEqual(self.shown(), [("watching", 0, True, 0), ("ended", 0, False, 0)])
-
     def test_a_reader_that_takes_nothing_has_a_bound(self):
         self.watch()
         for life in range(8):
@@ -603,18 +406,6 @@ class Watches(Case):
         [change] = self.came()
         self.assertEqual((change.event.what, change.event.gap), ("watching", True))
         self.assertEqual(change.event.left_out, 8 * 1024 - (4096 - 4))
-
-    def test_a_watch_that_is_left_is_stopped_and_one_that_is_refused_ends(self):
-        self.watch()
-        self.assertFalse(self.session.abandon(1, 0.0))
-        self.assertEqual(said(self.session, 0), [("watch", {"stop": True, "ref": 1}, b"")])
-        self.assertEqual((self.session.pending, self.session.freed), (0, 1))
-        tell(self.session, "watching", {"ref": 1, "seq": 0, "stop": True})
-        self.assertEqual(self.came(), [])
-        self.begin(Request("watch", sink=Inbox(), token="w", filter={}))
-        tell(self.session, "error", {"ref": 2, "code": "bytes_full", "message": "m", "limiter": "watchers_max"})
-        [error] = self.came()
-        self.assertEqual((type(error), error.limiter), (errors.BytesFullError, "watchers_max"))
 
 
 if __name__ == "__main__":
