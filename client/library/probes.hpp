@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <lanemq/end_times.hpp>
 #include <lanemq/messages.hpp>
 
 namespace lanemq::client {
@@ -24,10 +25,11 @@ namespace lanemq::client {
 class Probes {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  static constexpr std::chrono::milliseconds kAfter{10'000}, kEvery{5'000}, kTurn{1'000};
+  static constexpr std::chrono::milliseconds kAfter = end_times::probe_after, kEvery = end_times::probe_every,
+                                             kTurn = end_times::probe_turn;
   /// Ids of the largest size in one question: so many surely fit a header, and about so many states the
   /// answer's.
-  static constexpr std::size_t kAtOnce = 64;
+  static constexpr std::size_t kAtOnce = end_times::probed_at_once;
   /// The ref of the questions. Refs of requests count from 1.
   static constexpr std::uint64_t kRef = (std::uint64_t{1} << 53) - 1;
 

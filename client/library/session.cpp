@@ -15,8 +15,8 @@ using std::chrono::milliseconds;
 
 // The ref of the session's pings. Refs of requests count from 1.
 constexpr std::uint64_t kOwnRef = 0;
-constexpr milliseconds kReopenPause{100}, kReopenPauseMax{3'200};
-constexpr milliseconds kReopenFailedPause{1'000};
+using end_times::reopen_pause, end_times::reopen_pause_max, end_times::reopen_failed_pause,
+    end_times::not_owner_pause;
 
 bool takes_a_result(RequestKind kind) {
   return kind == RequestKind::submit || kind == RequestKind::stream || kind == RequestKind::fetch;
@@ -353,7 +353,7 @@ void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
 /// connection.
 void Session::leave_wrong_shard(TimePoint now) {
   if (reopen_at_) return;
-  const TimePoint next = endpoints_ > 1 ? rounds_.found_nobody(endpoints_, now) : now + kReopenFailedPause;
+  const TimePoint next = endpoints_ > 1 ? rounds_.found_nobody(endpoints_, now) : now + reopen_failed_pause;
   reopen_at(next, next > now ? Reason::round : Reason::nobody);
 }
 
@@ -497,7 +497,7 @@ void Session::look_for_owner(const wire::ErrorReply& reply, TimePoint now) {
   // Where it is the only one that listens it is asked again after a pause, too.
   const std::size_t endpoints = std::max(endpoints_, told_.size());
   const milliseconds pause(
-      std::min(reply.retry_after_ms.value_or(kReopenFailedPause.count()), limits::duration_ms_max));
+      std::min(reply.retry_after_ms.value_or(not_owner_pause.count()), limits::duration_ms_max));
   reopen_at(endpoints > 1 ? rounds_.found_nobody(endpoints, now) : now + pause, Reason::not_owner);
 }
 
@@ -511,8 +511,9 @@ void Session::disconnected(TimePoint now) {
     fruitless_ = 0;
   }
   // The first message resets the count, so a broker that restarts is joined again at once.
-  reopen_at(lost_ <= 1 ? now : now + std::min(kReopenPause * (1 << std::min(lost_ - 2, 30)), kReopenPauseMax),
-            unmet ? Reason::unmet : Reason::silence);
+  reopen_at(
+      lost_ <= 1 ? now : now + std::min(reopen_pause * (1 << std::min(lost_ - 2, 30)), reopen_pause_max),
+      unmet ? Reason::unmet : Reason::silence);
 }
 
 void Session::found_nobody(TimePoint now, bool named) {
@@ -569,7 +570,7 @@ bool Session::take_reopen(TimePoint now) {
 }
 
 void Session::reopen_failed(TimePoint now) {
-  reopen_at(now + kReopenFailedPause, Reason::silence);
+  reopen_at(now + reopen_failed_pause, Reason::silence);
 }
 
 // ---- time ---------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/client.hpp>
 #include <lanemq/codec.hpp>
+#include <lanemq/end_times.hpp>
 #include <lanemq/endpoints.hpp>
 #include <lanemq/messages.hpp>
 
@@ -125,28 +126,32 @@ struct Outgoing {
 /// again on each new connection. Not thread-safe.
 class Session {
  public:
-  static constexpr std::chrono::milliseconds kPingAfter{1'000};    ///< of silence, before a ping
-  static constexpr std::chrono::milliseconds kReopenAfter{2'500};  ///< of silence, before a new connection
+  static constexpr std::chrono::milliseconds kPingAfter =
+      end_times::ping_after;  ///< of silence, before a ping
+  static constexpr std::chrono::milliseconds kReopenAfter =
+      end_times::reopen_after;  ///< of silence, before a new connection
   /// The same where there are other endpoints, until the first word of this one.
-  static constexpr std::chrono::milliseconds kFirstPingAfter{300}, kFirstWordWithin{1'000};
+  static constexpr std::chrono::milliseconds kFirstPingAfter = end_times::first_ping_after,
+                                             kFirstWordWithin = end_times::first_word_within;
   /// What a reader has taken is reported at a quarter of a window, or after this time.
-  static constexpr std::chrono::milliseconds kSeenAfter{250};
+  static constexpr std::chrono::milliseconds kSeenAfter = end_times::seen_after;
   /// `seen` messages due within this time are sent together.
   static constexpr std::chrono::milliseconds kSeenTogether{50};
   static constexpr std::size_t kSeenChunks = limits::stream_chunks_max / 4;
   static constexpr std::size_t kSeenBytes = limits::stream_bytes_max / 4;
   /// The pause between two fetches of a stream.
-  static constexpr std::chrono::milliseconds kFetchPause{1'000};
-  static constexpr std::chrono::milliseconds kFetchWait{60'000};  ///< the protocol's bound
+  static constexpr std::chrono::milliseconds kFetchPause = end_times::fetch_pause;
+  static constexpr std::chrono::milliseconds kFetchWait =
+      end_times::fetch_wait_max;  ///< the protocol's bound
   /// Watches are renewed so often: a broker lets go of one that it does not hear of for 30 s.
-  static constexpr std::chrono::milliseconds kRenewEvery{10'000};
+  static constexpr std::chrono::milliseconds kRenewEvery = end_times::renew_every;
   /// Changes that a watch confirms together.
   static constexpr std::int64_t kChangesConfirmed = limits::watch_events_max / 4;
   /// So many ends of a stream in a row without the pieces before them end it as `gone`.
-  static constexpr int kEndsWithoutPiecesMax = 3;
+  static constexpr int kEndsWithoutPiecesMax = end_times::ends_without_pieces_max;
   /// So many connections in a row that end without a message make the largest body the suspect: a broker cuts
   /// off a peer whose frame exceeds its limit, without an answer.
-  static constexpr int kFruitlessMax = 6;
+  static constexpr int kFruitlessMax = end_times::fruitless_max;
 
   /// `now`: when the first connection was begun. `batch_max` over 1: jobs that wait together go in batches of
   /// up to so many, where the connection's broker accepts them.

@@ -11,10 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kHeartbeatMin{10};
-constexpr milliseconds kHeartbeatMax{3'600'000};
-constexpr milliseconds kPartingMax{
-    2'000};  ///< the broker acknowledges at a goodbye, or with its next heartbeat
+using end_times::heartbeat_min, end_times::heartbeat_max, end_times::parting_max;
 
 constexpr char kBadOutcome[] = "bad_outcome";
 
@@ -271,7 +268,7 @@ void Session::part(TimePoint now, Effects& effects) {
   outbox_.push(wire::Bye{});
   if (outcomes_ == 0) return depart(effects);
   state_ = State::parting;
-  parting_until_ = now + std::min(heartbeat_, kPartingMax);
+  parting_until_ = now + std::min(heartbeat_, parting_max);
 }
 
 void Session::depart(Effects& effects) {
@@ -345,7 +342,7 @@ void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) 
   broker_session_ = printable(welcome.session, limits::name_bytes_max);
   if (welcome.heartbeat_ms > 0)
     heartbeat_ = std::clamp(milliseconds(std::min(welcome.heartbeat_ms, limits::duration_ms_max)),
-                            kHeartbeatMin, kHeartbeatMax);
+                            heartbeat_min, heartbeat_max);
   told_to_drain_ = false;
   default_lane_ = welcome.default_lane;
   answer_bytes_max_ = options_.body_bytes_max;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <lanemq/codec.hpp>
+#include <lanemq/end_times.hpp>
 #include <lanemq/worker.hpp>
 
 #include "worker/session/completion.hpp"
@@ -25,19 +26,19 @@ namespace lanemq::worker {
 
 /// Outcomes kept until they are acknowledged. Beyond this the oldest is dropped: the broker then misses the
 /// job in the inventory and runs it again, so nothing is lost.
-inline constexpr std::size_t kOutcomesMax = 2048;
+inline constexpr std::size_t kOutcomesMax = end_times::outcomes_max;
 inline constexpr std::size_t kOutcomeBytesMax =
-    std::size_t{512} * 1024 * 1024;  ///< the same in bytes of their bodies
+    end_times::outcome_bytes_max;  ///< the same in bytes of their bodies
 /// Leases in one inventory: as many as a worker may hold; that fits a header.
 inline constexpr std::size_t kInventoryMax = limits::capacity_max;
 /// Jobs or outcomes in one message, where the broker accepts batches; more gain nothing.
 inline constexpr std::size_t kBatchMax = 16;
 /// After so many heartbeat intervals without a message the worker gives the connection up.
-inline constexpr int kSilentIntervals = 3;
+inline constexpr int kSilentIntervals = end_times::silent_intervals;
 /// The same before the first `welcome`, when no interval is known: a wrong endpoint is reported soon.
-inline constexpr std::chrono::milliseconds kFirstWordWithin{2'000};
+inline constexpr std::chrono::milliseconds kFirstWordWithin = end_times::worker_first_word_within;
 /// A job's progress is sent at most so often; of words in between the last one.
-inline constexpr std::chrono::milliseconds kProgressEvery{250};
+inline constexpr std::chrono::milliseconds kProgressEvery = end_times::progress_every;
 /// Bytes of a failure's message to people. The broker puts a code and a reason in front, and 4096 have to
 /// hold all of it.
 inline constexpr std::size_t kMessageBytesMax = 3840;

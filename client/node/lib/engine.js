@@ -8,6 +8,7 @@ import { Queue } from "./queue.js";
 import { CONTROL_TIMEOUT, Request, Session, closedError } from "./session.js";
 import { endpointsOf } from "./settings.js";
 import { Shards } from "./shards.js";
+import { BODY_BYTES_MAX } from "./tables.js";
 import * as wire from "./wire.js";
 
 /** Requests without an answer, of one client. */
@@ -75,8 +76,8 @@ export class Engine {
    */
   begin(request, waits = true) {
     const size = request.bodyBytes;
-    if (size > wire.BODY_BYTES_MAX) {
-      const message = `the body has ${size} bytes, the limit is ${wire.BODY_BYTES_MAX} (body_bytes_max)`;
+    if (size > BODY_BYTES_MAX) {
+      const message = `the body has ${size} bytes, the limit is ${BODY_BYTES_MAX} (body_bytes_max)`;
       throw new TooLargeError(message, { id: request.id, local: true });
     }
     if (this.#driver.fault !== undefined) throw faultError(this.#driver.fault, request.id);
@@ -176,7 +177,7 @@ export class Engine {
    */
   #connect(endpoints) {
     const session = new Session(now(), Math.random, { endpoints: endpoints.length, refs: this.#refs });
-    const driver = new Driver({ ...this.#peer, endpoints }, session, wire.BODY_BYTES_MAX, this.#log, () => this.#afterTurn(session));
+    const driver = new Driver({ ...this.#peer, endpoints }, session, BODY_BYTES_MAX, this.#log, () => this.#afterTurn(session));
     this.#drivers.set(session, driver);
     return session;
   }

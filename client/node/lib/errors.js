@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why a request was refused, or a job did not succeed: a class for each code of the protocol's table.
+import { ERRORS, REFUSALS as NAMED_REFUSALS } from "./tables.js";
 import { NO_BODY } from "./wire.js";
+
+/** @type {Map<string, [status: number, saysWhenToRetry: boolean]>} */
+const ROWS = new Map(ERRORS.map(([code, status, saysWhenToRetry]) => [code, [status, saysWhenToRetry]]));
 
 /**
  * @typedef {object} ErrorFields
@@ -18,9 +22,14 @@ export class LaneMQError extends Error {
   /** The code on the wire. */
   static code = "internal";
   /** The status of HTTP that the gateway answers with. */
-  static httpStatus = 500;
+  static get httpStatus() {
+    return ROWS.get(this.code)?.[0] ?? 500;
+  }
+
   /** Whether the broker says when to come again (`retryAfterMs`). */
-  static saysWhenToRetry = false;
+  static get saysWhenToRetry() {
+    return ROWS.get(this.code)?.[1] ?? false;
+  }
 
   /**
    * @param {string} [message] For people: what, which limit, what to do.
@@ -74,76 +83,61 @@ export class LaneMQError extends Error {
 /** Malformed message, unknown lane or bad field; the message names it. */
 export class BadRequestError extends LaneMQError {
   static code = "bad_request";
-  static httpStatus = 400;
 }
 
 /** The connection's key is unknown or revoked. */
 export class UnauthorizedError extends LaneMQError {
   static code = "unauthorized";
-  static httpStatus = 401;
 }
 
 /** The client may not use this lane, service or operation. */
 export class ForbiddenError extends LaneMQError {
   static code = "forbidden";
-  static httpStatus = 403;
 }
 
 /** Never known. */
 export class NotFoundError extends LaneMQError {
   static code = "not_found";
-  static httpStatus = 404;
 }
 
 /** No longer kept; of a submit: its job succeeded and was evicted. */
 export class GoneError extends LaneMQError {
   static code = "gone";
-  static httpStatus = 410;
 }
 
 /** The id is in use with other content. */
 export class ConflictError extends LaneMQError {
   static code = "conflict";
-  static httpStatus = 409;
 }
 
 /** Body or header over its limit; the message names it. */
 export class TooLargeError extends LaneMQError {
   static code = "too_large";
-  static httpStatus = 413;
 }
 
 /** Can never run: it costs more than a budget can ever hold. */
 export class UnsatisfiableError extends LaneMQError {
   static code = "unsatisfiable";
-  static httpStatus = 422;
 }
 
 /** The lane holds its maximum of jobs or bytes. */
 export class LaneFullError extends LaneMQError {
   static code = "lane_full";
-  static httpStatus = 429;
-  static saysWhenToRetry = true;
 }
 
 /** The client or its tenant holds its maximum of jobs, or its share (`client_share`). */
 export class ClientFullError extends LaneMQError {
   static code = "client_full";
-  static httpStatus = 429;
-  static saysWhenToRetry = true;
 }
 
 /** The broker holds its maximum of jobs or bytes. */
 export class BytesFullError extends LaneMQError {
   static code = "bytes_full";
-  static httpStatus = 429;
-  static saysWhenToRetry = true;
 }
 
 /** By the client or an operator. */
 export class CancelledError extends LaneMQError {
   static code = "cancelled";
-  static httpStatus = 499;
 }
 
 /**
@@ -152,60 +146,46 @@ export class CancelledError extends LaneMQError {
  */
 export class SlowReaderError extends LaneMQError {
   static code = "slow_reader";
-  static httpStatus = 499;
 }
 
 /** A fault of the broker. */
 export class InternalError extends LaneMQError {
   static code = "internal";
-  static httpStatus = 500;
 }
 
 /** The upstream's permanent error; its status and body are passed on. */
 export class UpstreamRejectedError extends LaneMQError {
   static code = "upstream_rejected";
-  static httpStatus = 502;
 }
 
 /** The attempts, or the retries of the service, are spent. */
 export class UpstreamFailedError extends LaneMQError {
   static code = "upstream_failed";
-  static httpStatus = 502;
-  static saysWhenToRetry = true;
 }
 
 /** Every key rests for longer than the job's time, or the job said `spent: end`; or two keys refused it. */
 export class UpstreamQuotaError extends LaneMQError {
   static code = "upstream_quota";
-  static httpStatus = 503;
 }
 
 /** The upstream's rate is used up, and the job said `limited: end`, or its time is over before that is. */
 export class LimitedError extends LaneMQError {
   static code = "limited";
-  static httpStatus = 429;
-  static saysWhenToRetry = true;
 }
 
 /** Workers died under the job, or its last attempt did. */
 export class WorkerLostError extends LaneMQError {
   static code = "worker_lost";
-  static httpStatus = 502;
-  static saysWhenToRetry = true;
 }
 
 /** No progress for `stall_timeout`, in the last attempt or in a stream that had begun. */
 export class StalledError extends LaneMQError {
   static code = "stalled";
-  static httpStatus = 504;
-  static saysWhenToRetry = true;
 }
 
 /** The broker is stopping and takes no work. */
 export class DrainingError extends LaneMQError {
   static code = "draining";
-  static httpStatus = 503;
-  static saysWhenToRetry = true;
 }
 
 /**
@@ -214,8 +194,6 @@ export class DrainingError extends LaneMQError {
  */
 export class PausedError extends LaneMQError {
   static code = "paused";
-  static httpStatus = 503;
-  static saysWhenToRetry = true;
 }
 
 /**
@@ -224,8 +202,6 @@ export class PausedError extends LaneMQError {
  */
 export class StoreFullError extends LaneMQError {
   static code = "store_full";
-  static httpStatus = 503;
-  static saysWhenToRetry = true;
 }
 
 /**
@@ -234,27 +210,26 @@ export class StoreFullError extends LaneMQError {
  */
 export class NotOwnerError extends LaneMQError {
   static code = "not_owner";
-  static httpStatus = 503;
-  static saysWhenToRetry = true;
 }
 
 /** The store cannot make jobs durable now: nothing was taken. */
 export class UnavailableError extends LaneMQError {
   static code = "unavailable";
-  static httpStatus = 503;
-  static saysWhenToRetry = true;
 }
 
 /** `timeout_ms` is over. */
 export class DeadlineError extends LaneMQError {
   static code = "deadline";
-  static httpStatus = 504;
 }
 
 /** `fetch` waited as long as it was told to, and the job goes on. `state` says how far it is. No code of the wire. */
 export class NotOverError extends LaneMQError {
   static code = "not_over";
-  static httpStatus = 202;
+
+  /** @override */
+  static get httpStatus() {
+    return 202;
+  }
 
   /**
    * @param {string} message
@@ -303,9 +278,7 @@ export const BY_CODE = new Map(
 );
 
 /** What refuses a job for want of room, or while the broker stops: the same job may be sent again later. */
-export const REFUSALS = new Set([
-  "lane_full", "client_full", "bytes_full", "store_full", "draining", "paused", "not_owner", "unavailable",
-]);
+export const REFUSALS = new Set(NAMED_REFUSALS);
 
 /**
  * The error of a code.

@@ -7,6 +7,7 @@
 import { inspect } from "node:util";
 
 import { Failure, JobCancelled } from "./failures.js";
+import { DURATION_MS_MAX, LIMITED_BY, LIMITS, NAME_BYTES_MAX, USAGE } from "./tables.js";
 import { bodyBytes } from "./types.js";
 import * as wire from "./wire.js";
 
@@ -22,12 +23,6 @@ const SHOWN_CHARS_MAX = 60; // of a value in a message
 const BAD_OUTCOME = "bad_outcome";
 /** Classes that cost no attempt: what cannot be said would come again and again. */
 const FREE = ["limited", "quota", "released"];
-export const USAGE = ["requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"];
-export const LIMITS = ["requests", "tokens", "input_tokens", "output_tokens"].flatMap((of) => [
-  `remaining_${of}`, `limit_${of}`, `reset_${of}_ms`,
-]).concat("limit_concurrency", "period_requests_ms", "period_tokens_ms");
-const LIMITED_BY = ["rate", "concurrency", "slope", "day"];
-
 /** An answer that says more than its body. `usage`, `limits`: of the upstream, as the protocol names them. */
 export class Result {
   /**
@@ -68,11 +63,11 @@ export function ofFault(fault) {
   try {
     if (fault instanceof JobCancelled) return ofCancel();
     if (fault instanceof Failure) {
-      errorClass = text("errorClass", /** @type {typeof Failure} */ (fault.constructor).errorClass, wire.NAME_BYTES_MAX);
+      errorClass = text("errorClass", /** @type {typeof Failure} */ (fault.constructor).errorClass, NAME_BYTES_MAX);
       return failed(errorClass, fault);
     }
     const error = fault instanceof Error ? fault : { name: "Error", message: fault };
-    const code = wire.beginning(`${error.name}`.slice(0, NAME_CHARS_MAX), wire.NAME_BYTES_MAX);
+    const code = wire.beginning(`${error.name}`.slice(0, NAME_CHARS_MAX), NAME_BYTES_MAX);
     return { op: "error", fields: { class: errorClass, ...(code && { code }), message: message(error.message) } };
   } catch (unsaid) {
     return bad(FREE.includes(errorClass) ? "permanent" : errorClass, unsaid);
@@ -110,7 +105,7 @@ function failed(errorClass, failure) {
   /** @type {Fields} */
   const fields = { class: errorClass, ...settled(failure) };
   const { code, retryAfterMs, upstreamStatus, limitedBy } = failure;
-  if (code) fields.code = text("code", code, wire.NAME_BYTES_MAX);
+  if (code) fields.code = text("code", code, NAME_BYTES_MAX);
   if (failure.message) fields.message = message(failure.message);
   if (retryAfterMs != null) fields.retry_after_ms = pauseMs(retryAfterMs);
   if (limitedBy != null) {
@@ -162,7 +157,7 @@ function pauseMs(said) {
   if (typeof said !== "number" || !Number.isFinite(said)) {
     throw new UnsayableError(`retryAfterMs is ${shown(said)}; it is a number of milliseconds`);
   }
-  return Math.ceil(Math.min(Math.max(said, 0), wire.DURATION_MS_MAX));
+  return Math.ceil(Math.min(Math.max(said, 0), DURATION_MS_MAX));
 }
 
 /** @param {unknown} said */

@@ -8,9 +8,15 @@ import {
   CancelledError, DeadlineError, GoneError, InternalError, NotFoundError, NotOverError, REFUSALS, TooLargeError, UnauthorizedError, errorOf,
 } from "./errors.js";
 import { Queue, TimerHeap } from "./queue.js";
+import {
+  BATCH_BYTES_MAX, BATCH_INHERITED_BYTES_MAX, BATCH_ITEMS_MAX, ENDS_WITHOUT_PIECES_MAX, FETCH_PAUSE, FETCH_WAIT_MAX,
+  FIRST_PING_AFTER, FIRST_WORD_WITHIN, FRUITLESS_MAX, HEADER_BYTES_MAX, INLINE_BYTES_MAX, MAP_ENTRIES_MAX, NOT_OWNER_PAUSE,
+  PING_AFTER, PROBED_AT_ONCE, PROBE_AFTER, PROBE_EVERY, PROBE_TURN, RENEW_EVERY, REOPEN_AFTER, REOPEN_FAILED_PAUSE, REOPEN_PAUSE,
+  REOPEN_PAUSE_MAX, ROUND_FORGOTTEN_AFTER, ROUND_PAUSE, ROUND_PAUSE_MAX, SEEN_AFTER, STREAM_BYTES_MAX, STREAM_CHUNKS_MAX,
+} from "./tables.js";
 import { Answer, statusOf } from "./types.js";
 import { decode } from "./unpacking.js";
-import { Following, RENEW_EVERY } from "./watching.js";
+import { Following } from "./watching.js";
 import * as wire from "./wire.js";
 
 /** @typedef {import("./types.js").Submit} Submit */
@@ -19,37 +25,9 @@ import * as wire from "./wire.js";
 /** @typedef {"submit" | "stream" | "leave" | "fetch" | "follow" | "status" | "cancel" | "ping" | "watch"} Kind */
 /** @typedef {(outcome: any, now: number) => void} Tell Hears what comes of a request: pieces, and in the end a value or a LaneMQError. */
 
-const PING_AFTER = 1000; // of silence
-const REOPEN_AFTER = 2500; // of silence: a new connection
-// The same before the first word of a connection, where there are several endpoints.
-const FIRST_PING_AFTER = 300;
-const FIRST_WORD_WITHIN = 1000;
-// Behind a round of endpoints at which nobody serves; twice as long behind each after it.
-const ROUND_PAUSE = 100;
-const ROUND_PAUSE_MAX = 1000;
-const ROUND_FORGOTTEN_AFTER = 3000;
-// A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, of each so often; a job
-// that is over is sent again, which brings its answer. Where more wait than one question names, a fifth of them is asked for each
-// second.
-const PROBE_AFTER = 10_000;
-const PROBE_EVERY = 5000;
-const PROBE_TURN = 1000;
-const PROBED_AT_ONCE = 64;
-// What a reader has taken is said at a quarter of a window, or after this time.
-const SEEN_AFTER = 250;
-const SEEN_CHUNKS = wire.STREAM_CHUNKS_MAX / 4;
-const SEEN_BYTES = wire.STREAM_BYTES_MAX / 4;
-const FETCH_WAIT_MAX = 60_000;
-const FETCH_PAUSE = 1000; // between two fetches of a stream
-const ENDS_WITHOUT_PIECES_MAX = 3;
-// So many connections in a row that end without a message make the largest body the suspect: a broker cuts off a peer whose
-// frame exceeds its limit, without an answer.
-const FRUITLESS_MAX = 6;
-export const REOPEN_PAUSE = 100;
-export const REOPEN_PAUSE_MAX = 3200;
-const REOPEN_FAILED_PAUSE = 1000;
-// Where a broker that may not own its store knows of no other one, and does not say when to come again.
-const NOT_OWNER_PAUSE = 1000;
+// What a reader has taken is said at a quarter of a window.
+const SEEN_CHUNKS = STREAM_CHUNKS_MAX / 4;
+const SEEN_BYTES = STREAM_BYTES_MAX / 4;
 /** How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited. */
 export const GRACE = 5000;
 export const CONTROL_TIMEOUT = 10_000; // of ping, status, cancel and leave
@@ -269,12 +247,12 @@ export class Session {
    * @param {{ batchMax?: number, endpoints?: number, refs?: { next: number } }} [how] `endpoints`: how many there are; each new
    *   connection goes to the next one. `refs`: of the sessions of one client, which then puts aside what others may do (`moved`, `unknown`).
    */
-  constructor(now, random, { batchMax = wire.BATCH_ITEMS_MAX, endpoints = 1, refs } = {}) {
+  constructor(now, random, { batchMax = BATCH_ITEMS_MAX, endpoints = 1, refs } = {}) {
     this.#random = random;
     this.#follows = refs !== undefined;
     this.#refs = refs ?? { next: 1 };
     this.#rounds = new Rounds(endpoints);
-    this.#batchMax = Math.max(1, Math.min(batchMax, wire.BATCH_ITEMS_MAX));
+    this.#batchMax = Math.max(1, Math.min(batchMax, BATCH_ITEMS_MAX));
     this.#quietSince = this.#pinged = now;
     this.#probeAt = now + PROBE_AFTER;
   }
@@ -516,7 +494,7 @@ export class Session {
     /** @type {Request | undefined} */
     let largest;
     for (const each of this.#pending.values()) {
-      if (each.body.length > (largest?.body.length ?? wire.INLINE_BYTES_MAX)) largest = each;
+      if (each.body.length > (largest?.body.length ?? INLINE_BYTES_MAX)) largest = each;
     }
     if (!largest) return false;
     const message =
@@ -603,7 +581,8 @@ export class Session {
   }
 
   /**
-   * Asks for the states of jobs that were sent long ago, those first whose turn came first.
+   * Asks for the states of jobs that were sent long ago, those first whose turn came first: a broker drops what a slow reader leaves
+   * unread. A job that is over is sent again, which brings its answer.
    * @param {number} now
    */
   #probe(now) {
@@ -729,7 +708,7 @@ export class Session {
     this.#markSent(first, now);
     /** @type {Fields} First what an error names: the broker reads no further than to what is broken. */
     const fields = { ref: first.ref, id: first.id, ...shared.fields, ...this.#batch() };
-    if (alone || first.body.length > wire.INLINE_BYTES_MAX) return wire.encode("submit", fields, first.body);
+    if (alone || first.body.length > INLINE_BYTES_MAX) return wire.encode("submit", fields, first.body);
     const maps = [fields];
     const bodies = [first.body];
     let header = shared.size + Buffer.byteLength(first.id) + 64;
@@ -741,13 +720,13 @@ export class Session {
         continue;
       }
       const submit = request.submit;
-      if (!submit || request.body.length > wire.INLINE_BYTES_MAX || request.reading?.byFetch) break;
+      if (!submit || request.body.length > INLINE_BYTES_MAX || request.reading?.byFetch) break;
       const said = submit === shared ? {} : wire.differences(shared.fields, submit.fields);
       header += Buffer.byteLength(request.id) + 24 + (submit === shared ? 0 : wire.packedBytes(said));
       total += request.body.length;
-      if (header > wire.HEADER_BYTES_MAX || header + total > wire.BATCH_BYTES_MAX) break;
-      if (Object.keys(said).length + 2 > wire.MAP_ENTRIES_MAX) break;
-      if ((maps.length + 1) * (shared.size + 16) > wire.BATCH_INHERITED_BYTES_MAX) break;
+      if (header > HEADER_BYTES_MAX || header + total > BATCH_BYTES_MAX) break;
+      if (Object.keys(said).length + 2 > MAP_ENTRIES_MAX) break;
+      if ((maps.length + 1) * (shared.size + 16) > BATCH_INHERITED_BYTES_MAX) break;
       this.#toSend.shift();
       this.#markSent(request, now);
       maps.push({ ...said, id: request.id, ref: request.ref });

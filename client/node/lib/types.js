@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What callers give and get. All durations are milliseconds, and say so in their names.
+import { DURATION_MS_MAX, HEADER_BYTES_MAX, MAP_ENTRIES_MAX, URL_BYTES_MAX } from "./tables.js";
 import { isForWorkers, unpack } from "./unpacking.js";
 import * as wire from "./wire.js";
 
@@ -225,8 +226,8 @@ export function bodyBytes(body) {
  */
 export function wholeMs(what, value) {
   if (typeof value !== "number") throw new TypeError(`${what} is a number of milliseconds, not ${wire.kindOf(value)}`);
-  if (!(value >= 0 && value <= wire.DURATION_MS_MAX)) {
-    throw new RangeError(`${what} is ${value}; the limits are 0 and ${wire.DURATION_MS_MAX}`);
+  if (!(value >= 0 && value <= DURATION_MS_MAX)) {
+    throw new RangeError(`${what} is ${value}; the limits are 0 and ${DURATION_MS_MAX}`);
   }
   return Math.ceil(value);
 }
@@ -266,9 +267,9 @@ export class Submit {
      */
     this.patienceMs = this.fields.timeout_ms === undefined ? undefined : this.fields.timeout_ms + (this.fields.delay_ms ?? 0);
     this.size = wire.packedBytes(this.fields);
-    if (this.size > wire.HEADER_BYTES_MAX - RESERVED) {
+    if (this.size > HEADER_BYTES_MAX - RESERVED) {
       throw new RangeError(
-        `the fields of the job have ${this.size} bytes, the limit is ${wire.HEADER_BYTES_MAX - RESERVED} (header_bytes_max); ` +
+        `the fields of the job have ${this.size} bytes, the limit is ${HEADER_BYTES_MAX - RESERVED} (header_bytes_max); ` +
           "send less in meta",
       );
     }
@@ -278,13 +279,13 @@ export class Submit {
   /** Of the submit, and of what the broker makes of it for a worker. */
   #checkEntries() {
     const names = Object.keys(this.fields);
-    if (names.length + RESERVED_ENTRIES_OF_JOB <= wire.MAP_ENTRIES_MAX) return;
+    if (names.length + RESERVED_ENTRIES_OF_JOB <= MAP_ENTRIES_MAX) return;
     const extras = names.filter((name) => name.startsWith("x-")).length;
     const told = names.filter((name) => isForWorkers(name) || TOLD_TO_WORKERS.has(name)).length + RESERVED_ENTRIES_OF_JOB;
     const entries = Math.max(names.length + RESERVED_ENTRIES, told);
-    if (entries > wire.MAP_ENTRIES_MAX) {
+    if (entries > MAP_ENTRIES_MAX) {
       throw new RangeError(
-        `the job has ${extras} fields in extra and ${entries - extras} others, the limit of both is ${wire.MAP_ENTRIES_MAX} ` +
+        `the job has ${extras} fields in extra and ${entries - extras} others, the limit of both is ${MAP_ENTRIES_MAX} ` +
           "(map_entries_max); send fewer, or put them into meta",
       );
     }
@@ -306,8 +307,8 @@ export class Submit {
       fields[name] = copied(name, value);
     } else if (name === "cost") fields.cost = checkCost(value);
     else if (name === "notify") {
-      if (typeof value !== "string" || value === "" || !wire.isWellFormed(value) || Buffer.byteLength(value) > wire.URL_BYTES_MAX) {
-        throw new RangeError(`notify is a URL of up to ${wire.URL_BYTES_MAX} bytes, as a string`);
+      if (typeof value !== "string" || value === "" || !wire.isWellFormed(value) || Buffer.byteLength(value) > URL_BYTES_MAX) {
+        throw new RangeError(`notify is a URL of up to ${URL_BYTES_MAX} bytes, as a string`);
       }
       fields.notify = value;
     } else if (name === "attemptsMax" || name === "groupSize") {

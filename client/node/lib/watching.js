@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far a watch is: what its events tell, and what its reader has taken. Knows no session.
+import { WATCH_EVENTS_MAX } from "./tables.js";
 import * as wire from "./wire.js";
 
 /** @typedef {import("./wire.js").Fields} Fields */
 
-/** A broker lets go of a watch of which it hears nothing for 30 s. */
-export const RENEW_EVERY = 10_000;
 // What a reader has taken is said so many events at a time: a quarter of what the broker sends ahead.
-const SEEN_EVENTS = wire.WATCH_EVENTS_MAX / 4;
+const SEEN_EVENTS = WATCH_EVENTS_MAX / 4;
 // Events that wait for a reader. The broker sends a quarter of that ahead on one connection; a reader that is behind over several
 // loses some.
-const UNREAD_EVENTS_MAX = 4 * wire.WATCH_EVENTS_MAX;
+const UNREAD_EVENTS_MAX = 4 * WATCH_EVENTS_MAX;
 
 /**
  * What has become of a job. docs/protocol/client.md says which fields go with which `what`.

@@ -1,30 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // LMQ1 messages as frames of bytes: docs/protocol/README.md, "Messages" and "Limits". Knows no socket.
 import { Encoder, ExtData } from "@msgpack/msgpack";
+import { HEADER_DEPTH_MAX, INLINE_BYTES_MAX, MAP_ENTRIES_MAX, NAME_BYTES_MAX } from "./tables.js";
 
 /** @typedef {Record<string, any>} Fields */
 
-export const HEADER_BYTES_MAX = 16384;
-export const HEADER_DEPTH_MAX = 8;
-export const MAP_ENTRIES_MAX = 64;
-export const BATCH_ITEMS_MAX = 256;
-export const BATCH_BYTES_MAX = 64 * 1024;
-export const BATCH_INHERITED_BYTES_MAX = 1024 * 1024;
-export const BODY_BYTES_MAX = 64 * 1024 * 1024;
-export const NAME_BYTES_MAX = 128;
-export const URL_BYTES_MAX = 1024; // of a webhook
-export const DURATION_MS_MAX = 31_536_000_000;
-export const STREAM_CHUNKS_MAX = 64;
-export const PROGRESS_NOTE_BYTES_MAX = 256;
-export const STREAM_BYTES_MAX = 262_144;
-export const WATCH_EVENTS_MAX = 1024;
-export const CAPACITY_MAX = 1024;
-export const LIST_ENTRIES_MAX = 256;
 export const INT_MAX = Number.MAX_SAFE_INTEGER; // of the wire 2^63 - 1, of which JavaScript has these exactly
 export const UPSTREAM_STATUS_MIN = 100; // of HTTP
 export const UPSTREAM_STATUS_MAX = 599;
-/** Bodies up to here travel inside the header: one frame is cheaper than two. */
-export const INLINE_BYTES_MAX = 4096;
 
 /** What would be sent as something else: a Map as an object of nothing, a Date as an ext. */
 const NO_VALUES = [Date, ExtData, Map, Set, ArrayBuffer, Promise, RegExp];

@@ -10,6 +10,7 @@ import { BadJob, Failure, JobCancelled } from "./failures.js";
 import { Places } from "./places.js";
 import { Result, isBad, ofAnswer, ofCancel, ofFault } from "./outcomes.js";
 import { WORKERS_ENDPOINT, optionsOf, peerOf } from "./settings.js";
+import { CAPACITY_MAX, LIST_ENTRIES_MAX, PROGRESS_NOTE_BYTES_MAX, STREAM_BYTES_MAX, STREAM_CHUNKS_MAX } from "./tables.js";
 import { bodyBytes, wholeMs } from "./types.js";
 import { unpack } from "./unpacking.js";
 import * as wire from "./wire.js";
@@ -125,7 +126,7 @@ class StreamGate {
   }
 
   #isOpen() {
-    return this.#count < wire.STREAM_CHUNKS_MAX && this.#size < wire.STREAM_BYTES_MAX;
+    return this.#count < STREAM_CHUNKS_MAX && this.#size < STREAM_BYTES_MAX;
   }
 
   /** @param {Buffer} piece */
@@ -332,7 +333,7 @@ export class JobCall {
     /** @type {wire.Fields} */
     const word = {};
     if (typeof pct === "number" && !Number.isNaN(pct)) word.pct = Math.trunc(Math.min(Math.max(pct, 0), 100));
-    if (typeof note === "string" && note) word.note = wire.beginning(note, wire.PROGRESS_NOTE_BYTES_MAX);
+    if (typeof note === "string" && note) word.note = wire.beginning(note, PROGRESS_NOTE_BYTES_MAX);
     const now = performance.now();
     if (now - this.#saidAt >= SAY_EVERY_MS) {
       this.#saidAt = now;
@@ -438,11 +439,11 @@ export class Worker {
     const options = optionsOf(given, OPTIONS);
     const { capacity = 1, lanes = [], drainTimeoutMs = DRAIN_TIMEOUT_MS, log = logToStderr } = options;
     for (const service of servicesOf(services)) this.#services.set(wire.checkName("service", service.name), service);
-    if (this.#services.size < 1 || this.#services.size > wire.LIST_ENTRIES_MAX) {
-      throw new RangeError(`a worker serves 1 to ${wire.LIST_ENTRIES_MAX} services, not ${this.#services.size}`);
+    if (this.#services.size < 1 || this.#services.size > LIST_ENTRIES_MAX) {
+      throw new RangeError(`a worker serves 1 to ${LIST_ENTRIES_MAX} services, not ${this.#services.size}`);
     }
-    if (!Number.isInteger(capacity) || capacity < 1 || capacity > wire.CAPACITY_MAX) {
-      throw new RangeError(`capacity is ${capacity}; the limits are 1 and ${wire.CAPACITY_MAX}`);
+    if (!Number.isInteger(capacity) || capacity < 1 || capacity > CAPACITY_MAX) {
+      throw new RangeError(`capacity is ${capacity}; the limits are 1 and ${CAPACITY_MAX}`);
     }
     const { env } = process;
     const { LANEMQ_WORKER_BROKER: broker, LANEMQ_WORKER_BROKER_KEY: brokerKey, LANEMQ_WORKER_SECRET_KEY: secretKey } = env;

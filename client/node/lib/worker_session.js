@@ -8,6 +8,10 @@ import { BadJob } from "./failures.js";
 import { cut, isBad, ofFault, unreadable } from "./outcomes.js";
 import { Queue } from "./queue.js";
 import { Rounds, reopenPause } from "./session.js";
+import {
+  BATCH_BYTES_MAX, BODY_BYTES_MAX, CAPACITY_MAX, HEADER_BYTES_MAX, HEARTBEAT_MAX, HEARTBEAT_MIN, INLINE_BYTES_MAX, OUTCOMES_MAX,
+  OUTCOME_BYTES_MAX, PARTING_MAX, PROGRESS_EVERY, REOPEN_FAILED_PAUSE, SILENT_INTERVALS, WORKER_FIRST_WORD_WITHIN,
+} from "./tables.js";
 import { decode } from "./unpacking.js";
 import * as wire from "./wire.js";
 
@@ -21,22 +25,10 @@ import * as wire from "./wire.js";
  *   | { what: "refused", message: string, ever: boolean } | { what: "left", finished: boolean }} Effect
  */
 
-// Outcomes kept until they are answered. Beyond this the oldest is dropped: the broker then misses the job in the inventory and
-// runs it again, so nothing is lost.
-export const OUTCOMES_MAX = 2048;
-const OUTCOME_BYTES_MAX = 512 * 1024 * 1024; // the same in bytes of their bodies
-const INVENTORY_MAX = wire.CAPACITY_MAX; // so many fit a header
+const INVENTORY_MAX = CAPACITY_MAX; // so many fit a header
 const BATCH_MAX = 64;
-const SILENT_INTERVALS = 3; // heartbeats without a message, then the connection is given up
-// The same before the first word of a connection, where no interval is known or there are several endpoints.
-const FIRST_WORD_WITHIN = 2000;
 const FIRST_HEARTBEAT = 1000; // until the broker says another
-const HEARTBEAT_MIN = 10;
-const HEARTBEAT_MAX = 3_600_000;
-const PARTING_MAX = 2000; // the broker answers outcomes at a goodbye, or with its next heartbeat
 const REFUSED_PAUSE = 5000; // `ready` again later
-const REOPEN_FAILED_PAUSE = 1000;
-const PROGRESS_EVERY = 250; // a job's progress is sent at most so often; of words in between the last one
 
 /** @type {Outcome} Of a job that nobody was asked for. */
 const STANDS_STILL = {
@@ -133,7 +125,7 @@ export class WorkerSession {
    * @param {number} now
    * @param {{ bodyBytesMax?: number, endpoints?: number }} [how] `endpoints`: how many there are.
    */
-  constructor({ services, capacity, lanes = [], name, version, process }, now, { bodyBytesMax = wire.BODY_BYTES_MAX, endpoints = 1 } = {}) {
+  constructor({ services, capacity, lanes = [], name, version, process }, now, { bodyBytesMax = BODY_BYTES_MAX, endpoints = 1 } = {}) {
     this.#rounds = new Rounds(endpoints);
     this.#services = services;
     this.#capacity = capacity;
@@ -393,7 +385,7 @@ export class WorkerSession {
 
   #silentAt() {
     const first = !this.#heardHere && (this.#rounds.endpoints > 1 || !this.#metBefore);
-    return this.#heardAt + (first ? FIRST_WORD_WITHIN : SILENT_INTERVALS * this.#heartbeat);
+    return this.#heardAt + (first ? WORKER_FIRST_WORD_WITHIN : SILENT_INTERVALS * this.#heartbeat);
   }
 
   #heartbeatDue() {
@@ -410,7 +402,7 @@ export class WorkerSession {
     const first = this.#outbox.shift();
     if (!first) return undefined;
     const { op, fields, body } = first;
-    if (this.#batchMax < 2 || (op !== "result" && op !== "error") || body.length > wire.INLINE_BYTES_MAX) {
+    if (this.#batchMax < 2 || (op !== "result" && op !== "error") || body.length > INLINE_BYTES_MAX) {
       return wire.encode(op, fields, body);
     }
     const maps = [fields];
@@ -418,11 +410,11 @@ export class WorkerSession {
     let header = wire.packedBytes(fields);
     let total = body.length;
     for (let next; (next = this.#outbox.first) && maps.length < this.#batchMax; ) {
-      if (next.op !== op || next.body.length > wire.INLINE_BYTES_MAX) break;
+      if (next.op !== op || next.body.length > INLINE_BYTES_MAX) break;
       const said = { ...wire.differences(fields, next.fields), job: next.fields.job };
       header += wire.packedBytes(said);
       total += next.body.length;
-      if (header + 64 > wire.HEADER_BYTES_MAX || header + total > wire.BATCH_BYTES_MAX) break;
+      if (header + 64 > HEADER_BYTES_MAX || header + total > BATCH_BYTES_MAX) break;
       this.#outbox.shift();
       maps.push(said);
       bodies.push(next.body);
@@ -742,6 +734,7 @@ export class WorkerSession {
     this.#held.set(nameOf(held.lease), held); // behind those that ended before
     this.#outcomes += 1;
     this.#outcomeBytes += held.size;
+    // Beyond this the oldest is dropped: the broker then misses the job in the inventory and runs it again, so nothing is lost.
     while (this.#outcomes > OUTCOMES_MAX || (this.#outcomeBytes > OUTCOME_BYTES_MAX && this.#outcomes > 1)) {
       const oldest = [...this.#held.values()].find(({ phase }) => phase === "finished");
       this.outcomesDropped += 1;

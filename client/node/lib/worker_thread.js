@@ -9,7 +9,7 @@ import { LoopWatch } from "./loop_watch.js";
 import { endLookUps } from "./names.js";
 import { Places } from "./places.js";
 import { WorkerSession } from "./worker_session.js";
-import { BODY_BYTES_MAX } from "./wire.js";
+import { BODY_BYTES_MAX } from "./tables.js";
 
 /** @typedef {import("./worker_session.js").Lease} Lease */
 /**

@@ -21,9 +21,9 @@ export class LaneMQError extends Error {
     /** The code on the wire. */
     static code: string;
     /** The status of HTTP that the gateway answers with. */
-    static httpStatus: number;
+    static get httpStatus(): number;
     /** Whether the broker says when to come again (`retryAfterMs`). */
-    static saysWhenToRetry: boolean;
+    static get saysWhenToRetry(): boolean;
     /**
      * @param {string} [message] For people: what, which limit, what to do.
      * @param {ErrorFields} [fields]

@@ -10,8 +10,6 @@ export function ofAnswer(answer: unknown): Outcome;
  * @returns {Outcome}
  */
 export function ofFault(fault: unknown): Outcome;
-export const USAGE: string[];
-export const LIMITS: string[];
 /** An answer that says more than its body. `usage`, `limits`: of the upstream, as the protocol names them. */
 export class Result {
     /**

@@ -1,5 +1,3 @@
-export const REOPEN_PAUSE: 100;
-export const REOPEN_PAUSE_MAX: 3200;
 /** How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited. */
 export const GRACE: 5000;
 export const CONTROL_TIMEOUT: 10000;

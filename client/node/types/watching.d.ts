@@ -1,6 +1,3 @@
-/** @typedef {import("./wire.js").Fields} Fields */
-/** A broker lets go of a watch of which it hears nothing for 30 s. */
-export const RENEW_EVERY: 10000;
 /** An event for the reader of a watch, which then says that it took it. */
 export class Change {
     /**

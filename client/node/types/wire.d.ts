@@ -40,27 +40,9 @@ export function checkName(what: string, name: unknown): string;
  */
 export function beginning(text: string, bytes: number): string;
 /** @typedef {Record<string, any>} Fields */
-export const HEADER_BYTES_MAX: 16384;
-export const HEADER_DEPTH_MAX: 8;
-export const MAP_ENTRIES_MAX: 64;
-export const BATCH_ITEMS_MAX: 256;
-export const BATCH_BYTES_MAX: number;
-export const BATCH_INHERITED_BYTES_MAX: number;
-export const BODY_BYTES_MAX: number;
-export const NAME_BYTES_MAX: 128;
-export const URL_BYTES_MAX: 1024;
-export const DURATION_MS_MAX: 31536000000;
-export const STREAM_CHUNKS_MAX: 64;
-export const PROGRESS_NOTE_BYTES_MAX: 256;
-export const STREAM_BYTES_MAX: 262144;
-export const WATCH_EVENTS_MAX: 1024;
-export const CAPACITY_MAX: 1024;
-export const LIST_ENTRIES_MAX: 256;
 export const INT_MAX: number;
 export const UPSTREAM_STATUS_MIN: 100;
 export const UPSTREAM_STATUS_MAX: 599;
-/** Bodies up to here travel inside the header: one frame is cheaper than two. */
-export const INLINE_BYTES_MAX: 4096;
 export const NO_BODY: Buffer<ArrayBuffer>;
 export function isOwn(name: string): boolean;
 /** Bytes that are no LMQ1 message, or a field of another type than the page says. */

@@ -1,13 +1,3 @@
-/** @typedef {import("./wire.js").Fields} Fields */
-/** @typedef {[job: number, attempt: number]} Lease */
-/** @typedef {import("./outcomes.js").Outcome} Outcome */
-/**
- * What the worker is to do.
- * @typedef {{ what: "start", lease: Lease, fields: Fields, body: Buffer } | { what: "cancel", lease: Lease }
- *   | { what: "taken", lease: Lease, count: number, size: number } | { what: "welcomed" }
- *   | { what: "refused", message: string, ever: boolean } | { what: "left", finished: boolean }} Effect
- */
-export const OUTCOMES_MAX: 2048;
 /**
  * @typedef {object} Offer
  * @property {string[]} services 1 to 256.

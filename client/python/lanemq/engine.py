@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from . import settings, wire
+from . import _tables, settings, wire
 from .drive import Driver
 from .errors import ClientFullError, LaneMQError, TooLargeError
 from .session import CONTROL_TIMEOUT, Change, Counters, Request, Session, Sink, closed_error
@@ -116,7 +116,7 @@ class Engine:
         self._closed = False
         self._idle = threading.Event()  # nothing is pending
         self._idle.set()
-        self._driver = Driver("lanemq-client", peer, home, wire.BODY_BYTES_MAX, LOG, self._inbox,
+        self._driver = Driver("lanemq-client", peer, home, _tables.BODY_BYTES_MAX, LOG, self._inbox,
                               self._take_inbox, self._after_turn)
         self._shards = Shards(home, self._connect, self._inbox, self._driver)
         self._driver.start()
@@ -139,7 +139,7 @@ class Engine:
 
     def has_place(self, request: Request) -> bool:
         """Counts a request, as take_place() does, if there is room and nothing speaks against it."""
-        if request.body_bytes > wire.BODY_BYTES_MAX:
+        if request.body_bytes > _tables.BODY_BYTES_MAX:
             return False
         with self._lock:
             return not self._closed and self._driver.fault is None and self._count(request.body_bytes)
@@ -148,8 +148,8 @@ class Engine:
         """Counts a request. False: there is no room, and `when_room` is called once when there may be some, on the engine's
         thread; without it ClientFullError is raised. Raises TooLargeError for a body that no broker takes."""
         size = request.body_bytes
-        if size > wire.BODY_BYTES_MAX:
-            raise TooLargeError(f"the body has {size} bytes, the limit is {wire.BODY_BYTES_MAX} (body_bytes_max)",
+        if size > _tables.BODY_BYTES_MAX:
+            raise TooLargeError(f"the body has {size} bytes, the limit is {_tables.BODY_BYTES_MAX} (body_bytes_max)",
                                 id=request.id, local=True)
         with self._lock:
             if self._closed or self._driver.fault is not None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ._tables import ERRORS, REFUSALS as _REFUSALS
+
+_ROWS = {code: (status, says_when) for code, status, says_when in ERRORS}
+
 
 class LaneMQError(Exception):
     """The base of all errors that the broker says, or that this package says in its place.
@@ -18,6 +22,11 @@ class LaneMQError(Exception):
     http_status: ClassVar[int] = 500
     #: Whether the broker says when to come again (`retry_after`).
     says_when_to_retry: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if (row := _ROWS.get(cls.__dict__.get("code", ""))) is not None:
+            cls.http_status, cls.says_when_to_retry = row
 
     def __init__(self, message: str = "", *, id: str | None = None, retry_after: float | None = None, attempts: int = 0,
                  queued: float = 0.0, limiter: str | None = None, chunks: int = 0, upstream_status: int | None = None,
@@ -55,96 +64,72 @@ class BadRequestError(LaneMQError):
     """Malformed message, unknown lane or bad field; the message names it."""
 
     code = "bad_request"
-    http_status = 400
-    says_when_to_retry = False
 
 
 class UnauthorizedError(LaneMQError):
     """The connection's key is unknown or revoked."""
 
     code = "unauthorized"
-    http_status = 401
-    says_when_to_retry = False
 
 
 class ForbiddenError(LaneMQError):
     """The client may not use this lane, service or operation."""
 
     code = "forbidden"
-    http_status = 403
-    says_when_to_retry = False
 
 
 class NotFoundError(LaneMQError):
     """Never known."""
 
     code = "not_found"
-    http_status = 404
-    says_when_to_retry = False
 
 
 class GoneError(LaneMQError):
     """No longer kept; of a submit: its job succeeded and was evicted."""
 
     code = "gone"
-    http_status = 410
-    says_when_to_retry = False
 
 
 class ConflictError(LaneMQError):
     """The id is in use with other content."""
 
     code = "conflict"
-    http_status = 409
-    says_when_to_retry = False
 
 
 class TooLargeError(LaneMQError, ValueError):
     """Body or header over its limit; the message names it."""
 
     code = "too_large"
-    http_status = 413
-    says_when_to_retry = False
 
 
 class UnsatisfiableError(LaneMQError):
     """Can never run: it costs more than a budget can ever hold."""
 
     code = "unsatisfiable"
-    http_status = 422
-    says_when_to_retry = False
 
 
 class LaneFullError(LaneMQError):
     """The lane holds its maximum of jobs or bytes."""
 
     code = "lane_full"
-    http_status = 429
-    says_when_to_retry = True
 
 
 class ClientFullError(LaneMQError):
     """The client or its tenant holds its maximum of jobs, or its share (`client_share`)."""
 
     code = "client_full"
-    http_status = 429
-    says_when_to_retry = True
 
 
 class BytesFullError(LaneMQError):
     """The broker holds its maximum of jobs or bytes."""
 
     code = "bytes_full"
-    http_status = 429
-    says_when_to_retry = True
 
 
 class CancelledError(LaneMQError):
     """By the client or an operator."""
 
     code = "cancelled"
-    http_status = 499
-    says_when_to_retry = False
 
 
 class SlowReaderError(LaneMQError):
@@ -152,72 +137,54 @@ class SlowReaderError(LaneMQError):
     renewed for 30 s."""
 
     code = "slow_reader"
-    http_status = 499
-    says_when_to_retry = False
 
 
 class InternalError(LaneMQError):
     """A fault of the broker."""
 
     code = "internal"
-    http_status = 500
-    says_when_to_retry = False
 
 
 class UpstreamRejectedError(LaneMQError):
     """The upstream's permanent error; its status and body are passed on."""
 
     code = "upstream_rejected"
-    http_status = 502
-    says_when_to_retry = False
 
 
 class UpstreamFailedError(LaneMQError):
     """The attempts, or the retries of the service, are spent."""
 
     code = "upstream_failed"
-    http_status = 502
-    says_when_to_retry = True
 
 
 class UpstreamQuotaError(LaneMQError):
     """Every key rests for longer than the job's time, or the job said `spent: end`; or two keys refused it."""
 
     code = "upstream_quota"
-    http_status = 503
-    says_when_to_retry = False
 
 
 class LimitedError(LaneMQError):
     """The upstream's rate is used up, and the job said `limited: end`, or its time is over before that is."""
 
     code = "limited"
-    http_status = 429
-    says_when_to_retry = True
 
 
 class WorkerLostError(LaneMQError):
     """Workers died under the job, or its last attempt did."""
 
     code = "worker_lost"
-    http_status = 502
-    says_when_to_retry = True
 
 
 class StalledError(LaneMQError):
     """No progress for `stall_timeout`, in the last attempt or in a stream that had begun."""
 
     code = "stalled"
-    http_status = 504
-    says_when_to_retry = True
 
 
 class DrainingError(LaneMQError):
     """The broker is stopping and takes no work."""
 
     code = "draining"
-    http_status = 503
-    says_when_to_retry = True
 
 
 class PausedError(LaneMQError):
@@ -225,8 +192,6 @@ class PausedError(LaneMQError):
     wait instead."""
 
     code = "paused"
-    http_status = 503
-    says_when_to_retry = True
 
 
 class StoreFullError(LaneMQError):
@@ -234,8 +199,6 @@ class StoreFullError(LaneMQError):
     (`store_backlog_max`); running jobs, and those that are not durable, go on."""
 
     code = "store_full"
-    http_status = 503
-    says_when_to_retry = True
 
 
 class NotOwnerError(LaneMQError):
@@ -243,24 +206,18 @@ class NotOwnerError(LaneMQError):
     With `shard`: that shard takes such jobs."""
 
     code = "not_owner"
-    http_status = 503
-    says_when_to_retry = True
 
 
 class UnavailableError(LaneMQError):
     """The store cannot make jobs durable now: nothing was taken."""
 
     code = "unavailable"
-    http_status = 503
-    says_when_to_retry = True
 
 
 class DeadlineError(LaneMQError, TimeoutError):
     """`timeout_ms` is over."""
 
     code = "deadline"
-    http_status = 504
-    says_when_to_retry = False
 
 
 class NotOverError(LaneMQError, TimeoutError):
@@ -274,40 +231,12 @@ class NotOverError(LaneMQError, TimeoutError):
         self.state = state
 
 
+_CLASSES = {row.code: row for row in LaneMQError.__subclasses__()}
 #: Each code of the protocol's table, in its order, with its class.
-BY_CODE: dict[str, type[LaneMQError]] = {
-    row.code: row for row in (
-        BadRequestError,
-        UnauthorizedError,
-        ForbiddenError,
-        NotFoundError,
-        GoneError,
-        ConflictError,
-        TooLargeError,
-        UnsatisfiableError,
-        LaneFullError,
-        ClientFullError,
-        BytesFullError,
-        CancelledError,
-        SlowReaderError,
-        InternalError,
-        UpstreamRejectedError,
-        UpstreamFailedError,
-        UpstreamQuotaError,
-        LimitedError,
-        WorkerLostError,
-        StalledError,
-        DrainingError,
-        PausedError,
-        StoreFullError,
-        NotOwnerError,
-        UnavailableError,
-        DeadlineError,
-)}
+BY_CODE: dict[str, type[LaneMQError]] = {code: _CLASSES[code] for code in _ROWS}
 
 #: What refuses a job for want of room, or while the broker stops: the same job may be sent again later.
-REFUSALS = frozenset(("lane_full", "client_full", "bytes_full", "store_full", "draining", "paused", "not_owner",
-                      "unavailable"))
+REFUSALS = frozenset(_REFUSALS)
 
 
 def error_of(code: str, message: str = "", **fields: Any) -> LaneMQError:

@@ -19,17 +19,13 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from . import wire
+from ._tables import DURATION_MS_MAX, LIMITED_BY, LIMITS, NAME_BYTES_MAX, USAGE
 from .failures import Failure, JobCancelled
 from .types import Body, body_bytes, to_ms
 from .wire import printable
 
 MESSAGE_CHARS_MAX = 1024
 NAME_CHARS_MAX = 100  # of an exception's class, as a code
-USAGE = ("requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
-LIMITS = tuple(name.format(of) for of in ("requests", "tokens", "input_tokens", "output_tokens")
-               for name in ("remaining_{}", "limit_{}", "reset_{}_ms")) + (
-                   "limit_concurrency", "period_requests_ms", "period_tokens_ms")
-LIMITED_BY = ("rate", "concurrency", "slope", "day")
 _FREE = ("limited", "quota", "released")  # cost no attempt: what cannot be said would come again and again
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
@@ -75,9 +71,9 @@ def of_fault(fault: BaseException) -> Outcome:
         if isinstance(fault, JobCancelled):
             return Outcome("error", {"class": "permanent", "code": "cancelled", "message": "the job was cancelled"})
         if isinstance(fault, Failure):
-            error_class = _text("error_class", fault.error_class, wire.NAME_BYTES_MAX)
+            error_class = _text("error_class", fault.error_class, NAME_BYTES_MAX)
             return _failed(error_class, fault)
-        code = printable(type(fault).__name__)[:NAME_CHARS_MAX].encode()[:wire.NAME_BYTES_MAX].decode(errors="ignore")
+        code = printable(type(fault).__name__)[:NAME_CHARS_MAX].encode()[:NAME_BYTES_MAX].decode(errors="ignore")
         return Outcome("error", {"class": error_class, "code": code, "message": _message(fault)})
     except BaseException as bad:
         return _bad("permanent" if error_class in _FREE else error_class, bad)
@@ -100,7 +96,7 @@ def unreadable(problem: str) -> Outcome:
 def _failed(error_class: str, failure: Failure) -> Outcome:
     fields: wire.Fields = {"class": error_class, **_settled(failure)}
     if failure.code:
-        fields["code"] = _text("code", failure.code, wire.NAME_BYTES_MAX)
+        fields["code"] = _text("code", failure.code, NAME_BYTES_MAX)
     if failure.message:
         fields["message"] = _message(failure.message)
     if failure.retry_after is not None:
@@ -157,7 +153,7 @@ def _pause_ms(said: Any) -> int:
             seconds = float(said)
     if not math.isfinite(seconds):
         raise UnsayableError(f"retry_after is {_shown(said)}; it is a number of seconds, or a timedelta")
-    return to_ms("retry_after", min(max(seconds, 0.0), wire.DURATION_MS_MAX / 1000))
+    return to_ms("retry_after", min(max(seconds, 0.0), DURATION_MS_MAX / 1000))
 
 
 def _body(said: Any) -> bytes:

@@ -17,37 +17,20 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from . import unpacking, wire
+from ._tables import (BATCH_BYTES_MAX, BATCH_INHERITED_BYTES_MAX, BATCH_ITEMS_MAX, ENDS_WITHOUT_PIECES_MAX, FETCH_PAUSE, FETCH_WAIT_MAX,
+                      FIRST_PING_AFTER, FIRST_WORD_WITHIN, FRUITLESS_MAX, HEADER_BYTES_MAX, INLINE_BYTES_MAX, MAP_ENTRIES_MAX, NOT_OWNER_PAUSE,
+                      PING_AFTER, PROBE_AFTER, PROBE_EVERY, PROBE_TURN, PROBED_AT_ONCE, RENEW_EVERY, REOPEN_AFTER, REOPEN_FAILED_PAUSE,
+                      REOPEN_PAUSE, REOPEN_PAUSE_MAX, ROUND_FORGOTTEN_AFTER, ROUND_PAUSE, ROUND_PAUSE_MAX, SEEN_AFTER, STREAM_BYTES_MAX,
+                      STREAM_CHUNKS_MAX, WATCH_EVENTS_MAX)
 from .errors import (REFUSALS, CancelledError, DeadlineError, GoneError, InternalError, LaneMQError, NotFoundError, NotOverError,
                      TooLargeError, UnauthorizedError, error_of)
 from .types import Accepted, Answer, Event, Pong, Status, Submit, event_of, status_of
 
-PING_AFTER = 1.0  # of silence
-REOPEN_AFTER = 2.5  # of silence: a new connection
 AWAY_AFTER = PING_AFTER + 0.5  # of silence: nobody who leaves waits for such a broker
-#: The same before the first word of a connection, where there are several endpoints.
-FIRST_PING_AFTER, FIRST_WORD_WITHIN = 0.3, 1.0
-#: Behind a round of endpoints at which nobody serves; twice as long behind each after it.
-ROUND_PAUSE, ROUND_PAUSE_MAX = 0.1, 1.0
-ROUND_FORGOTTEN_AFTER = 3.0
-#: A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, of each so often; a
-#: job that is over is sent again, which brings its answer. Where more wait than one question names, a fifth of them is asked
-#: for each second.
-PROBE_AFTER = 10.0
-PROBE_EVERY = 5.0
-PROBE_TURN = 1.0
-PROBED_AT_ONCE = 64
-#: What a reader has taken is said at a quarter of a window, or after this time.
-SEEN_AFTER = 0.25
-SEEN_CHUNKS = wire.STREAM_CHUNKS_MAX // 4
-SEEN_BYTES = wire.STREAM_BYTES_MAX // 4
-FETCH_WAIT_MS_MAX = 60_000
-FETCH_PAUSE = 1.0  # between two fetches of a stream
-ENDS_WITHOUT_PIECES_MAX = 3
-#: So many connections in a row that end without a message make the largest body the suspect: a broker cuts off a peer
-#: whose frame exceeds its limit, without an answer.
-FRUITLESS_MAX = 6
-REOPEN_PAUSE, REOPEN_PAUSE_MAX = 0.1, 3.2
-NOT_OWNER_PAUSE = 1.0  # where a broker that may not own its store knows of no other one, and does not say when to come again
+#: What a reader has taken is said at a quarter of a window.
+SEEN_CHUNKS = STREAM_CHUNKS_MAX // 4
+SEEN_BYTES = STREAM_BYTES_MAX // 4
+FETCH_WAIT_MS_MAX = int(1000 * FETCH_WAIT_MAX)
 #: How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited.
 GRACE = 5.0
 CONTROL_TIMEOUT = 10.0  # of ping, status, cancel and leave
@@ -55,13 +38,11 @@ CONTROL_TIMEOUT = 10.0  # of ping, status, cancel and leave
 REFUSED_PAUSE = 0.25
 REFUSED_SPREAD_MAX = 1.0  # so that those who were refused together do not come together
 
-#: A broker lets go of a watch of which it hears nothing for 30 s.
-RENEW_EVERY = 10.0
 #: What a reader of a watch has taken is said so many events at a time: a quarter of what the broker sends ahead.
-SEEN_EVENTS = wire.WATCH_EVENTS_MAX // 4
+SEEN_EVENTS = WATCH_EVENTS_MAX // 4
 #: Events that wait for a reader of a watch. The broker sends a quarter of that ahead on one connection; a reader that is behind over
 #: several loses some.
-UNREAD_EVENTS_MAX = 4 * wire.WATCH_EVENTS_MAX
+UNREAD_EVENTS_MAX = 4 * WATCH_EVENTS_MAX
 
 OWN_REF = 0  # of the session's pings
 PROBE_REF = 2**53 - 1  # of its probes; refs of requests count from 1
@@ -206,9 +187,9 @@ class Session:
     connection goes to the next one. `refs`: of the sessions of one client, which then puts aside what others may do (`moved`,
     `unknown`)."""
 
-    def __init__(self, now: float, random: Callable[[], float], batch_max: int = wire.BATCH_ITEMS_MAX, endpoints: int = 1,
+    def __init__(self, now: float, random: Callable[[], float], batch_max: int = BATCH_ITEMS_MAX, endpoints: int = 1,
                  refs: Iterator[int] | None = None) -> None:
-        self._random, self._batch_max = random, max(1, min(batch_max, wire.BATCH_ITEMS_MAX))
+        self._random, self._batch_max = random, max(1, min(batch_max, BATCH_ITEMS_MAX))
         self._rounds = Rounds(endpoints)
         self._heard_here = False  # a word on this connection
         #: Whether it asks the broker of each connection, before all else, which shards there are. It stays with the shard of the
@@ -415,10 +396,10 @@ class Session:
         return True
 
     def reopen_failed(self, now: float) -> None:
-        self._reopen_at = now + 1.0
+        self._reopen_at = now + REOPEN_FAILED_PAUSE
 
     def _blame_largest_body(self) -> bool:
-        largest = max((each for each in self._pending.values() if len(each.body) > wire.INLINE_BYTES_MAX),
+        largest = max((each for each in self._pending.values() if len(each.body) > INLINE_BYTES_MAX),
                       key=lambda each: len(each.body), default=None)
         if largest is None:
             return False
@@ -490,7 +471,8 @@ class Session:
             self._fetch(request)
 
     def _probe(self, now: float) -> None:
-        """Asks for the states of jobs that were sent long ago, those first whose turn came first."""
+        """Asks for the states of jobs that were sent long ago, those first whose turn came first: a broker drops what a slow reader
+        leaves unread. A job that is over is sent again, which brings its answer."""
         waiting = [request for request in self._pending.values() if _waits_long(request, now)]
         due = sorted((max(_waits_since(request) + PROBE_AFTER, request.probed_at + PROBE_EVERY), request.ref) for request in waiting)
         due = [(at, ref) for at, ref in due if at <= now]
@@ -578,7 +560,7 @@ class Session:
         if not self._said_batch and self._batch_max > 1:
             self._said_batch = True
             fields["batch"] = self._batch_max
-        if len(first.body) > wire.INLINE_BYTES_MAX or not self._to_send or alone:
+        if len(first.body) > INLINE_BYTES_MAX or not self._to_send or alone:
             return wire.encode("submit", fields, first.body)
         maps, bodies = [fields], [first.body]
         header, total = first.submit.size + _id_bytes(first) + 64, len(first.body)
@@ -588,13 +570,13 @@ class Session:
                 self._to_send.popleft()
                 continue
             submit = request.submit
-            if submit is None or len(request.body) > wire.INLINE_BYTES_MAX or (request.reading and request.reading.by_fetch):
+            if submit is None or len(request.body) > INLINE_BYTES_MAX or (request.reading and request.reading.by_fetch):
                 break
             said = {} if submit is first.submit else wire.differences(first.submit.fields, submit.fields)
             header += _id_bytes(request) + 24 + (wire.packed_bytes(said) if said else 0)
             total += len(request.body)
-            if (header > wire.HEADER_BYTES_MAX or header + total > wire.BATCH_BYTES_MAX
-                    or len(said) + 2 > wire.MAP_ENTRIES_MAX or (len(maps) + 1) * (first.submit.size + 16) > wire.BATCH_INHERITED_BYTES_MAX):
+            if (header > HEADER_BYTES_MAX or header + total > BATCH_BYTES_MAX
+                    or len(said) + 2 > MAP_ENTRIES_MAX or (len(maps) + 1) * (first.submit.size + 16) > BATCH_INHERITED_BYTES_MAX):
                 break
             self._to_send.popleft()
             self._mark_sent(request, now)

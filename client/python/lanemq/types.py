@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, Union
 
-from . import wire
+from . import _tables, wire
 from .errors import TooLargeError
 from .unpacking import optional_number, optional_text, text, whole_number
 
@@ -294,8 +294,8 @@ def body_bytes(body: Body) -> bytes:
 def to_ms(what: str, value: Duration) -> int:
     """A duration in whole milliseconds, rounded up. Raises ValueError."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    if not 0 <= seconds <= wire.DURATION_MS_MAX / 1000:
-        raise ValueError(f"{what} is {seconds} s; the limits are 0 and {wire.DURATION_MS_MAX // 1000} s")
+    if not 0 <= seconds <= _tables.DURATION_MS_MAX / 1000:
+        raise ValueError(f"{what} is {seconds} s; the limits are 0 and {_tables.DURATION_MS_MAX // 1000} s")
     return -int(-seconds * 1000 // 1)
 
 
@@ -327,10 +327,10 @@ class Submit:
         if "timeout_ms" in self.fields:
             self.patience = (self.fields["timeout_ms"] + self.fields.get("delay_ms", 0)) / 1000
         self.size = wire.packed_bytes(self.fields)
-        if self.size > wire.HEADER_BYTES_MAX - _RESERVED:
-            raise TooLargeError(f"the fields of the job have {self.size} bytes, the limit is {wire.HEADER_BYTES_MAX - _RESERVED} "
+        if self.size > _tables.HEADER_BYTES_MAX - _RESERVED:
+            raise TooLargeError(f"the fields of the job have {self.size} bytes, the limit is {_tables.HEADER_BYTES_MAX - _RESERVED} "
                                 "(header_bytes_max); send less in meta", local=True)
-        if len(self.fields) + _RESERVED_ENTRIES_OF_JOB > wire.MAP_ENTRIES_MAX:
+        if len(self.fields) + _RESERVED_ENTRIES_OF_JOB > _tables.MAP_ENTRIES_MAX:
             self._check_entries()
 
     def _check_entries(self) -> None:
@@ -338,9 +338,9 @@ class Submit:
         extras = sum(name.startswith("x-") for name in self.fields)
         told = _RESERVED_ENTRIES_OF_JOB + extras + len(_TOLD_TO_WORKERS & self.fields.keys())
         entries = max(len(self.fields) + _RESERVED_ENTRIES, told)
-        if entries > wire.MAP_ENTRIES_MAX:
+        if entries > _tables.MAP_ENTRIES_MAX:
             raise TooLargeError(f"the job has {extras} fields in extra and {entries - extras} others, the limit of both is "
-                                f"{wire.MAP_ENTRIES_MAX} (map_entries_max); send fewer, or put them into meta", local=True)
+                                f"{_tables.MAP_ENTRIES_MAX} (map_entries_max); send fewer, or put them into meta", local=True)
 
     def _take(self, name: str, value: Any) -> None:
         if name in _NAMES:
@@ -362,8 +362,8 @@ class Submit:
             wire.check_value(name, value)
             self.fields["cost"] = dict(value)
         elif name == "notify":
-            if not isinstance(value, str) or not 1 <= len(value.encode()) <= wire.URL_BYTES_MAX:
-                raise ValueError(f"notify is a URL of up to {wire.URL_BYTES_MAX} bytes, as a str, not {value!r:.60}")
+            if not isinstance(value, str) or not 1 <= len(value.encode()) <= _tables.URL_BYTES_MAX:
+                raise ValueError(f"notify is a URL of up to {_tables.URL_BYTES_MAX} bytes, as a str, not {value!r:.60}")
             self.fields[name] = value
         elif name in ("attempts_max", "group_size"):
             if type(value) is not int:

@@ -7,28 +7,12 @@ from typing import Any
 
 from msgpack import ExtType, Timestamp, packb, unpackb
 
+from ._tables import HEADER_DEPTH_MAX, INLINE_BYTES_MAX, MAP_ENTRIES_MAX, NAME_BYTES_MAX
+
 Fields = dict[str, Any]
 
-HEADER_BYTES_MAX = 16384
-HEADER_DEPTH_MAX = 8
-MAP_ENTRIES_MAX = 64
-BATCH_ITEMS_MAX = 256
-BATCH_BYTES_MAX = 64 * 1024
-BATCH_INHERITED_BYTES_MAX = 1024 * 1024
-BODY_BYTES_MAX = 64 * 1024 * 1024
-NAME_BYTES_MAX = 128
-URL_BYTES_MAX = 1024  # of a webhook
-PROGRESS_NOTE_BYTES_MAX = 256
-DURATION_MS_MAX = 31_536_000_000
 INT_MAX = 2**63 - 1
-STREAM_CHUNKS_MAX = 64
-STREAM_BYTES_MAX = 262_144
-WATCH_EVENTS_MAX = 1024
-CAPACITY_MAX = 1024
-LIST_ENTRIES_MAX = 256
 UPSTREAM_STATUS = 100, 599  # the least and the most of HTTP
-#: Bodies up to here travel inside the header: one frame is cheaper than two.
-INLINE_BYTES_MAX = 4096
 
 #: What a later map of a batch does not inherit.
 OWN = ("id", "ids", "ref", "job")

@@ -20,7 +20,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NoReturn, Union
 
-from . import outcomes, settings, unpacking, wire
+from . import _tables, outcomes, settings, unpacking, wire
 from .drive import Driver
 from .errors import LaneMQError
 from .failures import BadJob, Failure, JobCancelled
@@ -127,7 +127,7 @@ class JobCall:
         if isinstance(pct, numbers.Real) and pct == pct:  # a NaN equals nothing
             word["pct"] = int(min(max(pct, 0), 100))
         if isinstance(note, str) and note:
-            word["note"] = note.encode(errors="replace")[:wire.PROGRESS_NOTE_BYTES_MAX].decode(errors="ignore")
+            word["note"] = note.encode(errors="replace")[:_tables.PROGRESS_NOTE_BYTES_MAX].decode(errors="ignore")
         with self._word_lock:
             waits, self._word = self._word is not None, word
         if not waits:  # else the driver's thread is told already
@@ -160,7 +160,7 @@ class StreamGate:
     def enter(self, size: int) -> bool:
         """Counts a piece, waits for room before that. False: nobody wants more."""
         with self._change:
-            while not self._closed and (self._count >= wire.STREAM_CHUNKS_MAX or self._size >= wire.STREAM_BYTES_MAX):
+            while not self._closed and (self._count >= _tables.STREAM_CHUNKS_MAX or self._size >= _tables.STREAM_BYTES_MAX):
                 self._change.wait()
             self._count += 1
             self._size += size
@@ -243,10 +243,10 @@ class Worker:
         if isinstance(services, Mapping):
             services = [Service(service, handler, {}) for service, handler in services.items()]
         self._services = {wire.check_name("service", service.name): service for service in services}
-        if not 1 <= len(self._services) <= wire.LIST_ENTRIES_MAX:
-            raise ValueError(f"a worker serves 1 to {wire.LIST_ENTRIES_MAX} services, not {len(self._services)}")
-        if type(capacity) is not int or not 1 <= capacity <= wire.CAPACITY_MAX:
-            raise ValueError(f"capacity is {capacity!r}; the limits are 1 and {wire.CAPACITY_MAX}")
+        if not 1 <= len(self._services) <= _tables.LIST_ENTRIES_MAX:
+            raise ValueError(f"a worker serves 1 to {_tables.LIST_ENTRIES_MAX} services, not {len(self._services)}")
+        if type(capacity) is not int or not 1 <= capacity <= _tables.CAPACITY_MAX:
+            raise ValueError(f"capacity is {capacity!r}; the limits are 1 and {_tables.CAPACITY_MAX}")
         environment = os.environ
         self._peer = settings.peer(broker if broker is not None and broker != "" else environment.get("LANEMQ_WORKER_BROKER") or settings.WORKERS_ENDPOINT,
                                    broker_key or environment.get("LANEMQ_WORKER_BROKER_KEY"),
@@ -268,7 +268,7 @@ class Worker:
         self._welcomed, self._over = threading.Event(), threading.Event()
         self._refusal: str | None = None
         self._finished_all = True
-        self._driver = Driver("lanemq-worker", self._peer, self._session, wire.BODY_BYTES_MAX, LOG, self._inbox,
+        self._driver = Driver("lanemq-worker", self._peer, self._session, _tables.BODY_BYTES_MAX, LOG, self._inbox,
                               self._take_inbox, self._after_turn)
         self._started = False
 

@@ -13,23 +13,17 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from . import outcomes, unpacking, wire
+from ._tables import (BATCH_BYTES_MAX, BODY_BYTES_MAX, CAPACITY_MAX, HEADER_BYTES_MAX, HEARTBEAT_MAX, HEARTBEAT_MIN, INLINE_BYTES_MAX,
+                      OUTCOME_BYTES_MAX, OUTCOMES_MAX, PARTING_MAX, PROGRESS_EVERY, REOPEN_FAILED_PAUSE, REOPEN_PAUSE, REOPEN_PAUSE_MAX,
+                      SILENT_INTERVALS, WORKER_FIRST_WORD_WITHIN)
 from .failures import BadJob
 from .outcomes import MESSAGE_CHARS_MAX, Outcome
-from .session import REOPEN_PAUSE, REOPEN_PAUSE_MAX, Rounds
+from .session import Rounds
 
-#: Outcomes kept until they are answered. Beyond this the oldest is dropped: the broker then misses the job in the inventory
-#: and runs it again, so nothing is lost.
-OUTCOMES_MAX = 2048
-OUTCOME_BYTES_MAX = 512 * 1024 * 1024  # the same in bytes of their bodies
-INVENTORY_MAX = wire.CAPACITY_MAX  # so many fit a header
+INVENTORY_MAX = CAPACITY_MAX  # so many fit a header
 BATCH_MAX = 64
-SILENT_INTERVALS = 3  # heartbeats without a message, then the connection is given up
-FIRST_WORD_WITHIN = 2.0  # the same before the first word of a connection, where no interval is known or there are several endpoints
-HEARTBEAT_MIN, HEARTBEAT_MAX = 0.01, 3600.0
-PARTING_MAX = 2.0  # the broker answers outcomes at a goodbye, or with its next heartbeat
 REFUSED_PAUSE = 5.0  # `ready` again later
 SHRUNK_FOR = 5.0  # places that were not real are offered again later
-PROGRESS_EVERY = 0.25  # a job's progress is sent at most so often; of words in between the last one
 
 Lease = tuple[int, int]  # job, attempt
 
@@ -65,7 +59,7 @@ class WorkerSession:
     """See the module. Requires: 1 to 256 services, 1 <= capacity <= 1024."""
 
     def __init__(self, services: list[str], capacity: int, now: float, *, lanes: list[str] | None = None, name: str = "",
-                 version: str = "", process: str = "", body_bytes_max: int = wire.BODY_BYTES_MAX, endpoints: int = 1) -> None:
+                 version: str = "", process: str = "", body_bytes_max: int = BODY_BYTES_MAX, endpoints: int = 1) -> None:
         self._rounds = Rounds(endpoints)
         self._connected = self._heard_here = False
         self._services, self._capacity, self._body_bytes_max = services, capacity, body_bytes_max
@@ -229,7 +223,7 @@ class WorkerSession:
         return True
 
     def reopen_failed(self, now: float) -> None:
-        self._reopen_at = now + 1.0
+        self._reopen_at = now + REOPEN_FAILED_PAUSE
 
     def _greet(self, now: float) -> None:
         self._state = "greeting"
@@ -284,7 +278,7 @@ class WorkerSession:
 
     def _silent_at(self) -> float:
         first = not self._heard_here and (self._rounds.places > 1 or not self._met_before)
-        return self._heard_at + (FIRST_WORD_WITHIN if first else SILENT_INTERVALS * self._heartbeat)
+        return self._heard_at + (WORKER_FIRST_WORD_WITHIN if first else SILENT_INTERVALS * self._heartbeat)
 
     def _heartbeat_due(self) -> float:
         # It leaves that to a broker that sends heartbeats, and answers them: two inventories close together could both miss
@@ -297,19 +291,19 @@ class WorkerSession:
         if self._reopen_at is not None or not self._outbox:
             return None
         op, fields, body = self._outbox.popleft()
-        if self._batch_max < 2 or op not in ("result", "error") or len(body) > wire.INLINE_BYTES_MAX:
+        if self._batch_max < 2 or op not in ("result", "error") or len(body) > INLINE_BYTES_MAX:
             return wire.encode(op, fields, body)
         maps, bodies = [fields], [body]
         header, total = wire.packed_bytes(fields), len(body)
         while self._outbox and len(maps) < self._batch_max:
             next_op, next_fields, next_body = self._outbox[0]
-            if next_op != op or len(next_body) > wire.INLINE_BYTES_MAX:
+            if next_op != op or len(next_body) > INLINE_BYTES_MAX:
                 break
             said = wire.differences(fields, next_fields)
             said["job"] = next_fields["job"]
             header += wire.packed_bytes(said)
             total += len(next_body)
-            if header + 64 > wire.HEADER_BYTES_MAX or header + total > wire.BATCH_BYTES_MAX:
+            if header + 64 > HEADER_BYTES_MAX or header + total > BATCH_BYTES_MAX:
                 break
             self._outbox.popleft()
             maps.append(said)
@@ -535,6 +529,7 @@ class WorkerSession:
         self._held[held.lease] = held  # behind those that ended before
         self._outcomes += 1
         self._outcome_bytes += held.size()
+        # Beyond this the oldest is dropped: the broker then misses the job in the inventory and runs it again, so nothing is lost.
         while self._outcomes > OUTCOMES_MAX or (self._outcome_bytes > OUTCOME_BYTES_MAX and self._outcomes > 1):
             oldest = next(each for each in self._held.values() if each.phase == "finished")
             self.outcomes_dropped += 1

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <lanemq/end_times.hpp>
+
 namespace lanemq {
 
 /// An endpoint whose host is a name, and the endpoints of the addresses that the name has now. Empty: not
@@ -101,9 +103,10 @@ class EndpointRounds {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   /// Behind the first round; twice as long behind each after it, up to the second.
-  static constexpr std::chrono::milliseconds kPause{100}, kPauseMax{1'000};
+  static constexpr std::chrono::milliseconds kPause = end_times::round_pause,
+                                             kPauseMax = end_times::round_pause_max;
   /// Longer ago than any pause between two that belong together.
-  static constexpr std::chrono::milliseconds kForgottenAfter{3'000};
+  static constexpr std::chrono::milliseconds kForgottenAfter = end_times::round_forgotten_after;
 
   /// Nobody serves at one of so many. Returns when the next one's turn is; later than `now`: that was a
   /// round.

@@ -2,7 +2,8 @@
 import { strict as assert } from "node:assert";
 import { beforeEach, describe, test } from "node:test";
 
-import { OUTCOMES_MAX, WorkerSession } from "../../../../client/node/lib/worker_session.js";
+import { OUTCOMES_MAX } from "../../../../client/node/lib/tables.js";
+import { WorkerSession } from "../../../../client/node/lib/worker_session.js";
 import { ExtData, encode, said, tell } from "./support.mjs";
 
 let session;
