@@ -554,12 +554,6 @@ std::size_t Flights::end_calls_of(std::string_view caller) {
   return ended.size();
 }
 
-std::string silence_of_queue(const std::string& shard) {
-  return shard.empty()
-             ? "the queue behind this gateway does not answer"
-             : "shard \"" + printable(shard) + "\" of the queue behind this gateway does not answer";
-}
-
 std::int64_t Flights::spare_places(const JobPlan& plan) const {
   const std::string response = response_of(plan.path);
   if (!response.empty() && background_.knows(response, plan.caller.name)) return CallerLimits::kAnyPlace;

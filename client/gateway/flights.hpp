@@ -252,9 +252,6 @@ class Flights {
   PlacesByOwner in_grace_{kInGraceMax, kTimesFree};
 };
 
-/// That the queue does not answer, or the part of it that is that shard.
-std::string silence_of_queue(const std::string& shard);
-
 /// A hash of caller, method, path and body, different in each process: so nobody can make two requests with
 /// the same one.
 std::string fingerprint_of(std::string_view caller, std::string_view path, std::string_view body);

@@ -13,6 +13,7 @@ namespace lanemq::gateway {
 namespace {
 
 constexpr std::size_t kRequestIdBytesMax = 128;
+constexpr std::chrono::milliseconds kDrainRetryAfter{1'000};
 
 bool fit_for_header(std::string_view text) {
   return !text.empty() && text.size() <= kRequestIdBytesMax &&
@@ -29,6 +30,24 @@ std::string request_id_of(const HttpRequest& request) {
 void add_request_id(Api api, const std::string& request_id, Headers& headers) {
   headers.set("x-request-id", request_id);
   if (api == Api::anthropic) headers.set("request-id", request_id);
+}
+
+std::string silence_of_queue(const std::string& shard) {
+  return shard.empty()
+             ? "the queue behind this gateway does not answer"
+             : "shard \"" + printable(shard) + "\" of the queue behind this gateway does not answer";
+}
+
+ApiError draining() {
+  return {.name = "draining",
+          .message = "this gateway is stopping and takes no work; try again",
+          .retry_after = kDrainRetryAfter};
+}
+
+ApiError unavailable(const std::string& shard) {
+  return {.name = "unavailable",
+          .message = silence_of_queue(shard) + "; try again",
+          .retry_after = kUnavailableRetryAfter};
 }
 
 HttpAnswer error_for(const HttpRequest& request, const ApiError& error) {

@@ -27,6 +27,9 @@ namespace lanemq::gateway {
 /// After this a request may be tried again that the broker could not take.
 inline constexpr std::chrono::milliseconds kUnavailableRetryAfter{1'000};
 
+/// When to try again where the gateway follows as much as it can.
+inline constexpr std::chrono::milliseconds kFullRetryAfter{5'000};
+
 /// What all routes share. Lives as long as the program. Belongs to the loop's thread, on which the client's
 /// callbacks come, too, but never inside the call that asked.
 struct Gateway {
@@ -78,6 +81,14 @@ std::optional<Caller> admitted(Gateway& gateway, const HttpRequest& request, Res
 void add_request_id(Api api, const std::string& request_id, Headers& headers);
 /// The caller's `x-request-id`, where it can be a header's value, else a new one.
 std::string request_id_of(const HttpRequest& request);
+
+/// That the queue does not answer, or the part of it that is that shard.
+std::string silence_of_queue(const std::string& shard);
+
+/// The error of a gateway that stops.
+ApiError draining();
+/// The error while the broker does not answer, or that of a shard.
+ApiError unavailable(const std::string& shard = {});
 
 /// An error as an answer, in the API's form.
 HttpAnswer error_for(const HttpRequest& request, const ApiError& error);

@@ -8,7 +8,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <lanemq/codec.hpp>
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
@@ -17,6 +16,7 @@
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/left_watch.hpp"
 #include "client/gateway/relay.hpp"
+#include "client/gateway/upstream_meta.hpp"
 #include "common/json/cursor.hpp"
 #include "common/json/named.hpp"
 #include "common/url/climbing_path.hpp"
@@ -40,7 +40,6 @@ constexpr std::string_view kCutTimeout = "x-stainless-timeout";
 /// Beyond it an SDK whose timeout was cut has given up, and has come back by its next try, half a second
 /// later.
 constexpr milliseconds kSdkComesBack{1'250};
-constexpr milliseconds kDrainRetryAfter{1'000};
 /// A client that asks for the models is starting up or shows a list: it does not wait for a lane's whole
 /// timeout.
 constexpr milliseconds kModelsWaitMax{10'000};
@@ -177,46 +176,6 @@ std::optional<ApiError> add_retry_marks(const HttpRequest& request, JobPlan& pla
 }
 
 }  // namespace
-
-ApiError draining() {
-  return {.name = "draining",
-          .message = "this gateway is stopping and takes no work; try again",
-          .retry_after = kDrainRetryAfter};
-}
-
-ApiError unavailable(const std::string& shard) {
-  return {.name = "unavailable",
-          .message = silence_of_queue(shard) + "; try again",
-          .retry_after = kUnavailableRetryAfter};
-}
-
-std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier) {
-  // OpenAI's base URL ends in /v1, Anthropic's does not.
-  std::string path = api == Api::openai ? request.path.substr(std::string_view("/v1").size()) : request.path;
-  if (!request.query.empty()) path += "?" + request.query;
-  const bool has_method = request.method != "POST", forwards_tier = tier == ServiceTier::goes_on;
-  std::size_t headers = 0;
-  for (const std::string_view name : kForwardedHeaders)
-    if (!request.headers.get(name).empty()) ++headers;
-  Buffer bytes;
-  DocumentWriter http(bytes);
-  http.map(1).text("http").map(std::size_t{1} + has_method + forwards_tier + (headers > 0));
-  http.text("path").text(path);
-  if (has_method) http.text("method").text(request.method == "HEAD" ? "GET" : request.method);
-  if (forwards_tier) http.text("service_tier").text("forward");
-  if (headers > 0) http.text("headers").map(headers);
-  for (const std::string_view name : kForwardedHeaders)
-    if (const std::string_view value = request.headers.get(name); !value.empty()) http.text(name).text(value);
-  return std::string(bytes.view());
-}
-
-std::optional<wire::Cost> stated_cost(std::string_view method, std::string_view path) {
-  constexpr std::int64_t kInput = wire::Cost::kInput, kOutput = wire::Cost::kOutput;
-  if (path == "/v1/embeddings") return wire::Cost{.input_tokens = {}, .output_tokens = 0, .certain = kOutput};
-  if (method != "POST" || path.ends_with("/count_tokens") || path.ends_with("/cancel"))
-    return wire::Cost{.input_tokens = 0, .output_tokens = 0, .certain = kInput | kOutput};
-  return std::nullopt;
-}
 
 tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers) {
   CallerPatience patience;

@@ -55,25 +55,6 @@ class JobRoutes {
   std::unique_ptr<KeyShares> shares_;
 };
 
-/// When to try again where the gateway follows as much as it can.
-inline constexpr std::chrono::milliseconds kFullRetryAfter{5'000};
-
-/// The error of a gateway that stops.
-ApiError draining();
-/// The error while the broker does not answer, or that of a shard.
-ApiError unavailable(const std::string& shard = {});
-
-/// Whether the body's `service_tier` reaches the upstream, which bills by it.
-enum class ServiceTier : unsigned char { stays, goes_on };
-
-/// What the worker's handler must know of a request: a msgpack map with `http`, which has the method, the
-/// path and the headers for the upstream.
-std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier);
-
-/// The cost that the broker is told, as far as the path shows it: embeddings have no output; counting tokens
-/// and reading an earlier response have neither input nor output.
-std::optional<wire::Cost> stated_cost(std::string_view method, std::string_view path);
-
 /// How long the caller waits: by `x-lanemq-timeout-ms`, else a second less than its SDK's timeout.
 struct CallerPatience {
   std::optional<std::chrono::milliseconds> asked{};  ///< from x-lanemq-timeout-ms

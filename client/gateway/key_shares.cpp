@@ -5,7 +5,6 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/gateway/job_routes.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/log/log.hpp"
 

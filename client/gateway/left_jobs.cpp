@@ -15,9 +15,9 @@
 #include "client/gateway/body_fields.hpp"
 #include "client/gateway/errors/tenant_words.hpp"
 #include "client/gateway/http_words.hpp"
-#include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
+#include "client/gateway/upstream_meta.hpp"
 #include "common/http/server/access/secret.hpp"
 #include "common/ids/ulid.hpp"
 #include "common/json/cursor.hpp"
@@ -440,20 +440,6 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
     job.request.attempts_max = static_cast<int>(attempts.number);
   }
   return job;
-}
-
-bool is_end_of_job(const ClientError& error) {
-  if (error.local) return false;
-  switch (error.known_code().value_or(ErrorCode::internal)) {
-    case ErrorCode::bad_request:
-    case ErrorCode::unauthorized:
-    case ErrorCode::forbidden:
-    case ErrorCode::not_found:
-    case ErrorCode::gone:
-      return false;
-    default:
-      return true;
-  }
 }
 
 std::string job_document(std::string_view id, const JobStatus& status) {

@@ -44,9 +44,6 @@ std::string job_document(std::string_view id, const ClientError& error);
 /// What the ids at the broker of a caller's jobs begin with.
 std::string own_job_ids(std::string_view caller);
 
-/// Whether an error is a job's end, and not a failure to learn its state.
-bool is_end_of_job(const ClientError& error);
-
 /// Requests that wait for the broker's answer about a job.
 class LeftWaiting {
  public:

@@ -77,4 +77,18 @@ void LeftWatch::told(const std::shared_ptr<Job>& job, const FetchAnswer& answer)
   limits_.spend_tokens(job->caller, cost_of(answer, job->taken) - job->taken, now);
 }
 
+bool is_end_of_job(const ClientError& error) {
+  if (error.local) return false;
+  switch (error.known_code().value_or(ErrorCode::internal)) {
+    case ErrorCode::bad_request:
+    case ErrorCode::unauthorized:
+    case ErrorCode::forbidden:
+    case ErrorCode::not_found:
+    case ErrorCode::gone:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace lanemq::gateway

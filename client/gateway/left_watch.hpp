@@ -17,6 +17,9 @@ namespace lanemq::gateway {
 /// Whether the caller's key has a limit that lasts as long as a job that it leaves.
 bool is_followed(const Caller& caller);
 
+/// Whether an error is a job's end, and not a failure to learn its state.
+bool is_end_of_job(const ClientError& error);
+
 /// Follows jobs that keys with limits have left here until they are over. Until then each takes a place of
 /// its key's concurrency; at its end its estimated tokens are corrected. Belongs to the loop's thread. Does
 /// not know jobs of an earlier life of the gateway.

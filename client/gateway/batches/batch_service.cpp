@@ -16,7 +16,7 @@
 #include "client/gateway/batches/line_calls.hpp"
 #include "client/gateway/errors/tenant_words.hpp"
 #include "client/gateway/lane_choice.hpp"
-#include "client/gateway/left_jobs.hpp"
+#include "client/gateway/left_watch.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "client/gateway/access.hpp"
 #include "client/gateway/http_words.hpp"
-#include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
+#include "client/gateway/upstream_meta.hpp"
 #include "common/http/server/base/message.hpp"
 #include "common/json/members.hpp"
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <utility>
 
-#include "client/gateway/job_routes.hpp"
+#include "client/gateway/upstream_meta.hpp"
 #include "common/json/cursor.hpp"
 #include "common/json/members.hpp"
 #include "common/url/percent.hpp"

@@ -8,6 +8,7 @@
 #include "client/gateway/keep_alive.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
+#include "client/gateway/upstream_meta.hpp"
 
 namespace lanemq::gateway {
 namespace {

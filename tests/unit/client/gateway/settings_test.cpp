@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/settings.hpp"
-
 #include <chrono>
 #include <string>
 #include <vector>
@@ -8,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "client/gateway/options.hpp"
 #include "common/log/level.hpp"
 #include "tests/unit/common/settings/agreement.hpp"
 #include "tests/unit/common/settings/surroundings.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/settings.hpp"
+#include "client/gateway/options.hpp"
 
 #include <algorithm>
 #include <cstdlib>
