@@ -12,8 +12,8 @@
 #include <lanemq/codec.hpp>
 #include <lanemq/loop_client.hpp>
 
-#include "client/gateway/gateway.hpp"
-#include "client/gateway/job_routes.hpp"
+#include "client/gateway/door/gateway.hpp"
+#include "client/gateway/routes/job_routes.hpp"
 #include "common/http/request_reader.hpp"
 #include "common/http/server/access/secret.hpp"
 #include "common/http/server/bodies/body_buffer.hpp"

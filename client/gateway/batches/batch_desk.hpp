@@ -11,12 +11,12 @@
 
 #include <lanemq/blob.hpp>
 
-#include "client/gateway/api.hpp"
-#include "client/gateway/asked_again.hpp"
+#include "client/gateway/apis/api.hpp"
+#include "client/gateway/apis/api_error.hpp"
+#include "client/gateway/apis/asked_again.hpp"
 #include "client/gateway/batches/batch_engine.hpp"
-#include "client/gateway/batches/batch_settings.hpp"
 #include "client/gateway/batches/batch_store.hpp"
-#include "client/gateway/errors/api_error.hpp"
+#include "client/gateway/door/batch_settings.hpp"
 
 namespace lanemq::gateway {
 

@@ -8,8 +8,8 @@
 
 #include <tl/expected.hpp>
 
+#include "client/gateway/apis/api_error.hpp"
 #include "client/gateway/batches/batch_store.hpp"
-#include "client/gateway/errors/api_error.hpp"
 
 namespace lanemq::gateway {
 

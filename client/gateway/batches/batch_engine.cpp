@@ -11,9 +11,9 @@
 
 #include <lanemq/text.hpp>
 
+#include "client/gateway/apis/named_models.hpp"
 #include "client/gateway/batches/batch_documents.hpp"
 #include "client/gateway/batches/batch_lines.hpp"
-#include "client/gateway/named_models.hpp"
 #include "common/json/line_reader.hpp"
 
 namespace lanemq::gateway {

@@ -15,8 +15,8 @@
 #include <lanemq/client.hpp>
 
 #include "client/gateway/batches/batch_runner.hpp"
-#include "client/gateway/batches/batch_settings.hpp"
 #include "client/gateway/batches/batch_store.hpp"
+#include "client/gateway/door/batch_settings.hpp"
 
 namespace lanemq::gateway {
 

@@ -7,8 +7,8 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/gateway/body_fields.hpp"
-#include "client/gateway/errors/api_error.hpp"
+#include "client/gateway/apis/api_error.hpp"
+#include "client/gateway/apis/body_fields.hpp"
 #include "common/json/members.hpp"
 
 namespace lanemq::gateway {

@@ -11,7 +11,7 @@
 #include <lanemq/client.hpp>
 #include <lanemq/limits.hpp>
 
-#include "client/gateway/api.hpp"
+#include "client/gateway/apis/api.hpp"
 #include "client/gateway/batches/batch_store.hpp"
 
 namespace lanemq::gateway {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/gateway/fair_bound.hpp"
+#include "client/gateway/limits/fair_bound.hpp"
 
 namespace lanemq::gateway {
 

@@ -14,9 +14,9 @@
 #include <lanemq/client.hpp>
 
 #include "client/gateway/batches/line_calls.hpp"
-#include "client/gateway/errors/tenant_words.hpp"
-#include "client/gateway/lane_choice.hpp"
-#include "client/gateway/left_watch.hpp"
+#include "client/gateway/calls/left_watch.hpp"
+#include "client/gateway/calls/tenant_words.hpp"
+#include "client/gateway/door/lane_choice.hpp"
 
 namespace lanemq::gateway {
 namespace {

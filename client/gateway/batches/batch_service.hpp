@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "client/gateway/batches/batch_desk.hpp"
-#include "client/gateway/caller_limits.hpp"
-#include "client/gateway/settings.hpp"
+#include "client/gateway/door/settings.hpp"
+#include "client/gateway/limits/caller_limits.hpp"
 
 namespace lanemq::gateway {
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "client/gateway/api.hpp"
-#include "client/gateway/batches/batch_figures.hpp"
-#include "client/gateway/responses/response_owners.hpp"
+#include "client/gateway/apis/api.hpp"
+#include "client/gateway/door/batch_figures.hpp"
+#include "client/gateway/door/response_owners.hpp"
 
 namespace lanemq::gateway {
 

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/gateway/access.hpp"
-#include "client/gateway/http_words.hpp"
-#include "client/gateway/lane_choice.hpp"
-#include "client/gateway/models.hpp"
-#include "client/gateway/upstream_meta.hpp"
+#include "client/gateway/apis/http_words.hpp"
+#include "client/gateway/calls/upstream_meta.hpp"
+#include "client/gateway/door/access.hpp"
+#include "client/gateway/door/lane_choice.hpp"
+#include "client/gateway/door/models.hpp"
 #include "common/http/server/base/message.hpp"
 #include "common/json/members.hpp"
 

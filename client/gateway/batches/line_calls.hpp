@@ -6,7 +6,7 @@
 
 #include "client/gateway/batches/batch_engine.hpp"
 #include "client/gateway/batches/batch_store.hpp"
-#include "client/gateway/settings.hpp"
+#include "client/gateway/door/settings.hpp"
 
 namespace lanemq::gateway {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/access.hpp"
+#include "client/gateway/door/access.hpp"
 
 #include <gtest/gtest.h>
 
-#include "client/gateway/http_words.hpp"
+#include "client/gateway/apis/http_words.hpp"
 #include "common/http/server/access/secret.hpp"
 
 namespace lanemq::gateway {

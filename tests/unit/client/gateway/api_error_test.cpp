@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/errors/api_error.hpp"
+#include "client/gateway/apis/api_error.hpp"
 
 #include <set>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/responses/background_responses.hpp"
+#include "client/gateway/calls/background_responses.hpp"
 
 #include <deque>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/body_fields.hpp"
+#include "client/gateway/apis/body_fields.hpp"
 
 #include <random>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/caller_limits.hpp"
+#include "client/gateway/limits/caller_limits.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,12 +3,12 @@
 
 #include <lanemq/codec.hpp>
 
-#include "client/gateway/flights.hpp"
-#include "client/gateway/job_routes.hpp"
-#include "client/gateway/keep_alive.hpp"
-#include "client/gateway/lane_choice.hpp"
-#include "client/gateway/models.hpp"
-#include "client/gateway/upstream_meta.hpp"
+#include "client/gateway/apis/keep_alive.hpp"
+#include "client/gateway/calls/flights.hpp"
+#include "client/gateway/calls/upstream_meta.hpp"
+#include "client/gateway/door/lane_choice.hpp"
+#include "client/gateway/door/models.hpp"
+#include "client/gateway/routes/job_routes.hpp"
 
 namespace lanemq::gateway {
 namespace {

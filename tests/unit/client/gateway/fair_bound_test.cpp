@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/fair_bound.hpp"
+#include "client/gateway/limits/fair_bound.hpp"
 
 #include <string>
 #include <vector>

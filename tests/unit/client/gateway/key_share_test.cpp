@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/key_share.hpp"
+#include "client/gateway/limits/key_share.hpp"
 
 #include <limits>
 

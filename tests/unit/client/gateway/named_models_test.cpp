@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/named_models.hpp"
+#include "client/gateway/apis/named_models.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/not_served.hpp"
+#include "client/gateway/run/not_served.hpp"
 
 #include <fstream>
 #include <sstream>

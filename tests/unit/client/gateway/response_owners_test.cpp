@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/responses/response_owners.hpp"
+#include "client/gateway/door/response_owners.hpp"
 
 #include <gtest/gtest.h>
 

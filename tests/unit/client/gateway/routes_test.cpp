@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "client/gateway/http_words.hpp"
+#include "client/gateway/apis/http_words.hpp"
 #include "common/http/server/base/message.hpp"
 #include "common/http/server/router.hpp"
 

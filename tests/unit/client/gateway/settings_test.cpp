@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/gateway/options.hpp"
+#include "client/gateway/run/options.hpp"
 #include "common/log/level.hpp"
 #include "tests/unit/common/settings/agreement.hpp"
 #include "tests/unit/common/settings/surroundings.hpp"

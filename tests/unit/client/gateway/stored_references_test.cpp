@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/responses/stored_references.hpp"
+#include "client/gateway/apis/stored_references.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/errors/tenant_words.hpp"
+#include "client/gateway/calls/tenant_words.hpp"
 
 #include <variant>
 

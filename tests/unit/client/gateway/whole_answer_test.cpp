@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/whole_answer.hpp"
+#include "client/gateway/apis/whole_answer.hpp"
 
 #include <vector>
 

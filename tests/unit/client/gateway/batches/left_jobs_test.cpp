@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/left_jobs.hpp"
+#include "client/gateway/routes/left_jobs.hpp"
 
 #include <string>
 
