@@ -106,7 +106,7 @@ ApiError forbidden_service(std::string_view service) {
 }
 
 Api api_of(const HttpRequest& request) {
-  const bool anthropic = request.anthropic_prefix || request.headers.find("anthropic-version") ||
+  const bool anthropic = !request.prefix.empty() || request.headers.find("anthropic-version") ||
                          request.path.starts_with("/v1/messages") ||
                          (request.headers.find("x-api-key") && !request.headers.find("authorization"));
   return anthropic ? Api::anthropic : Api::openai;

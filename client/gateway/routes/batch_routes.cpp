@@ -36,8 +36,7 @@ ListRequest list_of(const HttpRequest& request, Api api) {
 
 /// The start of links. Never from the request's headers: a caller that follows a link shows its key there.
 std::string base_url_of(const Settings& settings, const HttpRequest& request) {
-  return settings.public_url.empty() ? std::string()
-                                     : settings.public_url + (request.anthropic_prefix ? "/anthropic" : "");
+  return settings.public_url.empty() ? std::string() : settings.public_url + std::string(request.prefix);
 }
 
 /// The error of an exception: the disk refused, or a fault of the program. On any thread.

@@ -360,6 +360,7 @@ int run(Settings settings, const Reload::Read& read) {
   Metrics metrics;
   Access access(settings.keys);
   Router router;
+  router.take_prefix("/anthropic");
   const ServerOptions server_options = within_descriptors(settings.server);
   Gateway* served_by = nullptr;
   HttpServer server(
@@ -378,6 +379,7 @@ int run(Settings settings, const Reload::Read& read) {
                   .traces = RequestTraces(settings.otlp)};
   served_by = &gateway;
   AccessLog access_log(access);
+  server.keep_headers({"anthropic-version"});
   server.on_answered([&](const Answered& answered) { note_answered(gateway, access_log, answered); });
   Health health(gateway, server);
   health.add_routes(router);

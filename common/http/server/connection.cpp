@@ -372,9 +372,10 @@ void HttpServer::Core::Connection::dispatch() {
   request_.path = request.path;
   request_.peer = request.peer;
   request_.secret_hash = request.secret_hash;
-  request_.anthropic_prefix = request.anthropic_prefix;
+  request_.prefix = request.prefix;
   for (const auto& [name, value] : request.headers)
-    if (name == "anthropic-version" || name == "traceparent" || name == "tracestate")
+    if (name == "traceparent" || name == "tracestate" ||
+        std::find(core_.kept_headers.begin(), core_.kept_headers.end(), name) != core_.kept_headers.end())
       request_.headers.add(name, value);
   try {
     route_->handler(std::move(request), exchange);

@@ -7,7 +7,7 @@
 namespace lanemq::http {
 namespace {
 
-constexpr std::string_view kLanePrefix = "/lane/", kAnthropicPrefix = "/anthropic";
+constexpr std::string_view kLanePrefix = "/lane/";
 
 /// The pieces of `/v1/files/{id}`: `v1`, `files`, `{id}`.
 std::vector<std::string_view> pieces_of(std::string_view path) {
@@ -55,8 +55,10 @@ std::vector<std::pair<std::string, std::string>> params_of(const std::vector<std
   return params;
 }
 
-void take_prefixes(HttpRequest& request) {
-  if (request.path.starts_with(kLanePrefix)) {
+}  // namespace
+
+void Router::take_prefixes(HttpRequest& request) const {
+  if (prefixes_ == Prefixes::taken && request.path.starts_with(kLanePrefix)) {
     const std::size_t end = request.path.find('/', kLanePrefix.size());
     if (end != std::string::npos && end > kLanePrefix.size()) {
       request.lane_prefix = percent_decoded(
@@ -64,14 +66,15 @@ void take_prefixes(HttpRequest& request) {
       request.path.erase(0, end);
     }
   }
-  if (request.path.starts_with(kAnthropicPrefix) && request.path.size() > kAnthropicPrefix.size() &&
-      request.path[kAnthropicPrefix.size()] == '/') {
-    request.anthropic_prefix = true;
-    request.path.erase(0, kAnthropicPrefix.size());
+  for (const std::string_view prefix : own_prefixes_) {
+    if (!request.path.starts_with(prefix) || request.path.size() <= prefix.size() ||
+        request.path[prefix.size()] != '/')
+      continue;
+    request.prefix = prefix;
+    request.path.erase(0, prefix.size());
+    return;
   }
 }
-
-}  // namespace
 
 void Router::add(Route route) {
   Entry entry{.route = std::move(route), .pieces = {}, .fixed = 0};
@@ -84,7 +87,7 @@ void Router::add(Route route) {
 
 Router::Found Router::find(HttpRequest& request) const {
   if (request.path.empty() || request.path.front() != '/') return {};
-  if (prefixes_ == Prefixes::taken) take_prefixes(request);
+  take_prefixes(request);
   if (std::find(hidden_.begin(), hidden_.end(), request.path) != hidden_.end()) return {};
   const std::vector<std::string_view> path = pieces_of(request.path);
   Found found;

@@ -39,7 +39,7 @@ struct Route {
 /// Finds a request's route. Of two patterns that match, the one with more fixed pieces wins.
 class Router {
  public:
-  /// Whether paths may begin with prefixes that are no part of a route (HttpRequest).
+  /// Whether paths may begin with a lane's prefix, which is no part of a route (HttpRequest).
   enum class Prefixes : unsigned char { none, taken };
   explicit Router(Prefixes prefixes = Prefixes::taken) : prefixes_(prefixes) {}
 
@@ -47,6 +47,9 @@ class Router {
   void add(std::string method, std::string pattern, RequestHandler handler) {
     add(Route{.method = std::move(method), .pattern = std::move(pattern), .handler = std::move(handler)});
   }
+
+  /// Paths may begin with this prefix, too, behind that of a lane: `/anthropic`. It outlives all requests.
+  void take_prefix(std::string_view prefix) { own_prefixes_.push_back(prefix); }
 
   /// A path that is not there, though a route's pattern fits it.
   void hide(std::string path) { hidden_.push_back(std::move(path)); }
@@ -65,7 +68,10 @@ class Router {
     std::vector<std::string> pieces;
     std::size_t fixed = 0;
   };
+  void take_prefixes(HttpRequest& request) const;
+
   const Prefixes prefixes_;
+  std::vector<std::string_view> own_prefixes_;
   std::vector<Entry> entries_;
   std::vector<std::string> hidden_;
 };

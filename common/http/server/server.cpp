@@ -359,6 +359,10 @@ HttpServer::HttpServer(ServerOptions options, const Router& router, RefusalAnswe
 
 HttpServer::~HttpServer() = default;
 
+void HttpServer::keep_headers(std::vector<std::string> names) {
+  core_->kept_headers = std::move(names);
+}
+
 void HttpServer::on_answered(OnAnswered answered) {
   core_->on_answered = std::move(answered);
 }

@@ -165,6 +165,9 @@ class HttpServer : public Loop {
   /// Connections to come speak TLS under this identity; those that are there go on as they began. Before
   /// run(), or on the loop's thread.
   void encrypt(std::shared_ptr<const TlsIdentity> identity);
+  /// Refusals see these header fields, and those of traces, of a request that its handler has already. Before
+  /// run().
+  void keep_headers(std::vector<std::string> names);
   /// Called for each request that is over, those that were refused as well. Before run().
   void on_answered(OnAnswered answered);
   /// Serves until stop(). Where it takes signals, calls `on_stop` at SIGTERM and SIGINT, `on_reload` at

@@ -95,6 +95,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::function<void(std::string_view)> on_failure;
   OnRefused on_refused;
   OnAnswered on_answered;
+  std::vector<std::string> kept_headers;  ///< of requests that a handler has
   /// The buffer for reads; nothing in it outlives a turn.
   std::array<char, std::size_t{64} * 1024> scratch;
   const std::shared_ptr<BytePot> body_bytes, upload_bytes;

@@ -48,11 +48,11 @@ class Headers {
 /// A complete request. Prefixes that are not part of a route are removed from its path:
 /// `/lane/batch/v1/files` is `/v1/files` with lane_prefix `batch`.
 struct HttpRequest {
-  std::string method{};           ///< in upper case
-  std::string path{};             ///< as received, still escaped; without prefixes and query
-  std::string query{};            ///< behind the `?`, as received
-  std::string lane_prefix{};      ///< from `/lane/NAME`, decoded; empty: none
-  bool anthropic_prefix = false;  ///< the path began with `/anthropic`
+  std::string method{};       ///< in upper case
+  std::string path{};         ///< as received, still escaped; without prefixes and query
+  std::string query{};        ///< behind the `?`, as received
+  std::string lane_prefix{};  ///< from `/lane/NAME`, decoded; empty: none
+  std::string_view prefix{};  ///< of Router::take_prefix(), which the path began with; empty: none
   Headers headers{};
   Blob body{};              ///< owns its bytes
   std::string authority{};  ///< host and port of the target or of Host; may be empty

@@ -13,6 +13,7 @@ struct RouterTest : testing::Test {
   HttpRequest request;
 
   RouterTest() {
+    router.take_prefix("/anthropic");
     for (const auto& [method, pattern] : {std::pair("GET", "/v1/files"),
                                           {"POST", "/v1/files"},
                                           {"GET", "/v1/files/{id}"},
@@ -56,7 +57,7 @@ TEST_F(RouterTest, takes_prefixes_off_the_path) {
   EXPECT_EQ(found("GET", "/lane/b%61tch/v1/files"), "/v1/files");
   EXPECT_EQ(request.lane_prefix, "batch");
   EXPECT_EQ(found("GET", "/anthropic/v1/files"), "/v1/files");
-  EXPECT_TRUE(request.anthropic_prefix);
+  EXPECT_EQ(request.prefix, "/anthropic");
   EXPECT_EQ(found("GET", "/lane/low/anthropic/v1/files"), "/v1/files");
   EXPECT_EQ(request.path, "/v1/files");
   EXPECT_EQ(found("GET", "/lane//v1/files"), "()");
