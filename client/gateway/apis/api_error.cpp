@@ -100,15 +100,6 @@ bool is_passed_on(const ApiError& error) {
   return error.name == "upstream_rejected" && status >= 400 && status < 500 && status != 408;
 }
 
-int status_of(Api api, const ApiError& error) {
-  if (is_passed_on(error)) return *error.upstream_status;
-  const bool upstream_is_full =
-      error.name == "upstream_failed" && (error.upstream_status == 529 || error.upstream_status == 503);
-  if (api == Api::anthropic && upstream_is_full) return 529;
-  const ErrorRow& row = api_error_row(error.name);
-  return api == Api::openai ? row.openai_status : row.anthropic_status;
-}
-
 std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -122,7 +113,9 @@ json upstream_note(const ApiError& error) {
   return note;
 }
 
-json openai_error(const ApiError& error) {
+}  // namespace
+
+std::string openai_error_body(const ApiError& error, std::string_view) {
   const ErrorRow& row = api_error_row(error.name);
   const std::string code = error.code.empty() ? std::string(row.openai_code) : error.code;
   json body = {{"message", std::string(beginning(error.message, kMessageBytesMax))},
@@ -130,23 +123,27 @@ json openai_error(const ApiError& error) {
                {"param", error.param.empty() ? json() : json(error.param)},
                {"code", code.empty() ? json() : json(code)}};
   if (error.upstream_status) body["upstream"] = upstream_note(error);
-  return {{"error", std::move(body)}};
+  return dumped({{"error", std::move(body)}});
 }
 
-json anthropic_error(const ApiError& error, std::string_view request_id) {
+int anthropic_status(const ApiError& error) {
+  const bool upstream_is_full =
+      error.name == "upstream_failed" && (error.upstream_status == 529 || error.upstream_status == 503);
+  return upstream_is_full ? 529 : api_error_row(error.name).anthropic_status;
+}
+
+std::string anthropic_error_body(const ApiError& error, std::string_view request_id) {
   const ErrorRow& row = api_error_row(error.name);
-  const int status = status_of(Api::anthropic, error);
-  json body = {{"type", status == 529 ? std::string_view("overloaded_error") : row.anthropic_type},
-               {"message", std::string(beginning(error.message, kMessageBytesMax))}};
+  json body = {
+      {"type", anthropic_status(error) == 529 ? std::string_view("overloaded_error") : row.anthropic_type},
+      {"message", std::string(beginning(error.message, kMessageBytesMax))}};
   if (error.upstream_status) body["upstream"] = upstream_note(error);
   json whole = {{"type", "error"}, {"error", std::move(body)}};
   if (!request_id.empty()) whole["request_id"] = request_id;
-  return whole;
+  return dumped(whole);
 }
 
-std::string error_body(Api api, const ApiError& error, std::string_view request_id) {
-  return dumped(api == Api::openai ? openai_error(error) : anthropic_error(error, request_id));
-}
+namespace {
 
 void add_retry_headers(const ApiError& error, Headers& headers) {
   headers.set("x-lanemq-error", std::string(error.fault()));
@@ -230,19 +227,17 @@ ApiError api_error_of(const ClientError& error, const std::string& lane) {
   return result;
 }
 
-HttpAnswer error_answer(Api api, const ApiError& error, std::string_view request_id) {
-  HttpAnswer answer = is_passed_on(error)
-                          ? HttpAnswer{.status = *error.upstream_status,
-                                       .headers = {{"content-type", "application/json"}},
-                                       .body = error.upstream_body}
-                          : json_answer(status_of(api, error), error_body(api, error, request_id));
+HttpAnswer error_answer(const Api& api, const ApiError& error, std::string_view request_id) {
+  HttpAnswer answer = is_passed_on(error) ? HttpAnswer{.status = *error.upstream_status,
+                                                       .headers = {{"content-type", "application/json"}},
+                                                       .body = error.upstream_body}
+                                          : json_answer(api.status(error), api.error_body(error, request_id));
   add_retry_headers(error, answer.headers);
   return answer;
 }
 
-std::string error_event(Api api, const ApiError& error, std::string_view request_id) {
-  const std::string body = error_body(api, error, request_id);
-  return (api == Api::anthropic ? "event: error\ndata: " : "data: ") + body + "\n\n";
+std::string error_event(const Api& api, const ApiError& error, std::string_view request_id) {
+  return std::string(api.error_event) + api.error_body(error, request_id) + "\n\n";
 }
 
 }  // namespace lanemq::gateway

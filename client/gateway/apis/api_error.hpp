@@ -67,10 +67,16 @@ inline constexpr std::chrono::milliseconds kSdkWaitMax{60'000};
 /// An error of the broker or the client library as an API error.
 ApiError api_error_of(const ClientError& error, const std::string& lane);
 
+/// The error's body, as each of the APIs has it.
+std::string openai_error_body(const ApiError& error, std::string_view request_id);
+std::string anthropic_error_body(const ApiError& error, std::string_view request_id);
+/// Anthropic's status of an error, which says that an upstream is full.
+int anthropic_status(const ApiError& error);
+
 /// The error as an answer, with retry-after, retry-after-ms and x-should-retry. An upstream's error about the
 /// request keeps its status and body.
-HttpAnswer error_answer(Api api, const ApiError& error, std::string_view request_id = {});
+HttpAnswer error_answer(const Api& api, const ApiError& error, std::string_view request_id = {});
 /// The error as an event inside a stream, in the form that the API's SDKs understand.
-std::string error_event(Api api, const ApiError& error, std::string_view request_id = {});
+std::string error_event(const Api& api, const ApiError& error, std::string_view request_id = {});
 
 }  // namespace lanemq::gateway

@@ -242,6 +242,12 @@ ApiError broken(const Steps& steps) {
 
 }  // namespace
 
+BodyFields fields_of_query(const HttpRequest& request) {
+  BodyFields fields;
+  fields.stream = request.query_param("stream") == "true";
+  return fields;
+}
+
 tl::expected<BodyFields, ApiError> read_body_fields(std::string_view body, Look look) {
   Steps steps(body);
   if (steps.at_end()) return wrong("the body is empty; send a JSON object");

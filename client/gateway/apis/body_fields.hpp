@@ -8,11 +8,13 @@
 #include <tl/expected.hpp>
 
 #include "client/gateway/apis/api_error.hpp"
+#include "client/gateway/apis/http_words.hpp"
 #include "client/gateway/apis/stored_references.hpp"
+#include "common/http/server/base/message.hpp"
 
 namespace lanemq::gateway {
 
-/// What is read of a request's body, which passes byte for byte.
+/// What is read of a request, whose body passes byte for byte.
 struct BodyFields {
   std::string model{};
   std::string service_tier{};
@@ -29,5 +31,8 @@ enum class Look : unsigned char { fields, stored };
 /// upstream checks what lies deeper. A wanted member that occurs twice, or in another case, is an error:
 /// readers disagree about which one counts.
 tl::expected<BodyFields, ApiError> read_body_fields(std::string_view body, Look look = Look::fields);
+
+/// The same of a request without a body: its query says whether it is streamed.
+BodyFields fields_of_query(const HttpRequest& request);
 
 }  // namespace lanemq::gateway

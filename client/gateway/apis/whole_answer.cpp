@@ -162,12 +162,18 @@ std::string message_events(json answer) {
 
 }  // namespace
 
-std::optional<std::string> events_of_whole(std::string_view path, std::string_view text) {
+std::optional<std::string> openai_events_of_whole(std::string_view path, std::string_view text) {
   json answer = json::parse(text, nullptr, false);
   if (!answer.is_object()) return std::nullopt;
   if (path == "/v1/chat/completions" && has_list(answer, "choices")) return chat_events(std::move(answer));
   if (path == "/v1/completions" && has_list(answer, "choices")) return data_of(answer) + std::string(kDone);
   if (path.starts_with("/v1/responses") && has_list(answer, "output")) return response_events(answer);
+  return std::nullopt;
+}
+
+std::optional<std::string> anthropic_events_of_whole(std::string_view path, std::string_view text) {
+  json answer = json::parse(text, nullptr, false);
+  if (!answer.is_object()) return std::nullopt;
   if (path == "/v1/messages" && has_list(answer, "content")) return message_events(std::move(answer));
   return std::nullopt;
 }

@@ -7,8 +7,9 @@
 
 namespace lanemq::gateway {
 
-/// The events of a stream for a whole answer: the caller asked for a stream, and the upstream has none.
-/// `path`: of the request. None: the answer is not of that API.
-std::optional<std::string> events_of_whole(std::string_view path, std::string_view answer);
+// Api::events_of_whole of the APIs.
+
+std::optional<std::string> openai_events_of_whole(std::string_view path, std::string_view answer);
+std::optional<std::string> anthropic_events_of_whole(std::string_view path, std::string_view answer);
 
 }  // namespace lanemq::gateway

@@ -11,8 +11,8 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/apis/named_models.hpp"
+#include "client/gateway/batches/batch_api.hpp"
 #include "client/gateway/batches/batch_documents.hpp"
-#include "client/gateway/batches/batch_lines.hpp"
 #include "client/gateway/batches/multipart.hpp"
 #include "common/json/members.hpp"
 
@@ -24,14 +24,8 @@ constexpr const char* kMessages = "/v1/messages";
 constexpr std::chrono::seconds kDiskRetryAfter{60};
 constexpr std::string_view kEndpoints[] = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings",
                                            "/v1/responses"};
-/// Rows of a list: by default, at most, and the most that its API allows a caller to ask for.
-struct PageBounds {
-  std::size_t usual, most, askable;
-};
 /// OpenAI's gives 10,000; making so many documents would stop all batches for a tenth of a second.
 constexpr PageBounds kFilesPage{1'000, 1'000, 10'000};
-constexpr PageBounds kBatchesPage{20, 100, 100};
-constexpr PageBounds kMessageBatchesPage{20, 1'000, 1'000};
 
 tl::unexpected<ApiError> refused(std::string name, std::string message, std::string param = {}) {
   return tl::unexpected(
@@ -64,10 +58,6 @@ tl::expected<void, ApiError> place_in_list(std::string_view id, std::string_view
   return wrong(message, std::move(param));
 }
 
-std::string_view batch_id_prefix(Api api) {
-  return api == Api::openai ? "batch_" : "msgbatch_";
-}
-
 /// Reads one item more than the page holds, which shows whether more follow.
 template <class Items>
 bool cut_to_page(Items& items, const ListPage& page, std::size_t limit) {
@@ -88,7 +78,7 @@ tl::expected<StoredFile, ApiError> BatchDesk::own_file(const BatchCaller& caller
   return *std::move(file);
 }
 
-tl::expected<StoredBatch, ApiError> BatchDesk::own_batch(const BatchCaller& caller, Api api,
+tl::expected<StoredBatch, ApiError> BatchDesk::own_batch(const BatchCaller& caller, const Api& api,
                                                          const std::string& id) {
   // The engine's state of a running batch is newer than the disk's, and it has all of them.
   std::optional<StoredBatch> batch;
@@ -96,7 +86,7 @@ tl::expected<StoredBatch, ApiError> BatchDesk::own_batch(const BatchCaller& call
     batch = *running;
   else
     batch = store_.batch(id);
-  if (!batch || batch->owner != caller.owner || batch->api != api) return no_such("batch", id);
+  if (!batch || batch->owner != caller.owner || batch->api != &api) return no_such("batch", id);
   return *std::move(batch);
 }
 
@@ -140,10 +130,10 @@ tl::expected<void, ApiError> BatchDesk::room_for_batch(const BatchCaller& caller
   return tl::unexpected(std::move(error));
 }
 
-StoredBatch BatchDesk::new_batch(const BatchCaller& caller, Api api, WallTime now) {
-  return {.id = store_.make_id(batch_id_prefix(api)),
+StoredBatch BatchDesk::new_batch(const BatchCaller& caller, const Api& api, WallTime now) {
+  return {.id = store_.make_id(batch_api_of(api).id_prefix),
           .owner = caller.owner,
-          .api = api,
+          .api = &api,
           .client = caller.client,
           .lane = settings_.lane,
           .models = caller.models,
@@ -182,7 +172,7 @@ tl::expected<std::string, ApiError> BatchDesk::made_before(const BatchCaller& ca
 }
 
 /// The answer to a request that made a batch before; none: it is new, or that batch is deleted since.
-std::optional<BatchDesk::Reply> BatchDesk::batch_made_before(const BatchCaller& caller, Api api,
+std::optional<BatchDesk::Reply> BatchDesk::batch_made_before(const BatchCaller& caller, const Api& api,
                                                              WallTime now) {
   const auto before = made_before(caller, now);
   if (!before) return tl::unexpected(before.error());
@@ -205,9 +195,9 @@ void BatchDesk::remember(const BatchCaller& caller, const std::string& made, std
 
 // ---- files ------------------------------------------------------------------------------------------------
 
-tl::expected<Upload, ApiError> BatchDesk::begin_upload(const BatchCaller& caller, Api api,
+tl::expected<Upload, ApiError> BatchDesk::begin_upload(const BatchCaller& caller, const Api& api,
                                                        std::size_t bytes) {
-  if (api == Api::anthropic)
+  if (!batch_api_of(api).has_files)
     if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
   if (const auto room = room_for(caller, bytes); !room) return tl::unexpected(room.error());
   Upload upload{.id = store_.make_id(kFileIdPrefix)};
@@ -282,7 +272,7 @@ BatchDesk::Reply BatchDesk::files(const BatchCaller& caller, const ListRequest& 
   std::vector<std::string> documents;
   for (const StoredFile& item : items)
     documents.push_back(file_document(item));
-  return list_document(Api::openai, documents, items.empty() ? "" : items.front().id,
+  return list_document(kOpenaiBatches.list_head, documents, items.empty() ? "" : items.front().id,
                        items.empty() ? "" : items.back().id, more);
 }
 
@@ -306,7 +296,7 @@ tl::expected<OpenFile, ApiError> BatchDesk::open_file(const BatchCaller& caller,
 // ---- batches ----------------------------------------------------------------------------------------------
 
 BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_view body, WallTime now) {
-  if (auto before = batch_made_before(caller, Api::openai, now)) return *std::move(before);
+  if (auto before = batch_made_before(caller, kOpenai, now)) return *std::move(before);
   const auto params = read_batch_params(body);
   if (!params) return tl::unexpected(params.error());
   if (std::find(std::begin(kEndpoints), std::end(kEndpoints), params->endpoint) == std::end(kEndpoints)) {
@@ -321,7 +311,7 @@ BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_
     return wrong("`input_file_id` must be a file with the purpose \"batch\"", "input_file_id");
   if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
 
-  StoredBatch batch = new_batch(caller, Api::openai, now);
+  StoredBatch batch = new_batch(caller, kOpenai, now);
   batch.endpoint = params->endpoint;
   batch.metadata = params->metadata;
   batch.input_file = params->input_file_id;
@@ -352,7 +342,7 @@ tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, s
     if (++upload.lines > settings.message_requests_max)
       return refused("too_large", "requests: a batch holds up to " +
                                       std::to_string(settings.message_requests_max) + " requests");
-    auto request = read_batch_line(Api::anthropic, kMessages, element);
+    auto request = read_batch_line(kAnthropic, kMessages, element);
     if (!request) return wrong(place + ": " + request.error().message, place);
     upload.models.emplace(request->model, upload.lines - 1);
     for (const NamedModel& named : named_models_of(request->body))
@@ -370,7 +360,7 @@ tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, s
 
 BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, const Upload& upload,
                                                  WallTime now) {
-  if (auto before = batch_made_before(caller, Api::anthropic, now)) return *std::move(before);
+  if (auto before = batch_made_before(caller, kAnthropic, now)) return *std::move(before);
   for (const auto& [model, line] : upload.models)
     if (!engine_.model_allowed(caller.models, model)) {
       const std::string place = "requests." + std::to_string(line);
@@ -380,7 +370,7 @@ BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, cons
   if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
   if (const auto room = room_for(caller, static_cast<std::size_t>(upload.writing->bytes())); !room)
     return tl::unexpected(room.error());
-  StoredBatch batch = new_batch(caller, Api::anthropic, now);
+  StoredBatch batch = new_batch(caller, kAnthropic, now);
   batch.endpoint = kMessages;
   batch.state = BatchState::in_progress;
   batch.in_progress_at = batch.created_at;
@@ -405,21 +395,21 @@ BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, cons
   return document;
 }
 
-BatchDesk::Reply BatchDesk::batch(const BatchCaller& caller, Api api, const std::string& id) {
+BatchDesk::Reply BatchDesk::batch(const BatchCaller& caller, const Api& api, const std::string& id) {
   return own_batch(caller, api, id).map([&](const StoredBatch& batch) {
     return batch_document(batch, caller.base_url);
   });
 }
 
-BatchDesk::Reply BatchDesk::batches(const BatchCaller& caller, Api api, const ListRequest& list) {
-  const auto limit = read_limit(list, api == Api::openai ? kBatchesPage : kMessageBatchesPage);
+BatchDesk::Reply BatchDesk::batches(const BatchCaller& caller, const Api& api, const ListRequest& list) {
+  const BatchApi& shape = batch_api_of(api);
+  const auto limit = read_limit(list, shape.page);
   if (!limit) return tl::unexpected(limit.error());
   if (!list.after.empty() && !list.before.empty())
     return wrong("a list goes on behind an item or in front of one, not both");
-  const bool openai = api == Api::openai;
-  if (auto place = place_in_list(list.after, batch_id_prefix(api), openai ? "after" : "after_id"); !place)
+  if (auto place = place_in_list(list.after, shape.id_prefix, std::string(shape.after)); !place)
     return tl::unexpected(place.error());
-  if (auto place = place_in_list(list.before, batch_id_prefix(api), "before_id"); !place)
+  if (auto place = place_in_list(list.before, shape.id_prefix, std::string(shape.before)); !place)
     return tl::unexpected(place.error());
   const ListPage page{.after = list.after, .before = list.before, .limit = *limit + 1};
   std::vector<StoredBatch> items = store_.batches(caller.owner, api, page);
@@ -429,11 +419,11 @@ BatchDesk::Reply BatchDesk::batches(const BatchCaller& caller, Api api, const Li
     const StoredBatch* const running = engine_.find(item.id);
     documents.push_back(batch_document(running != nullptr ? *running : item, caller.base_url));
   }
-  return list_document(api, documents, items.empty() ? "" : items.front().id,
+  return list_document(shape.list_head, documents, items.empty() ? "" : items.front().id,
                        items.empty() ? "" : items.back().id, more);
 }
 
-BatchDesk::Reply BatchDesk::cancel_batch(const BatchCaller& caller, Api api, const std::string& id,
+BatchDesk::Reply BatchDesk::cancel_batch(const BatchCaller& caller, const Api& api, const std::string& id,
                                          WallTime now) {
   const auto batch = own_batch(caller, api, id);
   if (!batch) return tl::unexpected(batch.error());
@@ -450,7 +440,7 @@ std::size_t BatchDesk::cancel_all_of(const std::string& owner, WallTime now) {
 }
 
 BatchDesk::Reply BatchDesk::delete_message_batch(const BatchCaller& caller, const std::string& id) {
-  const auto batch = own_batch(caller, Api::anthropic, id);
+  const auto batch = own_batch(caller, kAnthropic, id);
   if (!batch) return tl::unexpected(batch.error());
   if (!is_over(batch->state))
     return wrong("batch \"" + id + "\" is not over; cancel it first, and delete it when it has ended");
@@ -463,7 +453,7 @@ BatchDesk::Reply BatchDesk::delete_message_batch(const BatchCaller& caller, cons
 }
 
 tl::expected<OpenFile, ApiError> BatchDesk::open_results(const BatchCaller& caller, const std::string& id) {
-  const auto batch = own_batch(caller, Api::anthropic, id);
+  const auto batch = own_batch(caller, kAnthropic, id);
   if (!batch) return tl::unexpected(batch.error());
   const auto file = store_.file(batch->output_file);
   if (!is_over(batch->state) || !file)

@@ -79,7 +79,7 @@ class BatchDesk {
 
   /// Begins an upload: of a file, or of a batch of messages (`api` is then Anthropic's). `bytes`: the most
   /// that it may need.
-  tl::expected<Upload, ApiError> begin_upload(const BatchCaller& caller, Api api, std::size_t bytes);
+  tl::expected<Upload, ApiError> begin_upload(const BatchCaller& caller, const Api& api, std::size_t bytes);
 
   // ---- OpenAI's files ----
   Reply create_file(const BatchCaller& caller, const Upload& upload, WallTime now);
@@ -91,9 +91,9 @@ class BatchDesk {
   // ---- batches of both APIs ----
   Reply create_batch(const BatchCaller& caller, std::string_view body, WallTime now);
   Reply create_message_batch(const BatchCaller& caller, const Upload& upload, WallTime now);
-  Reply batch(const BatchCaller& caller, Api api, const std::string& id);
-  Reply batches(const BatchCaller& caller, Api api, const ListRequest& list);
-  Reply cancel_batch(const BatchCaller& caller, Api api, const std::string& id, WallTime now);
+  Reply batch(const BatchCaller& caller, const Api& api, const std::string& id);
+  Reply batches(const BatchCaller& caller, const Api& api, const ListRequest& list);
+  Reply cancel_batch(const BatchCaller& caller, const Api& api, const std::string& id, WallTime now);
   /// Cancels all running batches of an owner; returns how many.
   std::size_t cancel_all_of(const std::string& owner, WallTime now);
   Reply delete_message_batch(const BatchCaller& caller, const std::string& id);
@@ -102,13 +102,14 @@ class BatchDesk {
  private:
   tl::expected<StoredFile, ApiError> own_file(const BatchCaller& caller, const std::string& id);
   tl::expected<std::string, ApiError> made_before(const BatchCaller& caller, WallTime now);
-  std::optional<Reply> batch_made_before(const BatchCaller& caller, Api api, WallTime now);
+  std::optional<Reply> batch_made_before(const BatchCaller& caller, const Api& api, WallTime now);
   void remember(const BatchCaller& caller, const std::string& made, std::int64_t now);
-  tl::expected<StoredBatch, ApiError> own_batch(const BatchCaller& caller, Api api, const std::string& id);
+  tl::expected<StoredBatch, ApiError> own_batch(const BatchCaller& caller, const Api& api,
+                                                const std::string& id);
   tl::expected<void, ApiError> disk_takes() const;
   tl::expected<void, ApiError> room_for(const BatchCaller& caller, std::size_t bytes);
   tl::expected<void, ApiError> room_for_batch(const BatchCaller& caller);
-  StoredBatch new_batch(const BatchCaller& caller, Api api, WallTime now);
+  StoredBatch new_batch(const BatchCaller& caller, const Api& api, WallTime now);
 
   const BatchSettings& settings_;
   BatchStore& store_;

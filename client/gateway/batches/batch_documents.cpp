@@ -61,66 +61,70 @@ std::string_view openai_status(const StoredBatch& batch) {
   return "failed";
 }
 
-ordered_json openai_batch(const StoredBatch& b) {
+}  // namespace
+
+std::string openai_batch_document(const StoredBatch& b, std::string_view) {
   const auto ended_as = [&](BatchState state) {
     return b.state == state ? seconds(b.ended_at) : ordered_json();
   };
   ordered_json errors;
   if (!b.errors.empty()) errors = {{"object", "list"}, {"data", json_or_null(b.errors)}};
-  return {
-      {"id", b.id},
-      {"object", "batch"},
-      {"endpoint", b.endpoint},
-      {"model", text_or_null(b.model)},
-      {"errors", std::move(errors)},
-      {"input_file_id", b.input_file},
-      {"completion_window", "24h"},
-      {"status", openai_status(b)},
-      {"output_file_id", text_or_null(b.output_file)},
-      {"error_file_id", text_or_null(b.error_file)},
-      {"created_at", seconds(b.created_at)},
-      {"in_progress_at", seconds(b.in_progress_at)},
-      {"expires_at", seconds(b.deadline)},
-      {"finalizing_at", seconds(b.finalizing_at)},
-      {"completed_at", ended_as(BatchState::completed)},
-      {"failed_at", ended_as(BatchState::failed)},
-      {"expired_at", ended_as(BatchState::expired)},
-      {"cancelling_at", seconds(b.cancelling_at)},
-      {"cancelled_at", ended_as(BatchState::cancelled)},
-      {"request_counts", {{"total", b.lines}, {"completed", b.succeeded}, {"failed", b.failed + b.given_up}}},
-      {"usage",
-       {{"input_tokens", b.usage.input_tokens},
-        {"input_tokens_details", {{"cached_tokens", b.usage.cached_tokens}}},
-        {"output_tokens", b.usage.output_tokens},
-        {"output_tokens_details", {{"reasoning_tokens", b.usage.reasoning_tokens}}},
-        {"total_tokens", b.usage.input_tokens + b.usage.output_tokens}}},
-      {"metadata", json_or_null(b.metadata)}};
+  return text_of({{"id", b.id},
+                  {"object", "batch"},
+                  {"endpoint", b.endpoint},
+                  {"model", text_or_null(b.model)},
+                  {"errors", std::move(errors)},
+                  {"input_file_id", b.input_file},
+                  {"completion_window", "24h"},
+                  {"status", openai_status(b)},
+                  {"output_file_id", text_or_null(b.output_file)},
+                  {"error_file_id", text_or_null(b.error_file)},
+                  {"created_at", seconds(b.created_at)},
+                  {"in_progress_at", seconds(b.in_progress_at)},
+                  {"expires_at", seconds(b.deadline)},
+                  {"finalizing_at", seconds(b.finalizing_at)},
+                  {"completed_at", ended_as(BatchState::completed)},
+                  {"failed_at", ended_as(BatchState::failed)},
+                  {"expired_at", ended_as(BatchState::expired)},
+                  {"cancelling_at", seconds(b.cancelling_at)},
+                  {"cancelled_at", ended_as(BatchState::cancelled)},
+                  {"request_counts",
+                   {{"total", b.lines}, {"completed", b.succeeded}, {"failed", b.failed + b.given_up}}},
+                  {"usage",
+                   {{"input_tokens", b.usage.input_tokens},
+                    {"input_tokens_details", {{"cached_tokens", b.usage.cached_tokens}}},
+                    {"output_tokens", b.usage.output_tokens},
+                    {"output_tokens_details", {{"reasoning_tokens", b.usage.reasoning_tokens}}},
+                    {"total_tokens", b.usage.input_tokens + b.usage.output_tokens}}},
+                  {"metadata", json_or_null(b.metadata)}});
 }
 
-ordered_json anthropic_batch(const StoredBatch& b, std::string_view base_url) {
+std::string anthropic_batch_document(const StoredBatch& b, std::string_view base_url) {
   const bool over = is_over(b.state);
   const bool cancelled = b.cancelling_at != 0;
   ordered_json results;
   if (over && !b.output_file.empty())
     results = std::string(base_url) + "/v1/messages/batches/" + b.id + "/results";
-  return {{"id", b.id},
-          {"type", "message_batch"},
-          {"processing_status", over        ? "ended"
-                                : cancelled ? "canceling"
-                                            : "in_progress"},
-          {"request_counts",
-           {{"processing", b.lines - b.succeeded - b.failed - b.given_up},
-            {"succeeded", b.succeeded},
-            {"errored", b.failed},
-            {"canceled", cancelled ? b.given_up : 0},
-            {"expired", cancelled ? 0 : b.given_up}}},
-          {"ended_at", date(b.ended_at)},
-          {"created_at", date(b.created_at)},
-          {"expires_at", date(b.deadline)},
-          {"archived_at", nullptr},
-          {"cancel_initiated_at", date(b.cancelling_at)},
-          {"results_url", std::move(results)}};
+  return text_of({{"id", b.id},
+                  {"type", "message_batch"},
+                  {"processing_status", over        ? "ended"
+                                        : cancelled ? "canceling"
+                                                    : "in_progress"},
+                  {"request_counts",
+                   {{"processing", b.lines - b.succeeded - b.failed - b.given_up},
+                    {"succeeded", b.succeeded},
+                    {"errored", b.failed},
+                    {"canceled", cancelled ? b.given_up : 0},
+                    {"expired", cancelled ? 0 : b.given_up}}},
+                  {"ended_at", date(b.ended_at)},
+                  {"created_at", date(b.created_at)},
+                  {"expires_at", date(b.deadline)},
+                  {"archived_at", nullptr},
+                  {"cancel_initiated_at", date(b.cancelling_at)},
+                  {"results_url", std::move(results)}});
 }
+
+namespace {
 
 tl::expected<std::string, ApiError> read_metadata(const ordered_json& metadata) {
   const std::string rule =
@@ -161,10 +165,6 @@ std::string file_deleted_document(std::string_view id) {
   return text_of({{"id", id}, {"object", "file"}, {"deleted", true}});
 }
 
-std::string batch_document(const StoredBatch& batch, std::string_view base_url) {
-  return text_of(batch.api == Api::openai ? openai_batch(batch) : anthropic_batch(batch, base_url));
-}
-
 std::string batch_deleted_document(std::string_view id) {
   return text_of({{"id", id}, {"type", "message_batch_deleted"}});
 }
@@ -179,17 +179,16 @@ std::string faults_document(const std::vector<BatchFault>& faults) {
   return text_of(list);
 }
 
-std::string list_document(Api api, const std::vector<std::string>& documents, std::string_view first_id,
-                          std::string_view last_id, bool has_more) {
+std::string list_document(std::string_view head, const std::vector<std::string>& documents,
+                          std::string_view first_id, std::string_view last_id, bool has_more) {
   std::string data;
   for (const std::string& document : documents)
     data += (data.empty() ? "" : ",") + document;
   const auto id = [](std::string_view text) {
     return text.empty() ? "null" : "\"" + std::string(text) + "\"";
   };
-  return std::string("{") + (api == Api::openai ? "\"object\":\"list\"," : "") + "\"data\":[" + data +
-         "],\"first_id\":" + id(first_id) + ",\"last_id\":" + id(last_id) +
-         ",\"has_more\":" + (has_more ? "true" : "false") + "}";
+  return "{" + std::string(head) + "\"data\":[" + data + "],\"first_id\":" + id(first_id) +
+         ",\"last_id\":" + id(last_id) + ",\"has_more\":" + (has_more ? "true" : "false") + "}";
 }
 
 tl::expected<std::int64_t, ApiError> read_lifetime(std::int64_t seconds, const std::string& param) {

@@ -20,8 +20,9 @@ std::string file_document(const StoredFile& file);
 /// {"id", "object": "file", "deleted": true}
 std::string file_deleted_document(std::string_view id);
 
-/// OpenAI's Batch or Anthropic's MessageBatch. `base_url`: in front of the link to the results.
-std::string batch_document(const StoredBatch& batch, std::string_view base_url);
+/// OpenAI's Batch, and Anthropic's MessageBatch. `base_url`: in front of the link to the results.
+std::string openai_batch_document(const StoredBatch& batch, std::string_view base_url);
+std::string anthropic_batch_document(const StoredBatch& batch, std::string_view base_url);
 std::string batch_deleted_document(std::string_view id);
 
 /// Why a batch's input was refused: an entry of `data` in `errors`.
@@ -31,9 +32,9 @@ struct BatchFault {
 };
 std::string faults_document(const std::vector<BatchFault>& faults);
 
-/// One page of a list.
-std::string list_document(Api api, const std::vector<std::string>& documents, std::string_view first_id,
-                          std::string_view last_id, bool has_more);
+/// One page of a list. `head`: its members in front of the others.
+std::string list_document(std::string_view head, const std::vector<std::string>& documents,
+                          std::string_view first_id, std::string_view last_id, bool has_more);
 
 /// A caller's parameters of an OpenAI batch.
 struct BatchParams {

@@ -12,8 +12,8 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/apis/named_models.hpp"
+#include "client/gateway/batches/batch_api.hpp"
 #include "client/gateway/batches/batch_documents.hpp"
-#include "client/gateway/batches/batch_lines.hpp"
 #include "common/json/line_reader.hpp"
 
 namespace lanemq::gateway {
@@ -94,7 +94,7 @@ class BatchEngine::InputReader {
     if (checks_) check(line.text);
   }
   void check(std::string_view text) {
-    const auto request = read_batch_line(batch_.api, batch_.endpoint, text);
+    const auto request = read_batch_line(*batch_.api, batch_.endpoint, text);
     if (!request) {
       add(request.error());
       return;
@@ -352,7 +352,7 @@ bool BatchEngine::falls_back(const Active& active, BatchLine line, const ClientE
   if (runner_.stopping(line.batch) || broker_.steps_max() == 1) return false;
   try {
     const StoredBatch& batch = active.batch;
-    const auto read = read_batch_line(batch.api, batch.endpoint, read_line(active, line.line));
+    const auto read = read_batch_line(*batch.api, batch.endpoint, read_line(active, line.line));
     return read && broker_.falls_back(batch, read->model, active.at_broker.at(line.line).step, error);
   } catch (const std::exception&) {
     return false;  // the line failed with a known error, and cannot be read any more
@@ -423,7 +423,7 @@ void BatchEngine::collect(BatchLine line) {
   const StoredBatch& batch = active.batch;
   Active::AtBroker& at_broker = active.at_broker[line.line];
   try {
-    if (const auto read = read_batch_line(batch.api, batch.endpoint, read_line(active, line.line)))
+    if (const auto read = read_batch_line(*batch.api, batch.endpoint, read_line(active, line.line)))
       at_broker.custom_id = read->custom_id;
   } catch (const std::exception& error) {
     fault_ = error.what();
@@ -439,7 +439,7 @@ void BatchEngine::submit(BatchLine line, WallTime now) {
   const StoredBatch& batch = active.batch;
   std::string problem = "the batch's input cannot be read any more";
   try {
-    const auto read = read_batch_line(batch.api, batch.endpoint, read_line(active, line.line));
+    const auto read = read_batch_line(*batch.api, batch.endpoint, read_line(active, line.line));
     if (read) {
       Active::AtBroker& at_broker = active.at_broker[line.line];
       at_broker.custom_id = read->custom_id;
@@ -498,9 +498,8 @@ void BatchEngine::step_input(Active& active, WallTime now) {
     if (!active.reader) {
       active.lines.clear();
       active.input = std::make_unique<File>(store_.open_bytes(batch.input_file));
-      active.reader = std::make_unique<InputReader>(
-          *this, batch, active.input->get(),
-          batch.api == Api::openai ? settings_.lines_max : settings_.message_requests_max);
+      active.reader = std::make_unique<InputReader>(*this, batch, active.input->get(),
+                                                    settings_.*batch_api_of(*batch.api).lines_max);
     }
     if (active.reader->step(active.lines) == Stage::more) return;
   } catch (const std::exception& error) {
@@ -545,12 +544,13 @@ void BatchEngine::step_output(Active& active, WallTime now) {
   OutputWriter& writer = *active.writer;
   std::size_t bytes = 0;
   bool all = true;
+  const bool is_apart = batch_api_of(*batch.api).has_files;
   try {
     store_.read_answers(batch.number, writer.next,
                         [&](std::uint32_t line, LineOutcome outcome, std::string_view text) {
                           all = give_up_to(active, line, bytes);
                           if (!all) return false;
-                          const bool good = batch.api == Api::anthropic || outcome == LineOutcome::succeeded;
+                          const bool good = !is_apart || outcome == LineOutcome::succeeded;
                           writer.write(good ? writer.good : writer.bad, text);
                           writer.next = line + 1;
                           bytes += text.size();
@@ -573,17 +573,18 @@ void BatchEngine::step_output(Active& active, WallTime now) {
 bool BatchEngine::give_up_to(Active& active, std::uint32_t line, std::size_t& bytes) {
   OutputWriter& writer = *active.writer;
   const StoredBatch& batch = active.batch;
+  const bool is_apart = batch_api_of(*batch.api).has_files;
   const GivenUp why = batch.cancelling_at != 0 ? GivenUp::cancelled : GivenUp::expired;
   for (; writer.next < line; ++writer.next) {
     if (bytes >= kSliceBytes) return false;
     const std::string_view text = read_line(active, writer.next);
     bytes += text.size();
-    const auto request = read_batch_line(batch.api, batch.endpoint, text);
+    const auto request = read_batch_line(*batch.api, batch.endpoint, text);
     const LineName name{.api = batch.api,
                         .batch_id = batch.id,
                         .line = writer.next,
                         .custom_id = request ? std::string_view(request->custom_id) : std::string_view()};
-    writer.write(batch.api == Api::anthropic ? writer.good : writer.bad, given_up_line(name, why));
+    writer.write(is_apart ? writer.bad : writer.good, given_up_line(name, why));
     ++writer.given_up;
   }
   return true;
@@ -597,6 +598,7 @@ void BatchEngine::end(Active& active, BatchState state, WallTime now) {
   row.expires_at = at + settings_.keep.count();
   const std::int64_t lifetime = row.output_lifetime_ms != 0 ? row.output_lifetime_ms : settings_.keep.count();
 
+  const bool is_hidden = !batch_api_of(*row.api).has_files;
   OutputWriter* const writer = active.writer.get();
   const auto finish = [&](OutputWriter::Output& output, std::string_view what) {
     if (!output.writing) return StoredFile{};
@@ -608,7 +610,7 @@ void BatchEngine::end(Active& active, BatchState state, WallTime now) {
                       .bytes = output.writing->bytes(),
                       .created_at = at,
                       .expires_at = at + lifetime,
-                      .hidden = row.api == Api::anthropic};
+                      .hidden = is_hidden};
   };
   StoredFile files[] = {writer ? finish(writer->good, "output") : StoredFile{},
                         writer ? finish(writer->bad, "error") : StoredFile{}};
@@ -616,8 +618,8 @@ void BatchEngine::end(Active& active, BatchState state, WallTime now) {
   row.error_file = files[1].id;
   row.given_up = writer ? writer->given_up : 0;
 
-  // The input of a batch of messages is deleted with its end: no caller can ask for it.
-  const bool drops_input = row.api == Api::anthropic;
+  // The input that no caller can ask for is deleted with the batch's end.
+  const bool drops_input = is_hidden;
   store_.transaction([&] {
     for (StoredFile& file : files)
       if (!file.id.empty()) store_.add_file(file);

@@ -76,7 +76,9 @@ std::optional<LineFault> names_container(std::string_view params) {
                    "params." + fields->stored.front().param};
 }
 
-tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std::string_view line) {
+}  // namespace
+
+tl::expected<LineRequest, LineFault> read_openai_line(std::string_view endpoint, std::string_view line) {
   JsonMember picked[] = {{.key = "custom_id"}, {.key = "method"}, {.key = "url"}, {.key = "body"}};
   auto& [custom_id, method, url, body] = picked;
   const JsonLook look = look_into_json(line, picked, "body");
@@ -106,6 +108,8 @@ tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std:
   return request_of(std::move(custom_id.text), bytes, look, "body");
 }
 
+namespace {
+
 bool is_message_custom_id(std::string_view text) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -114,7 +118,9 @@ bool is_message_custom_id(std::string_view text) {
          std::all_of(text.begin(), text.end(), fits);
 }
 
-tl::expected<LineRequest, LineFault> read_anthropic(std::string_view line) {
+}  // namespace
+
+tl::expected<LineRequest, LineFault> read_anthropic_line(std::string_view, std::string_view line) {
   JsonMember picked[] = {{.key = "custom_id"}, {.key = "params"}};
   auto& [custom_id, params] = picked;
   const JsonLook look = look_into_json(line, picked, "params");
@@ -128,6 +134,8 @@ tl::expected<LineRequest, LineFault> read_anthropic(std::string_view line) {
   if (auto why = names_container(bytes)) return tl::unexpected(*std::move(why));
   return request_of(std::move(custom_id.text), bytes, look, "params");
 }
+
+namespace {
 
 std::string openai_line(const LineName& name, const std::string& response, const std::string& error) {
   return "{\"id\":" + json_text("batch_req_" + line_job_id(name.batch_id, name.line)) +
@@ -159,18 +167,17 @@ std::string openai_failure(const LineName& name, const ClientError& error) {
 }
 
 std::string anthropic_failure(const LineName& name, const ClientError& error) {
-  const HttpAnswer answer = error_answer(Api::anthropic, api_error_of(error, {}));
+  const HttpAnswer answer = error_answer(kAnthropic, api_error_of(error, {}));
   return anthropic_line(name, "\"errored\",\"error\":" + as_json_value(answer.body.bytes()));
 }
 
 }  // namespace
 
-tl::expected<LineRequest, LineFault> read_batch_line(Api api, std::string_view endpoint,
-                                                     std::string_view line) {
+std::string_view without_mark(std::string_view line) {
   // Some editors begin a file with a mark; where files were put together it stands before other lines, too.
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
-  return api == Api::openai ? read_openai(endpoint, line) : read_anthropic(line);
+  return line;
 }
 
 std::string line_job_id(std::string_view batch_id, std::uint32_t line, std::size_t step) {
@@ -179,23 +186,27 @@ std::string line_job_id(std::string_view batch_id, std::uint32_t line, std::size
   return id;
 }
 
-std::string answer_line(const LineName& name, const Answer& answer) {
-  if (name.api == Api::anthropic)
-    return answer ? anthropic_line(name, "\"succeeded\",\"message\":" + as_json_value(answer->body.bytes()))
-                  : anthropic_failure(name, answer.error());
+std::string openai_answer_line(const LineName& name, const Answer& answer) {
   return answer ? openai_line(name, openai_response(name, 200, answer->body.bytes()), "null")
                 : openai_failure(name, answer.error());
 }
 
-std::string given_up_line(const LineName& name, GivenUp why) {
-  const bool cancelled = why == GivenUp::cancelled;
-  if (name.api == Api::anthropic) return anthropic_line(name, cancelled ? "\"canceled\"" : "\"expired\"");
+std::string anthropic_answer_line(const LineName& name, const Answer& answer) {
+  return answer ? anthropic_line(name, "\"succeeded\",\"message\":" + as_json_value(answer->body.bytes()))
+                : anthropic_failure(name, answer.error());
+}
+
+std::string openai_given_up_line(const LineName& name, GivenUp why) {
   return openai_line(
       name, "null",
-      cancelled
+      why == GivenUp::cancelled
           ? code_and_message("batch_cancelled", "The batch was cancelled before this request was executed.")
           : code_and_message("batch_expired",
                              "This request could not be executed before the completion window expired."));
+}
+
+std::string anthropic_given_up_line(const LineName& name, GivenUp why) {
+  return anthropic_line(name, why == GivenUp::cancelled ? "\"canceled\"" : "\"expired\"");
 }
 
 }  // namespace lanemq::gateway

@@ -36,13 +36,15 @@ struct LineFault {
 };
 
 /// Reads a line without its line end: OpenAI's {"custom_id", "method", "url", "body"}, whose url must be
-/// `endpoint`, or Anthropic's {"custom_id", "params"}. Requires: the line outlives the result.
-tl::expected<LineRequest, LineFault> read_batch_line(Api api, std::string_view endpoint,
-                                                     std::string_view line);
+/// `endpoint`, or Anthropic's {"custom_id", "params"}. Requires: the line outlives the result, and has no
+/// mark of its file's encoding (without_mark()).
+tl::expected<LineRequest, LineFault> read_openai_line(std::string_view endpoint, std::string_view line);
+tl::expected<LineRequest, LineFault> read_anthropic_line(std::string_view endpoint, std::string_view line);
+std::string_view without_mark(std::string_view line);
 
 /// The line that an answer belongs to.
 struct LineName {
-  Api api = Api::openai;
+  const Api* api = &kOpenai;
   std::string_view batch_id{};
   std::uint32_t line = 0;  ///< from 0
   std::string_view custom_id{};
@@ -52,10 +54,13 @@ struct LineName {
 /// route.
 std::string line_job_id(std::string_view batch_id, std::uint32_t line, std::size_t step = 0);
 
-/// An answer's line in the output, with its line end.
-std::string answer_line(const LineName& name, const Answer& answer);
-/// The same for a line without an answer: the batch was cancelled or has expired.
+/// Why a line has no answer.
 enum class GivenUp : unsigned char { cancelled, expired };
-std::string given_up_line(const LineName& name, GivenUp why);
+
+/// An answer's line in the output, with its line end; and that of a line without an answer.
+std::string openai_answer_line(const LineName& name, const Answer& answer);
+std::string openai_given_up_line(const LineName& name, GivenUp why);
+std::string anthropic_answer_line(const LineName& name, const Answer& answer);
+std::string anthropic_given_up_line(const LineName& name, GivenUp why);
 
 }  // namespace lanemq::gateway

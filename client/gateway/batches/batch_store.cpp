@@ -143,19 +143,23 @@ StoredFile read_file(const sqlite::Statement& statement) {
 
 StoredBatch read_batch(const sqlite::Statement& statement) {
   StoredBatch b;
-  Row(statement) >> b.number >> b.id >> b.owner >> b.api >> b.state >> b.endpoint >> b.client >> b.lane >>
+  std::int64_t api = 0;
+  Row(statement) >> b.number >> b.id >> b.owner >> api >> b.state >> b.endpoint >> b.client >> b.lane >>
       b.models >> b.headers >> b.model >> b.metadata >> b.errors >> b.input_file >> b.output_file >>
       b.error_file >> b.output_lifetime_ms >> b.created_at >> b.in_progress_at >> b.finalizing_at >>
       b.cancelling_at >> b.ended_at >> b.deadline >> b.expires_at >> b.lines >> b.succeeded >> b.failed >>
       b.given_up >> b.started_to >> b.usage.input_tokens >> b.usage.output_tokens >> b.usage.cached_tokens >>
       b.usage.reasoning_tokens;
+  b.api = api_numbered(api);
+  if (b.api == nullptr)
+    throw std::runtime_error("batch \"" + b.id + "\" is of an API that this version does not know");
   return b;
 }
 
 /// Binds all columns but the number.
 void bind_batch(Parameters& parameters, const StoredBatch& b) {
-  parameters << b.id << b.owner << b.api << b.state << b.endpoint << b.client << b.lane << b.models
-             << b.headers << b.model << b.metadata << b.errors << b.input_file << b.output_file
+  parameters << b.id << b.owner << std::int64_t{b.api->number} << b.state << b.endpoint << b.client << b.lane
+             << b.models << b.headers << b.model << b.metadata << b.errors << b.input_file << b.output_file
              << b.error_file << b.output_lifetime_ms << b.created_at << b.in_progress_at << b.finalizing_at
              << b.cancelling_at << b.ended_at << b.deadline << b.expires_at << b.lines << b.succeeded
              << b.failed << b.given_up << b.started_to << b.usage.input_tokens << b.usage.output_tokens
@@ -505,11 +509,11 @@ std::optional<StoredBatch> BatchStore::batch(std::string_view id) {
   return std::move(rows.front());
 }
 
-std::vector<StoredBatch> BatchStore::batches(const std::string& owner, Api api, const ListPage& page) {
+std::vector<StoredBatch> BatchStore::batches(const std::string& owner, const Api& api, const ListPage& page) {
   sqlite::Statement& statement = core_->use("SELECT " + std::string(kBatchColumns) +
                                             " FROM batches WHERE owner = ? AND api = ?" + page_clause(page));
   Parameters parameters(statement);
-  parameters << owner << api;
+  parameters << owner << std::int64_t{api.number};
   bind_page(parameters, page);
   auto rows = core_->rows<StoredBatch>(statement, read_batch);
   put_in_order(rows, page);

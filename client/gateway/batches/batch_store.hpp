@@ -65,7 +65,7 @@ struct StoredBatch {
   std::int64_t number = 0;  ///< rises with each batch
   std::string id{};
   std::string owner{};
-  Api api = Api::openai;
+  const Api* api = &kOpenai;
   BatchState state = BatchState::validating;
   // How its lines run:
   std::string endpoint{};  ///< as the caller named it: /v1/chat/completions
@@ -171,7 +171,7 @@ class BatchStore {
   void add_asked(const AskedBefore& asked, std::int64_t now);
   void update_batch(const StoredBatch& batch);
   std::optional<StoredBatch> batch(std::string_view id);
-  std::vector<StoredBatch> batches(const std::string& owner, Api api, const ListPage& page);
+  std::vector<StoredBatch> batches(const std::string& owner, const Api& api, const ListPage& page);
   std::vector<StoredBatch> unfinished_batches();
   void remove_batch(std::int64_t number);
 

@@ -54,8 +54,7 @@ std::optional<ClientError> why_not_line(const Settings& settings, const StoredBa
   const std::string_view plain = split_model(model, settings.lanes).model;
   if (!caller.may_use_model(plain)) return forbidden(forbidden_model(plain, "body.model"));
   if (const std::optional<ApiError> why = why_not_named_models(caller, body, "body.")) return forbidden(*why);
-  const std::string& service =
-      batch.api == Api::openai ? settings.openai_service : settings.anthropic_service;
+  const std::string& service = settings.services[*batch.api];
   if (!caller.may_use_service(service)) return forbidden(forbidden_service(service));
   if (!key->lanes.allows(batch.lane))
     return forbidden(
@@ -65,7 +64,7 @@ std::optional<ClientError> why_not_line(const Settings& settings, const StoredBa
 
 LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::string_view model,
                     std::string_view body, std::size_t number) {
-  RouteStep step{.service = batch.api == Api::openai ? settings.openai_service : settings.anthropic_service,
+  RouteStep step{.service = settings.services[*batch.api],
                  .model = std::string(split_model(model, settings.lanes).model)};
   if (const ModelSettings* const route = route_of(settings, batch, model)) {
     const RouteStep& taken = route->steps[std::min(number, route->steps.size() - 1)];
@@ -88,7 +87,7 @@ LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::str
   return {.request = {.service = std::move(step.service),
                       .model = std::move(step.model),
                       .cost = stated_cost(call.method, call.path),
-                      .meta = upstream_meta(batch.api, call, ServiceTier::stays)},
+                      .meta = upstream_meta(*batch.api, call, ServiceTier::stays)},
           .body = edited_object(body, edits),
           .owner = batch.owner};
 }

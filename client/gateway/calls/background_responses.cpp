@@ -151,7 +151,7 @@ BackgroundResponses::Ask ask_by_job(Gateway& gateway) {
     job.cost = stated_cost(request.method, request.path);
     job.timeout = BackgroundResponses::kLookAfter;
     job.cancel_when_gone = true;
-    job.meta = upstream_meta(Api::openai, request, ServiceTier::stays);
+    job.meta = upstream_meta(kOpenai, request, ServiceTier::stays);
     gateway.broker.submit(std::move(job), {}, std::move(told));
   };
 }

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/gateway/apis/keep_alive.hpp"
-#include "client/gateway/apis/whole_answer.hpp"
+#include "client/gateway/apis/api.hpp"
 #include "client/gateway/calls/tenant_words.hpp"
 
 namespace lanemq::gateway {
@@ -56,7 +55,7 @@ void Relay::follow(const Flights::Boarded& boarded) {
 Headers Relay::headers() const {
   const JobFacts& facts = flight_->facts();
   Headers headers;
-  add_request_id(caller_.api, request_id_, headers);
+  add_request_id(*caller_.api, request_id_, headers);
   headers.set("x-lanemq-job", facts.id);
   if (!facts.lane.empty()) headers.set("x-lanemq-lane", facts.lane);
   // Without the broker's word the job counts as waiting since the request came.
@@ -118,7 +117,7 @@ void Relay::commit() {
   written_at_ = gateway_.loop.now();
   begin();
   ++gateway_.metrics.keep_alives;
-  responder_->write(Blob::borrow(keep_alive(caller_.api)));
+  responder_->write(Blob::borrow(caller_.api->keep_alive));
 }
 
 /// One timer checks whether anything was written since; pieces do not move it.
@@ -128,7 +127,7 @@ void Relay::watch_silence() {
   if (left <= milliseconds(0)) {
     ++gateway_.metrics.keep_alives;
     written_at_ = gateway_.loop.now();
-    responder_->write(Blob::borrow(keep_alive(caller_.api)));
+    responder_->write(Blob::borrow(caller_.api->keep_alive));
     left = gateway_.settings.keep_alive;
   }
   timer_->after(left, [this] { watch_silence(); });
@@ -168,7 +167,7 @@ void Relay::on_done(const JobDone& done) {
 
 /// The upstream answered a stream's request in one piece.
 void Relay::on_whole(const Blob& body) {
-  const std::optional<std::string> events = events_of_whole(flight_->plan().path, body.bytes());
+  const std::optional<std::string> events = caller_.api->events_of_whole(flight_->plan().path, body.bytes());
   if (!events && !begun_) {
     Headers head = headers();
     head.set("content-type", "application/json");
@@ -180,7 +179,7 @@ void Relay::on_whole(const Blob& body) {
                        .message = "the upstream answered in one piece that is no stream",
                        .upstream_status = 200,
                        .upstream_body = body};
-  responder_->write(blob_of(events ? *events : error_event(caller_.api, error, request_id_)));
+  responder_->write(blob_of(events ? *events : error_event(*caller_.api, error, request_id_)));
   responder_->end();
   over();
 }
@@ -196,11 +195,11 @@ void Relay::on_failed(const ClientError& error) {
   if (is_silent || (error.code == "deadline" && flight_->plan().repeatable)) api_error.name = "unavailable";
   if (api_error.name == "unavailable") api_error.retry_after = kUnavailableRetryAfter;
   if (begun_) {
-    responder_->write(blob_of(error_event(caller_.api, api_error, request_id_)));
+    responder_->write(blob_of(error_event(*caller_.api, api_error, request_id_)));
     responder_->end();
     return over();
   }
-  HttpAnswer answer = error_answer(caller_.api, api_error, request_id_);
+  HttpAnswer answer = error_answer(*caller_.api, api_error, request_id_);
   for (const auto& [name, value] : headers())
     answer.headers.set(name, value);
   responder_->answer(std::move(answer));

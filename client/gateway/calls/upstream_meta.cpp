@@ -3,18 +3,14 @@
 
 #include <lanemq/codec.hpp>
 
-#include "client/gateway/door/gateway.hpp"
-
 namespace lanemq::gateway {
 
-std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier) {
-  // OpenAI's base URL ends in /v1, Anthropic's does not.
-  std::string path = api == Api::openai ? request.path.substr(std::string_view("/v1").size()) : request.path;
+std::string upstream_meta(const Api& api, const HttpRequest& request, ServiceTier tier) {
+  std::string path = request.path.substr(api.base_path.size());
   if (!request.query.empty()) path += "?" + request.query;
   const bool has_method = request.method != "POST", forwards_tier = tier == ServiceTier::goes_on;
   std::size_t headers = 0;
-  for (const std::string_view name : kForwardedHeaders)
-    if (!request.headers.get(name).empty()) ++headers;
+  for_each_forwarded_header([&](std::string_view name) { headers += !request.headers.get(name).empty(); });
   Buffer bytes;
   DocumentWriter http(bytes);
   http.map(1).text("http").map(std::size_t{1} + has_method + forwards_tier + (headers > 0));
@@ -22,8 +18,9 @@ std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier)
   if (has_method) http.text("method").text(request.method == "HEAD" ? "GET" : request.method);
   if (forwards_tier) http.text("service_tier").text("forward");
   if (headers > 0) http.text("headers").map(headers);
-  for (const std::string_view name : kForwardedHeaders)
+  for_each_forwarded_header([&](std::string_view name) {
     if (const std::string_view value = request.headers.get(name); !value.empty()) http.text(name).text(value);
+  });
   return std::string(bytes.view());
 }
 

@@ -18,7 +18,7 @@ enum class ServiceTier : unsigned char { stays, goes_on };
 
 /// What the worker's handler must know of a request: a msgpack map with `http`, which has the method, the
 /// path and the headers for the upstream.
-std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier);
+std::string upstream_meta(const Api& api, const HttpRequest& request, ServiceTier tier);
 
 /// The cost that the broker is told, as far as the path shows it: embeddings have no output; counting tokens
 /// and reading an earlier response have neither input nor output.

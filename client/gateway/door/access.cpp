@@ -22,15 +22,19 @@ constexpr std::size_t kNameDigits = 12;
 /// What a key without `ops` may not do.
 constexpr std::string_view kMetricsOp = "metrics";
 
-struct Op {
-  std::string_view path, name;
-};
-/// By path, with all below it; of several the longest.
-constexpr Op kOps[] = {
-    {"/v1/chat/completions", "chat"}, {"/v1/completions", "chat"},      {"/v1/messages", "chat"},
-    {"/v1/responses", "responses"},   {"/v1/embeddings", "embeddings"}, {"/v1/jobs", "jobs"},
-    {"/v1/files", "files"},           {"/v1/batches", "batches"},       {"/v1/messages/batches", "batches"},
-    {"/metrics", kMetricsOp}};
+/// LaneMQ's own.
+constexpr ApiOp kOwnOps[] = {{"/v1/jobs", "jobs"}, {"/metrics", kMetricsOp}};
+/// All, as they are listed.
+constexpr std::string_view kOpNames[] = {"chat",  "responses", "embeddings", "jobs",
+                                         "files", "batches",   kMetricsOp};
+
+/// The longest path of `ops` that holds this one, where it is longer than `found`'s.
+void find_op(std::span<const ApiOp> ops, std::string_view path, const ApiOp*& found) {
+  for (const ApiOp& op : ops)
+    if (path.starts_with(op.path) && (path.size() == op.path.size() || path[op.path.size()] == '/') &&
+        (found == nullptr || op.path.size() > found->path.size()))
+      found = &op;
+}
 
 bool matches(const std::vector<std::string>& patterns, std::string_view name) {
   return std::any_of(patterns.begin(), patterns.end(),
@@ -61,19 +65,15 @@ bool Caller::may_use_service(std::string_view service) const {
 }
 
 std::string_view op_of(std::string_view path) {
-  const Op* found = nullptr;
-  for (const Op& op : kOps)
-    if (path.starts_with(op.path) && (path.size() == op.path.size() || path[op.path.size()] == '/') &&
-        (found == nullptr || op.path.size() > found->path.size()))
-      found = &op;
+  const ApiOp* found = nullptr;
+  find_op(kOwnOps, path, found);
+  for (const Api* api : kApis)
+    find_op(api->ops, path, found);
   return found == nullptr ? std::string_view() : found->name;
 }
 
-std::vector<std::string_view> op_names() {
-  std::vector<std::string_view> names;
-  for (const Op& op : kOps)
-    if (std::find(names.begin(), names.end(), op.name) == names.end()) names.push_back(op.name);
-  return names;
+std::span<const std::string_view> op_names() {
+  return kOpNames;
 }
 
 ApiError forbidden_model(std::string_view model, std::string param) {
@@ -105,13 +105,6 @@ ApiError forbidden_service(std::string_view service) {
           .param = "service"};
 }
 
-Api api_of(const HttpRequest& request) {
-  const bool anthropic = !request.prefix.empty() || request.headers.find("anthropic-version") ||
-                         request.path.starts_with("/v1/messages") ||
-                         (request.headers.find("x-api-key") && !request.headers.find("authorization"));
-  return anthropic ? Api::anthropic : Api::openai;
-}
-
 Access::Access(std::vector<KeySettings> keys) {
   replace(std::move(keys));
 }
@@ -134,7 +127,7 @@ std::string Access::name_of(const std::string& secret_hash) const {
 
 tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) const {
   const std::string& hash = secret_hash_of(request);
-  const Api api = api_of(request);
+  const Api* const api = &api_of(request);
   if (keys_->empty()) {
     const std::string name = name_of(hash);
     return Caller{.name = name, .client = name, .api = api, .key = nullptr};

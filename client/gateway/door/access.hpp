@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -52,9 +53,9 @@ struct KeySettings {
 
 /// The caller of a request.
 struct Caller {
-  std::string name{};    ///< the key's; without keys a name made of the caller's secret
-  std::string client{};  ///< JobRequest::client
-  Api api = Api::openai;
+  std::string name{};                  ///< the key's; without keys a name made of the caller's secret
+  std::string client{};                ///< JobRequest::client
+  const Api* api = &kOpenai;           ///< of the request
   const KeySettings* key = nullptr;    ///< as it was when the caller came; null: no keys are configured
   std::shared_ptr<const void> keys{};  ///< keeps `key` alive through a reload
 
@@ -83,12 +84,8 @@ std::optional<ApiError> why_not_named_models(const Caller& caller, std::string_v
 /// The error of a key that may not use a service.
 ApiError forbidden_service(std::string_view service);
 
-/// The API of a request. Anthropic's: it has `anthropic-version`, the path's prefix, or an `x-api-key`
-/// without `authorization`.
-Api api_of(const HttpRequest& request);
-
 /// What keys may be for, as their `ops` name it: the paths of a request say which it is.
-std::vector<std::string_view> op_names();
+std::span<const std::string_view> op_names();
 /// The op of a path; empty: it is none, and any key may ask for it.
 std::string_view op_of(std::string_view path);
 

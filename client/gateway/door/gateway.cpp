@@ -27,9 +27,9 @@ std::string request_id_of(const HttpRequest& request) {
   return fit_for_header(given) ? std::string(given) : "req_" + new_ulid();
 }
 
-void add_request_id(Api api, const std::string& request_id, Headers& headers) {
+void add_request_id(const Api& api, const std::string& request_id, Headers& headers) {
   headers.set("x-request-id", request_id);
-  if (api == Api::anthropic) headers.set("request-id", request_id);
+  if (!api.request_id_header.empty()) headers.set(api.request_id_header, request_id);
 }
 
 std::string silence_of_queue(const std::string& shard) {
@@ -51,7 +51,7 @@ ApiError unavailable(const std::string& shard) {
 }
 
 HttpAnswer error_for(const HttpRequest& request, const ApiError& error) {
-  const Api api = api_of(request);
+  const Api& api = api_of(request);
   const std::string id = request_id_of(request);
   HttpAnswer answer = error_answer(api, error, id);
   add_request_id(api, id, answer.headers);
@@ -101,18 +101,20 @@ std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_vi
 }
 
 std::optional<ApiError> why_not_forwarded(const Headers& headers) {
-  for (const std::string_view name : kForwardedHeaders) {
+  std::optional<ApiError> error;
+  for_each_forwarded_header([&](std::string_view name) {
     const std::string_view value = headers.get(name);
+    if (error) return;
     if (value.size() > kForwardedHeaderBytesMax)
-      return bad_request(std::string(name) + " has over " + std::to_string(kForwardedHeaderBytesMax) +
-                             " bytes, which is all that goes on to an upstream",
-                         std::string(name));
-    if (!std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; }))
-      return bad_request(
+      error = bad_request(std::string(name) + " has over " + std::to_string(kForwardedHeaderBytesMax) +
+                              " bytes, which is all that goes on to an upstream",
+                          std::string(name));
+    else if (!std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; }))
+      error = bad_request(
           std::string(name) + " has characters other than visible ASCII, which do not go on to an upstream",
           std::string(name));
-  }
-  return std::nullopt;
+  });
+  return error;
 }
 
 std::optional<ApiError> why_not_packed(const Headers& headers) {

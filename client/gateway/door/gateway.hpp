@@ -64,10 +64,7 @@ std::optional<ApiError> why_not_stored(const Gateway& gateway, const Caller& cal
 /// Why the caller may not use stored conversations; empty: it may.
 std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_view param);
 
-/// Headers that are passed on to the upstream.
-inline constexpr std::string_view kForwardedHeaders[] = {"anthropic-version", "anthropic-beta",
-                                                         "openai-beta"};
-/// Longer values are refused, since the worker would refuse them.
+/// Longer values of headers that go on to the upstream are refused, since the worker would refuse them.
 inline constexpr std::size_t kForwardedHeaderBytesMax = 1'024;
 std::optional<ApiError> why_not_forwarded(const Headers& headers);
 
@@ -78,7 +75,7 @@ std::optional<ApiError> why_not_packed(const Headers& headers);
 std::optional<Caller> admitted(Gateway& gateway, const HttpRequest& request, Responder& responder);
 
 /// Adds the request's id in the API's own header. Keeps an id that the caller gave.
-void add_request_id(Api api, const std::string& request_id, Headers& headers);
+void add_request_id(const Api& api, const std::string& request_id, Headers& headers);
 /// The caller's `x-request-id`, where it can be a header's value, else a new one.
 std::string request_id_of(const HttpRequest& request);
 

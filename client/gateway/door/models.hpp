@@ -31,7 +31,7 @@ struct RouteStep {
 struct ModelSettings {
   std::string name{};
   std::vector<RouteStep> steps{};  ///< at least one; all of one API
-  Api api = Api::openai;
+  const Api* api = &kOpenai;
   bool falls_back_on[kFallBackReasons] = {true, true, true, true, true};
 
   static constexpr std::size_t kStepsMax = 8;

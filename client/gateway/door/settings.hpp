@@ -21,6 +21,9 @@ namespace lanemq::gateway {
 
 using settings::UsageError;
 
+/// As long as none is configured.
+ByApi<std::string> usual_services();
+
 /// All settings of the program.
 struct Settings {
   std::string broker = "tcp://127.0.0.1:5570";
@@ -39,7 +42,7 @@ struct Settings {
   bool auth_said = false;
   std::vector<std::string> hosts{};  ///< names that requests without keys may use for this host, with * and ?
 
-  std::string openai_service = "openai", anthropic_service = "anthropic";
+  ByApi<std::string> services = usual_services();  ///< the broker's, for requests of each API
   /// The lanes, the highest first: the names that a URL, or a model's @, may have, and their order.
   std::vector<std::string> lanes{"critical", "high", "normal", "low", "batch"};
 

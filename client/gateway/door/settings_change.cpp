@@ -74,6 +74,13 @@ void add_changes(std::string_view what, const std::vector<Item>& before, const s
 
 }  // namespace
 
+ByApi<std::string> usual_services() {
+  ByApi<std::string> services;
+  for (const Api* api : kApis)
+    services[*api] = api->service;
+  return services;
+}
+
 std::vector<NamedChange> named_changes(const Settings& before, const Settings& after) {
   std::vector<NamedChange> changes;
   add_changes("key", before.keys, after.keys, changes);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <ctime>
 #include <set>
 #include <string>
 
@@ -43,37 +42,13 @@ ApiError over(const Caller& caller, const std::string& what, std::string code, m
           .retry_after = wait};
 }
 
-/// A duration in OpenAI's form: "1s", "6m0s", "20ms".
-std::string short_duration(milliseconds time) {
-  if (time < milliseconds(1'000)) return std::to_string(time.count()) + "ms";
-  const std::int64_t seconds = (time.count() + 999) / 1000;
-  return (seconds >= 60 ? std::to_string(seconds / 60) + "m" : std::string()) + std::to_string(seconds % 60) +
-         "s";
-}
-
-/// A time in Anthropic's form: RFC 3339.
-std::string time_stamp(milliseconds from_now) {
-  const auto when = std::chrono::system_clock::now() + from_now + milliseconds(999);
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
-
-void describe_one(Api api, const std::string& what, double level, std::int64_t limit, Headers& headers) {
+void describe_one(const Api& api, const char* what, double level, std::int64_t limit, Headers& headers) {
   if (limit == 0) return;
-  const std::string remaining = std::to_string(static_cast<std::int64_t>(std::max(level, 0.0)));
-  const milliseconds until_full = wait_for(level, static_cast<double>(limit), limit);
-  if (api == Api::openai) {
-    headers.set("x-ratelimit-limit-" + what, std::to_string(limit));
-    headers.set("x-ratelimit-remaining-" + what, remaining);
-    headers.set("x-ratelimit-reset-" + what, short_duration(until_full));
-    return;
-  }
-  headers.set("anthropic-ratelimit-" + what + "-limit", std::to_string(limit));
-  headers.set("anthropic-ratelimit-" + what + "-remaining", remaining);
-  headers.set("anthropic-ratelimit-" + what + "-reset", time_stamp(until_full));
+  api.add_limit({.what = what,
+                 .limit = limit,
+                 .remaining = std::to_string(static_cast<std::int64_t>(std::max(level, 0.0))),
+                 .until_full = wait_for(level, static_cast<double>(limit), limit)},
+                headers);
 }
 
 }  // namespace
@@ -345,10 +320,10 @@ void CallerLimits::describe(const Caller& caller, TimePoint now, Headers& header
   const auto at = states_.find(key.name);
   if (at == states_.end()) return;
   const State& state = at->second;
-  describe_one(caller.api, "requests",
+  describe_one(*caller.api, "requests",
                level_at(state.requests.level, state.requests.at, key.requests_per_minute, now),
                key.requests_per_minute, headers);
-  describe_one(caller.api, "tokens",
+  describe_one(*caller.api, "tokens",
                level_at(state.tokens.level, state.tokens.at, key.tokens_per_minute, now),
                key.tokens_per_minute, headers);
 }

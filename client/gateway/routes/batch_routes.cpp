@@ -12,6 +12,7 @@
 #include <lanemq/text.hpp>
 
 #include "client/gateway/apis/http_words.hpp"
+#include "client/gateway/batches/batch_api.hpp"
 #include "common/http/server/access/secret.hpp"
 #include "common/http/server/bodies/disk_faults.hpp"
 
@@ -25,10 +26,9 @@ constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;  ///< of a download
 constexpr std::size_t kLargeFileFrom = std::size_t{1} << 20;  ///< tens of milliseconds to scan
 constexpr std::chrono::milliseconds kDrainRetryAfter{1'000};
 
-ListRequest list_of(const HttpRequest& request, Api api) {
-  const bool openai = api == Api::openai;
-  return {.after = request.query_param(openai ? "after" : "after_id"),
-          .before = openai ? std::string() : request.query_param("before_id"),
+ListRequest list_of(const HttpRequest& request, const BatchApi& batches) {
+  return {.after = request.query_param(batches.after),
+          .before = batches.before.empty() ? std::string() : request.query_param(batches.before),
           .limit = request.query_param("limit"),
           .order = request.query_param("order"),
           .purpose = request.query_param("purpose")};
@@ -120,17 +120,12 @@ void hand_back(Loop& loop, Asked asked, Then then) {
 
 }  // namespace
 
-tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& request, Api api,
+tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& request, const Api& api,
                                                            Takes takes) const {
   const tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return tl::unexpected(caller.error());
-  // Anthropic's Files API has the same path, and other documents.
-  if (api == Api::openai && request.headers.find("anthropic-version"))
-    return tl::unexpected(ApiError{
-        .name = "not_found",
-        .message =
-            "files of Anthropic's API are not served here (this path is OpenAI's, for requests without "
-            "anthropic-version); ask the provider itself"});
+  if (std::optional<ApiError> error = batch_api_of(api).why_not(request))
+    return tl::unexpected(*std::move(error));
   if (service_ == nullptr)
     return tl::unexpected(
         ApiError{.name = "not_kept", .message = "files and batches are not kept here: " + why_not_});
@@ -141,8 +136,7 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
       return tl::unexpected(ApiError{.name = "draining",
                                      .message = "this gateway is stopping and takes no work; try again",
                                      .retry_after = kDrainRetryAfter});
-    const std::string& api_service =
-        api == Api::openai ? settings.openai_service : settings.anthropic_service;
+    const std::string& api_service = settings.services[api];
     if (!caller->may_use_service(api_service)) return tl::unexpected(forbidden_service(api_service));
     if (!caller->lanes().allows(settings.batches.lane))
       return tl::unexpected(ApiError{.name = "forbidden",
@@ -162,9 +156,8 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
     result.asked = *std::move(asked);
     result.asked_retain = settings.idempotency_retain;
   }
-  for (const std::string_view name : kForwardedHeaders) {
-    const bool belongs = name.starts_with(api == Api::openai ? "openai" : "anthropic");
-    const std::string_view value = belongs ? request.headers.get(name) : "";
+  for (const std::string_view name : api.forwarded_headers) {
+    const std::string_view value = request.headers.get(name);
     if (!value.empty()) result.headers.append(name).append(" ").append(value).append("\n");
   }
   return result;
@@ -175,30 +168,30 @@ void BatchRoutes::know_again(BatchCaller& caller, const HttpRequest& request, st
   caller.request = request.path + " " + sha256_hex(content);  // it may have 256 MiB
 }
 
-void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes,
+void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, const Api& api, Takes takes,
                         const Ask& ask) {
   auto caller = caller_of(request, api, takes);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   if (takes == Takes::new_work) know_again(*caller, request, request.body.bytes());
   const auto holder = std::make_shared<Asked>(Asked{std::move(request), responder});
-  service_->ask(
-      [this, holder, api, ask, caller = *caller, began = gateway_.loop.now()](BatchDesk& desk, WallTime now) {
-        Asked asked = std::move(*holder);
-        Reply reply;
-        try {
-          reply = ask(desk, caller, asked.request, now);
-        } catch (const std::exception& error) {
-          reply = tl::unexpected(error_of(gateway_.disk_log, error));
-        }
-        hand_back(gateway_.loop, std::move(asked),
-                  [this, api, began, reply = std::move(reply)](const Asked& back) {
-                    HttpAnswer answer =
-                        reply ? json_answer(200, *reply) : refusal(gateway_, back.request, reply.error());
-                    gateway_.metrics.took(gateway_.loop.now() - began);
-                    if (reply) add_request_id(api, request_id_of(back.request), answer.headers);
-                    back.responder->answer(std::move(answer));
-                  });
-      });
+  service_->ask([this, holder, &api, ask, caller = *caller, began = gateway_.loop.now()](BatchDesk& desk,
+                                                                                         WallTime now) {
+    Asked asked = std::move(*holder);
+    Reply reply;
+    try {
+      reply = ask(desk, caller, asked.request, now);
+    } catch (const std::exception& error) {
+      reply = tl::unexpected(error_of(gateway_.disk_log, error));
+    }
+    hand_back(gateway_.loop, std::move(asked),
+              [this, &api, began, reply = std::move(reply)](const Asked& back) {
+                HttpAnswer answer =
+                    reply ? json_answer(200, *reply) : refusal(gateway_, back.request, reply.error());
+                gateway_.metrics.took(gateway_.loop.now() - began);
+                if (reply) add_request_id(api, request_id_of(back.request), answer.headers);
+                back.responder->answer(std::move(answer));
+              });
+  });
 }
 
 /// An upload: the loop passes it to the service, which reserves room; then to the thread that reads and
@@ -207,7 +200,7 @@ void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api 
 struct BatchRoutes::UnderWay {
   HttpRequest request{};
   ResponderPtr responder{};
-  Api api = Api::openai;
+  const Api* api = &kOpenai;
   BatchCaller caller{};
   Uploads uploads{};
   Loop::TimePoint began{};
@@ -215,19 +208,19 @@ struct BatchRoutes::UnderWay {
   Reply reply{};
 };
 
-void BatchRoutes::upload(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes,
+void BatchRoutes::upload(HttpRequest request, const ResponderPtr& responder, const Api& api, Takes takes,
                          Uploads uploads) {
   auto caller = caller_of(request, api, takes);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   auto made = std::make_shared<UnderWay>(UnderWay{.request = std::move(request),
                                                   .responder = responder,
-                                                  .api = api,
+                                                  .api = &api,
                                                   .caller = *std::move(caller),
                                                   .uploads = uploads,
                                                   .began = gateway_.loop.now()});
   service_->ask([this, made = std::move(made)](BatchDesk& desk, WallTime) mutable {
     try {
-      auto upload = desk.begin_upload(made->caller, made->api, made->request.body.size());
+      auto upload = desk.begin_upload(made->caller, *made->api, made->request.body.size());
       if (upload)
         made->upload = *std::move(upload);
       else
@@ -283,16 +276,16 @@ void BatchRoutes::end_upload(const UnderWay& under_way) {
   const Reply& reply = under_way.reply;
   HttpAnswer answer = reply ? json_answer(200, *reply) : refusal(gateway_, under_way.request, reply.error());
   gateway_.metrics.took(gateway_.loop.now() - under_way.began);
-  if (reply) add_request_id(under_way.api, request_id_of(under_way.request), answer.headers);
+  if (reply) add_request_id(*under_way.api, request_id_of(under_way.request), answer.headers);
   under_way.responder->answer(std::move(answer));
 }
 
-void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, Api api,
+void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, const Api& api,
                             std::string_view type, const Open& open) {
   const auto caller = caller_of(request, api, Takes::no_work);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   const auto holder = std::make_shared<Asked>(Asked{std::move(request), responder});
-  service_->ask([this, holder, api, type, open, caller = *caller](BatchDesk& desk, WallTime) {
+  service_->ask([this, holder, &api, type, open, caller = *caller](BatchDesk& desk, WallTime) {
     Asked asked = std::move(*holder);
     tl::expected<OpenFile, ApiError> file;
     try {
@@ -301,7 +294,7 @@ void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, 
       file = tl::unexpected(error_of(gateway_.disk_log, error));
     }
     hand_back(gateway_.loop, std::move(asked),
-              [this, api, type, file, owner = caller.owner](const Asked& back) {
+              [this, &api, type, file, owner = caller.owner](const Asked& back) {
                 if (!file) return back.responder->answer(refusal(gateway_, back.request, file.error()));
                 Headers headers{{"content-type", std::string(type)}, {"cache-control", "no-store"}};
                 add_request_id(api, request_id_of(back.request), headers);
@@ -312,31 +305,31 @@ void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, 
 
 void BatchRoutes::add_to(Router& router) {
   const BatchSettings& settings = gateway_.settings.batches;
-  const auto admit = [this](Api api, Takes takes) {
-    return [this, api, takes](const HttpRequest& head) -> tl::expected<std::string, HttpAnswer> {
+  const auto admit = [this](const Api& api, Takes takes) {
+    return [this, &api, takes](const HttpRequest& head) -> tl::expected<std::string, HttpAnswer> {
       const auto caller = caller_of(head, api, takes);
       if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
       return caller->owner;
     };
   };
-  const auto add = [&](const char* method, const char* pattern, Api api, Takes takes,
+  const auto add = [&](const char* method, std::string pattern, const Api& api, Takes takes,
                        std::size_t body_bytes_max, Ask ask) {
     router.add(Route{
         .method = method,
         .pattern = pattern,
         .handler =
-            [this, api, takes, ask = std::move(ask)](HttpRequest request, const ResponderPtr& responder) {
+            [this, &api, takes, ask = std::move(ask)](HttpRequest request, const ResponderPtr& responder) {
               serve(std::move(request), responder, api, takes, ask);
             },
         .body_bytes_max = body_bytes_max,
         .admit = admit(api, takes)});
   };
-  const auto add_upload_route = [&](const char* pattern, Api api, Takes takes, std::size_t body_bytes_max,
-                                    std::string bound, Uploads uploads) {
+  const auto add_upload_route = [&](const char* pattern, const Api& api, Takes takes,
+                                    std::size_t body_bytes_max, std::string bound, Uploads uploads) {
     router.add(Route{.method = "POST",
                      .pattern = pattern,
                      .handler =
-                         [this, api, takes, uploads](HttpRequest request, const ResponderPtr& responder) {
+                         [this, &api, takes, uploads](HttpRequest request, const ResponderPtr& responder) {
                            upload(std::move(request), responder, api, takes, uploads);
                          },
                      .body_bytes_max = body_bytes_max,
@@ -344,17 +337,17 @@ void BatchRoutes::add_to(Router& router) {
                      .spool_folder = service_ == nullptr ? "" : settings.folder,
                      .admit = admit(api, takes)});
   };
-  const auto add_file = [&](const char* pattern, Api api, std::string_view type, Open open) {
-    router.add("GET", pattern,
-               [this, api, type, open = std::move(open)](HttpRequest request, const ResponderPtr& responder) {
-                 send_file(std::move(request), responder, api, type, open);
-               });
+  const auto add_file = [&](const char* pattern, const Api& api, std::string_view type, Open open) {
+    router.add(
+        "GET", pattern,
+        [this, &api, type, open = std::move(open)](HttpRequest request, const ResponderPtr& responder) {
+          send_file(std::move(request), responder, api, type, open);
+        });
   };
   using Desk = BatchDesk;
   using Who = const BatchCaller;
   using What = const HttpRequest;
-  constexpr auto openai = Api::openai;
-  constexpr auto anthropic = Api::anthropic;
+  const Api &openai = kOpenai, &anthropic = kAnthropic;
 
   add_upload_route(
       "/v1/files", openai, Takes::no_work, settings.file_bytes_max + kFormBytes, "file_bytes_max",
@@ -365,7 +358,7 @@ void BatchRoutes::add_to(Router& router) {
        .add = [](Desk& desk, Who& who, const Upload& upload,
                  WallTime now) { return desk.create_file(who, upload, now); }});
   add("GET", "/v1/files", openai, Takes::no_work, 0, [](Desk& desk, Who& who, What& request, WallTime) {
-    return desk.files(who, list_of(request, Api::openai));
+    return desk.files(who, list_of(request, kOpenaiBatches));
   });
   add("GET", "/v1/files/{id}", openai, Takes::no_work, 0,
       [](Desk& desk, Who& who, What& request, WallTime) { return desk.file(who, request.param("id")); });
@@ -387,17 +380,17 @@ void BatchRoutes::add_to(Router& router) {
                   Upload& upload) { return read_message_batch(bounds, request.body.bytes(), upload); },
        .add = [](Desk& desk, Who& who, const Upload& upload,
                  WallTime now) { return desk.create_message_batch(who, upload, now); }});
-  for (const auto& [api, path] : {std::pair(openai, std::string("/v1/batches")),
-                                  std::pair(anthropic, std::string("/v1/messages/batches"))}) {
-    add("GET", path.c_str(), api, Takes::no_work, 0, [api](Desk& desk, Who& who, What& request, WallTime) {
-      return desk.batches(who, api, list_of(request, api));
+  for (const BatchApi* batches : kBatchApis) {
+    const Api& api = *batches->api;
+    const std::string path(batches->path);
+    add("GET", path, api, Takes::no_work, 0, [batches](Desk& desk, Who& who, What& request, WallTime) {
+      return desk.batches(who, *batches->api, list_of(request, *batches));
     });
-    add("GET", (path + "/{id}").c_str(), api, Takes::no_work, 0,
-        [api](Desk& desk, Who& who, What& request, WallTime) {
-          return desk.batch(who, api, request.param("id"));
-        });
-    add("POST", (path + "/{id}/cancel").c_str(), api, Takes::no_work, kBatchParamsBytesMax,
-        [api](Desk& desk, Who& who, What& request, WallTime now) {
+    add("GET", path + "/{id}", api, Takes::no_work, 0, [&api](Desk& desk, Who& who, What& request, WallTime) {
+      return desk.batch(who, api, request.param("id"));
+    });
+    add("POST", path + "/{id}/cancel", api, Takes::no_work, kBatchParamsBytesMax,
+        [&api](Desk& desk, Who& who, What& request, WallTime now) {
           return desk.cancel_batch(who, api, request.param("id"), now);
         });
   }

@@ -37,14 +37,16 @@ class BatchRoutes {
   enum class Takes : unsigned char { no_work, new_work };
   struct UnderWay;
 
-  void serve(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes, const Ask& ask);
-  void upload(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes, Uploads uploads);
+  void serve(HttpRequest request, const ResponderPtr& responder, const Api& api, Takes takes, const Ask& ask);
+  void upload(HttpRequest request, const ResponderPtr& responder, const Api& api, Takes takes,
+              Uploads uploads);
   void read_upload(std::shared_ptr<UnderWay> under_way);
   void add_upload(std::shared_ptr<UnderWay> under_way);
   void end_upload(const UnderWay& under_way);
-  void send_file(HttpRequest request, const ResponderPtr& responder, Api api, std::string_view type,
+  void send_file(HttpRequest request, const ResponderPtr& responder, const Api& api, std::string_view type,
                  const Open& open);
-  tl::expected<BatchCaller, ApiError> caller_of(const HttpRequest& request, Api api, Takes takes) const;
+  tl::expected<BatchCaller, ApiError> caller_of(const HttpRequest& request, const Api& api,
+                                                Takes takes) const;
   static void know_again(BatchCaller& caller, const HttpRequest& request, std::string_view content);
 
   Gateway& gateway_;

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <set>
 #include <utility>
-
-#include <nlohmann/json.hpp>
 
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
@@ -24,7 +23,6 @@
 namespace lanemq::gateway {
 namespace {
 
-using json = nlohmann::ordered_json;  // keeps the providers' order
 using std::chrono::milliseconds;
 
 /// Longer bodies are read beside the loop: a millisecond per megabyte.
@@ -44,17 +42,7 @@ constexpr milliseconds kSdkComesBack{1'250};
 /// timeout.
 constexpr milliseconds kModelsWaitMax{10'000};
 
-constexpr std::string_view kResponses = "/v1/responses", kMessages = "/v1/messages",
-                           kChats = "/v1/chat/completions";
-
-/// Answers that are no text come in one piece, even if the body asks for a stream.
-bool can_stream(std::string_view path) {
-  return path != "/v1/embeddings" && !path.ends_with("/count_tokens");
-}
-
-tl::expected<BodyFields, ApiError> fields_of(const HttpRequest& request) {
-  return read_body_fields(request.body.bytes(), request.path == kResponses ? Look::stored : Look::fields);
-}
+constexpr std::string_view kResponses = "/v1/responses";
 
 std::optional<double> seconds_of(std::string_view text) {
   double value = 0;
@@ -82,29 +70,15 @@ ApiError no_such_model(std::string_view id) {
 /// An upstream's list of models without those that the caller may not use; anything else unchanged.
 std::string allowed_models(const Caller& caller, std::string_view list) {
   if (!look_into_json(list, {}).valid) return std::string(list);
+  const Api& api = *caller.api;
   std::string kept;
-  JsonElements models(member_bytes(list, "data"));
+  JsonElements models(member_bytes(list, api.models_member));
   for (std::string_view model = models.next(); !model.empty(); model = models.next())
-    if (caller.may_use_model(unquoted_json(member_bytes(model, "id")).value_or("")))
+    if (caller.may_use_model(unquoted_json(member_bytes(model, api.model_id_member)).value_or("")))
       kept.append(kept.empty() ? "" : ",").append(model);
   kept = "[" + kept + "]";
-  const JsonEdit edits[] = {{.key = "data", .value = kept}};
+  const JsonEdit edits[] = {{.key = api.models_member, .value = kept}};
   return edited_object(list, edits);
-}
-
-json model_entry(Api api, const std::string& name) {
-  if (api == Api::anthropic)
-    return {{"id", name}, {"type", "model"}, {"display_name", name}, {"created_at", "1970-01-01T00:00:00Z"}};
-  return {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "lanemq"}};
-}
-
-json model_list(Api api, const json& entries) {
-  if (api == Api::openai) return {{"object", "list"}, {"data", entries}};
-  const bool empty = entries.empty();
-  return {{"data", entries},
-          {"has_more", false},
-          {"first_id", empty ? json() : entries.front()["id"]},
-          {"last_id", empty ? json() : entries.back()["id"]}};
 }
 
 /// Why path or headers cannot go on to the upstream.
@@ -123,10 +97,9 @@ std::optional<ApiError> why_not_references(const Gateway& gateway, const Caller&
     if (std::optional<ApiError> error =
             why_not_stored(gateway, caller, {.param = "id", .id = request.param("id")}))
       return error;
-  std::vector<StoredReference> audio;
-  if (request.path == kChats && caller.is_bound_to_its_own())
-    add_references_of_messages(request.body.bytes(), audio);
-  for (const std::vector<StoredReference>* all : {&fields.stored, &std::as_const(audio)})
+  std::vector<StoredReference> others;
+  if (caller.is_bound_to_its_own()) caller.api->add_references(request.path, request.body.bytes(), others);
+  for (const std::vector<StoredReference>* all : {&fields.stored, &std::as_const(others)})
     for (const StoredReference& stored : *all)
       if (std::optional<ApiError> error = why_not_stored(gateway, caller, stored)) return error;
   if (fields.in_conversation && request.path == kResponses)
@@ -139,9 +112,8 @@ std::optional<ApiError> why_not_model(const Caller& caller, const std::string& m
                                       const ModelSettings* route, const HttpRequest& request) {
   if (!model.empty() && !caller.may_use_model(model)) return forbidden_model(model, "model");
   if (route && route->api != caller.api)
-    return bad_request("model \"" + printable(model) + "\" is one of " +
-                           (route->api == Api::openai ? "OpenAI's" : "Anthropic's") +
-                           " API; requests are not translated from one API to the other",
+    return bad_request("model \"" + printable(model) + "\" is one of " + std::string(route->api->maker) +
+                           "'s API; requests are not translated from one API to the other",
                        "model");
   if (!caller.has_models()) return std::nullopt;
   std::string query = percent_decoded(request.query);
@@ -149,17 +121,6 @@ std::optional<ApiError> why_not_model(const Caller& caller, const std::string& m
   for (const std::string_view word : {"model", "fallback", "engine", "deployment"})
     if (query.find(word) != std::string::npos) return forbidden_model(request.query, "query");
   return why_not_named_models(caller, request.body.bytes(), "");
-}
-
-/// Whether the upstream keeps parts of the answer for this caller: the container in which a message's code
-/// runs, a thread, audio.
-bool owns_parts(const Caller& caller, const HttpRequest& request) {
-  if (!caller.is_bound_to_its_own()) return false;
-  const std::string_view body = request.body.bytes();
-  if (request.path == kChats) return says(body, "audio\"");
-  // Tools that run at Anthropic have a date in their type.
-  return request.path == kMessages && (says(body, "code_execution") || says(body, "_202") ||
-                                       says(body, "\"container\"") || says(body, "\"thread\""));
 }
 
 /// Sets the marks by which a retry of the request finds this plan; or returns why it cannot.
@@ -203,45 +164,39 @@ tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers) {
 }
 
 void JobRoutes::add_to(Router& router) {
-  const auto add = [&](const char* method, const char* pattern, Api api, Takes takes) {
-    router.add(Route{.method = method,
-                     .pattern = pattern,
-                     .handler =
-                         [this, api, takes](HttpRequest request, const ResponderPtr& responder) {
-                           post(std::move(request), responder, api, takes);
-                         },
-                     .admit = [this, api](const HttpRequest& head) { return admit(head, api); }});
-  };
-  add("POST", "/v1/chat/completions", Api::openai, Takes::body_with_model);
-  add("POST", "/v1/completions", Api::openai, Takes::body_with_model);
-  add("POST", "/v1/embeddings", Api::openai, Takes::body_with_model);
-  add("POST", "/v1/responses", Api::openai, Takes::body_with_optional_model);
-  add("GET", "/v1/responses/{id}", Api::openai, Takes::no_body);
-  add("GET", "/v1/responses/{id}/input_items", Api::openai, Takes::no_body);
-  add("DELETE", "/v1/responses/{id}", Api::openai, Takes::no_body);
-  add("POST", "/v1/responses/{id}/cancel", Api::openai, Takes::no_body);
-  add("POST", "/v1/messages", Api::anthropic, Takes::body_with_model);
-  add("POST", "/v1/messages/count_tokens", Api::anthropic, Takes::body_with_model);
-  for (const char* pattern : {"/v1/models", "/v1/models/{id*}"})
-    router.add("GET", pattern, [this](HttpRequest request, const ResponderPtr& responder) {
-      models(std::move(request), responder);
-    });
+  for (const Api* api : kApis)
+    for (const ApiRoute& route : api->routes)
+      router.add(Route{
+          .method = route.method,
+          .pattern = route.pattern,
+          .handler = [this, api, takes = route.takes](
+                         HttpRequest request,
+                         const ResponderPtr& responder) { post(std::move(request), responder, *api, takes); },
+          .admit = [this, api](const HttpRequest& head) { return admit(head, *api); }});
+  std::set<std::string_view> paths;  // the first APIs have the same
+  for (const Api* api : kApis)
+    if (paths.insert(api->models_path).second)
+      for (const char* below : {"", "/{id*}"})
+        router.add("GET", std::string(api->models_path) + below,
+                   [this](HttpRequest request, const ResponderPtr& responder) {
+                     models(std::move(request), responder);
+                   });
 }
 
 HttpAnswer JobRoutes::refusal_of(const Caller& caller, const HttpRequest& request, const ApiError& error) {
   const std::string request_id = request_id_of(request);
-  HttpAnswer answer = error_answer(caller.api, error, request_id);
-  add_request_id(caller.api, request_id, answer.headers);
+  HttpAnswer answer = error_answer(*caller.api, error, request_id);
+  add_request_id(*caller.api, request_id, answer.headers);
   limits_.describe(caller, gateway_.loop.now(), answer.headers);
   answer.held_back = note_refusal(gateway_, request, error);
   return answer;
 }
 
 /// Decides by the head, so that no body is kept of a caller that may not send it, or not now.
-tl::expected<std::string, HttpAnswer> JobRoutes::admit(const HttpRequest& head, Api api) {
+tl::expected<std::string, HttpAnswer> JobRoutes::admit(const HttpRequest& head, const Api& api) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
   if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
-  caller->api = api;
+  caller->api = &api;
   if (gateway_.draining) return tl::unexpected(refusal_of(*caller, head, draining()));
   if (gateway_.broker_is_away()) return tl::unexpected(refusal_of(*caller, head, unavailable()));
   std::string_view lane = head.headers.get("x-lanemq-lane");
@@ -257,14 +212,13 @@ tl::expected<std::string, HttpAnswer> JobRoutes::admit(const HttpRequest& head, 
   return caller->name;
 }
 
-void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes) {
+void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, const Api& api, Takes takes) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   if (responder->has_hung_up()) return;
-  caller->api = api;
-  if (takes == Takes::no_body) return run(request, responder, plan_of(request, *caller, takes, {}), *caller);
+  caller->api = &api;
   if (request.body.size() <= kReadAsideFrom)
-    return run(request, responder, plan_of(request, *caller, takes, fields_of(request)), *caller);
+    return run(request, responder, plan_of(request, *caller, takes, api.read_call(request, takes)), *caller);
   struct Large {
     HttpRequest request;
     Caller caller;
@@ -272,7 +226,7 @@ void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api
   };
   auto large = std::make_shared<Large>(Large{std::move(request), *std::move(caller)});
   gateway_.loop.aside(
-      Loop::Side::texts, [large] { large->fields = fields_of(large->request); },
+      Loop::Side::texts, [large, &api, takes] { large->fields = api.read_call(large->request, takes); },
       [this, large, responder, takes] {
         if (responder->has_hung_up()) return;
         run(large->request, responder,
@@ -348,7 +302,6 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   const Settings& settings = gateway_.settings;
   if (!read) return tl::unexpected(read.error());
   BodyFields fields = *std::move(read);
-  if (takes == Takes::no_body) fields.stream = request.query_param("stream") == "true";
   if (fields.model.empty() && takes == Takes::body_with_model)
     return wrong("model is missing: the body must name it", "model");
   if (std::optional<ApiError> error = why_not_path(request)) return tl::unexpected(*std::move(error));
@@ -377,12 +330,8 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   const tl::expected<CallerPatience, ApiError> patience = patience_of(request.headers);
   if (!patience) return tl::unexpected(patience.error());
 
-  JobPlan plan{.caller = caller,
-               .lane = std::move(*lane),
-               .path = request.path,
-               .stream = fields.stream && can_stream(request.path)};
-  const std::string& service =
-      caller.api == Api::openai ? settings.openai_service : settings.anthropic_service;
+  JobPlan plan{.caller = caller, .lane = std::move(*lane), .path = request.path, .stream = fields.stream};
+  const std::string& service = settings.services[*caller.api];
   if (!(route && !route->steps.front().service.empty()) && !caller.may_use_service(service))
     return tl::unexpected(forbidden_service(service));
   plan.steps = steps_of(route, model, service);
@@ -390,14 +339,15 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
     plan.route = std::make_shared<const ModelSettings>(*route);  // a copy, since a reload may replace it
   if (request.headers.find("x-lanemq-no-fallback")) plan.steps.resize(1);
   plan.meta = upstream_meta(
-      caller.api, request,
+      *caller.api, request,
       !fields.service_tier.empty() && caller.forwards_service_tier(settings.forward_service_tier)
           ? ServiceTier::goes_on
           : ServiceTier::stays);
   plan.cost = stated_cost(request.method, request.path);
   plan.owns_answer = caller.key && request.path.starts_with(kResponses) &&
                      (request.path == kResponses || !caller.key->any_stored_response);
-  plan.owns_parts = owns_parts(caller, request);
+  plan.owns_parts =
+      caller.is_bound_to_its_own() && caller.api->keeps_parts(request.path, request.body.bytes());
   if (plan.meta.size() > kForwardedBytesMax + 1024)
     return wrong("the headers that go on to the upstream have over " + std::to_string(kForwardedBytesMax) +
                  " bytes");
@@ -431,17 +381,17 @@ void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
     }
     return run(request, responder, std::move(plan), *caller);
   }
-  json entries = json::array();
+  std::vector<std::string> names;
   const std::string& wanted = request.param("id");
   for (const ModelSettings& model : gateway_.settings.models)
     if (model.api == caller->api && caller->may_use_model(model.name) &&
         (wanted.empty() || wanted == model.name))
-      entries.push_back(model_entry(caller->api, model.name));
-  if (!wanted.empty() && entries.empty())
+      names.push_back(model.name);
+  if (!wanted.empty() && names.empty())
     return responder->answer(refusal(gateway_, request, no_such_model(wanted)));
-  HttpAnswer answer =
-      json_answer(200, wanted.empty() ? model_list(caller->api, entries).dump() : entries[0].dump());
-  add_request_id(caller->api, request_id_of(request), answer.headers);
+  HttpAnswer answer = json_answer(
+      200, wanted.empty() ? caller->api->model_list(names) : caller->api->model_document(names.front()));
+  add_request_id(*caller->api, request_id_of(request), answer.headers);
   responder->answer(std::move(answer));
 }
 

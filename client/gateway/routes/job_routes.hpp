@@ -17,7 +17,7 @@
 
 namespace lanemq::gateway {
 
-/// The paths of OpenAI's and Anthropic's APIs that callers wait for: each request becomes a job of its API's
+/// The paths of the APIs that callers wait for: each request becomes a job of its API's
 /// service.
 class JobRoutes {
  public:
@@ -37,11 +37,9 @@ class JobRoutes {
   std::size_t stop_background_of(std::string_view caller) { return flights_.stop_background_of(caller); }
 
  private:
-  enum class Takes : unsigned char { body_with_model, body_with_optional_model, no_body };
-
-  tl::expected<std::string, HttpAnswer> admit(const HttpRequest& head, Api api);
+  tl::expected<std::string, HttpAnswer> admit(const HttpRequest& head, const Api& api);
   HttpAnswer refusal_of(const Caller& caller, const HttpRequest& request, const ApiError& error);
-  void post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes);
+  void post(HttpRequest request, const ResponderPtr& responder, const Api& api, Takes takes);
   void models(HttpRequest request, const ResponderPtr& responder);
   void run(const HttpRequest& request, const ResponderPtr& responder, tl::expected<JobPlan, ApiError> plan,
            Caller caller);

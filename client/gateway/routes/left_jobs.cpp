@@ -39,15 +39,26 @@ constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's bound
 constexpr milliseconds kLookLeast{50};
 constexpr milliseconds kLookMost{1'000};  ///< for a waiting job; for a running one half a keep-alive
 
+/// A path whose requests may be left; the route is null: they may not.
 struct Endpoint {
-  std::string_view path;
-  Api api;
+  const Api* api = nullptr;
+  const ApiRoute* route = nullptr;
 };
-constexpr Endpoint kLeftEndpoints[] = {{"/v1/chat/completions", Api::openai},
-                                       {"/v1/completions", Api::openai},
-                                       {"/v1/embeddings", Api::openai},
-                                       {"/v1/responses", Api::openai},
-                                       {"/v1/messages", Api::anthropic}};
+
+Endpoint endpoint_of(std::string_view path) {
+  for (const Api* api : kApis)
+    for (const ApiRoute& route : api->routes)
+      if (route.may_be_left && path == route.pattern) return {api, &route};
+  return {};
+}
+
+std::string all_endpoints() {
+  std::string all;
+  for (const Api* api : kApis)
+    for (const ApiRoute& route : api->routes)
+      if (route.may_be_left) all += (all.empty() ? "" : ", ") + std::string(route.pattern);
+  return all;
+}
 
 /// Whether an id can stand in a path unescaped. HTTP clients resolve `.` and `..` before they send a path.
 bool is_job_id(std::string_view text) {
@@ -121,13 +132,12 @@ tl::expected<std::optional<milliseconds>, ApiError> duration_of(const Posted& po
 }
 
 /// Reads what the body refers to, where it may refer to something; or returns why it may not.
-std::optional<ApiError> take_references(const Caller& caller, std::string_view path, std::string_view body,
+std::optional<ApiError> take_references(const Caller& caller, const Endpoint& endpoint, std::string_view body,
                                         LeftJob& job) {
-  if (path == "/v1/chat/completions" && caller.is_bound_to_its_own())
-    add_references_of_messages(body, job.stored);
-  const bool is_response = path == "/v1/responses";
-  if (!is_response && path != "/v1/messages") return std::nullopt;
-  auto fields = read_body_fields(body, is_response ? Look::stored : Look::fields);
+  if (caller.is_bound_to_its_own()) endpoint.api->add_references(endpoint.route->pattern, body, job.stored);
+  if (!endpoint.route->names_stored) return std::nullopt;
+  auto fields = endpoint.api->read_call(
+      {.method = "POST", .path = endpoint.route->pattern, .body = Blob::borrow(body)}, endpoint.route->takes);
   if (!fields) return bad_request(fields.error().message, "request.body." + fields.error().param);
   job.stored = std::move(fields->stored);
   for (StoredReference& stored : job.stored)
@@ -146,14 +156,9 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   const JsonLook look = look_into_json(text, picked, "body");
   const auto& [path, body] = picked;
   if (auto unknown = unknown_member(text, picked, "request.")) return tl::unexpected(*std::move(unknown));
-  const auto endpoint = std::find_if(std::begin(kLeftEndpoints), std::end(kLeftEndpoints),
-                                     [&](const Endpoint& row) { return row.path == path.text; });
-  if (path.kind != Kind::text || endpoint == std::end(kLeftEndpoints)) {
-    std::string all;
-    for (const Endpoint& row : kLeftEndpoints)
-      all += (all.empty() ? "" : ", ") + std::string(row.path);
-    return wrong("`request.endpoint` must be one of " + all, "request.endpoint");
-  }
+  const Endpoint endpoint = path.kind == Kind::text ? endpoint_of(path.text) : Endpoint{};
+  if (endpoint.route == nullptr)
+    return wrong("`request.endpoint` must be one of " + all_endpoints(), "request.endpoint");
   if (body.kind != Kind::object) return wrong("`request.body` is missing: an object", "request.body");
   if (!look.ambiguous.empty())
     return wrong("`request.body` says `" + printable(look.ambiguous, 64) +
@@ -167,15 +172,13 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   const ModelAndLane named = split_model(look.model, settings.lanes);
   if (auto error = why_no_lane_of_model(look.model, settings.lanes, settings.models, "request.body.model"))
     return tl::unexpected(*std::move(error));
-  RouteStep step{
-      .service = endpoint->api == Api::openai ? settings.openai_service : settings.anthropic_service,
-      .model = std::string(named.model)};
+  RouteStep step{.service = settings.services[*endpoint.api], .model = std::string(named.model)};
   if (!caller.may_use_model(step.model))
     return tl::unexpected(forbidden_model(step.model, "request.body.model"));
   if (std::optional<ApiError> error = why_not_named_models(caller, bytes, "request.body."))
     return tl::unexpected(*std::move(error));
   const ModelSettings* const route = find_route(settings.models, step.model);
-  const bool has_route = route != nullptr && route->api == endpoint->api;
+  const bool has_route = route != nullptr && route->api == endpoint.api;
   if (has_route) step.model = route->steps.front().model;
   if (has_route && !route->steps.front().service.empty())
     step.service = route->steps.front().service;
@@ -187,15 +190,15 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   const std::string model_text = json_text(step.model);
   if (step.model != look.model) edits.push_back({.key = "model", .value = model_text});
 
-  HttpRequest call{.method = "POST", .path = std::string(endpoint->path), .headers = http.headers};
+  HttpRequest call{.method = "POST", .path = endpoint.route->pattern, .headers = http.headers};
   job.request.service = step.service;
   job.request.model = step.model;
   job.request.meta =
-      upstream_meta(endpoint->api, call, forwards_tier ? ServiceTier::goes_on : ServiceTier::stays);
+      upstream_meta(*endpoint.api, call, forwards_tier ? ServiceTier::goes_on : ServiceTier::stays);
   job.request.cost = stated_cost(call.method, call.path);
   job.body = edited_object(bytes, edits);
   job.tokens_bytes = bytes_of_request(bytes);
-  if (std::optional<ApiError> error = take_references(caller, endpoint->path, bytes, job))
+  if (std::optional<ApiError> error = take_references(caller, endpoint, bytes, job))
     return tl::unexpected(*std::move(error));
   return named.lane.empty() ? std::string_view()
                             : *std::find(settings.lanes.begin(), settings.lanes.end(), named.lane);
@@ -334,7 +337,7 @@ auto answering(const Settings& settings, LeftWaiting& all, HttpRequest request, 
 
 void answer_with(const LeftWaiting::One& waiting, int status, std::string document) {
   HttpAnswer answer = json_answer(status, std::move(document));
-  add_request_id(Api::openai, request_id_of(waiting.request), answer.headers);
+  add_request_id(kOpenai, request_id_of(waiting.request), answer.headers);
   waiting.responder->answer(std::move(answer));
 }
 
@@ -693,7 +696,7 @@ void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& respo
             Headers headers{{"content-type", "text/event-stream"},
                             {"cache-control", "no-cache"},
                             {"x-accel-buffering", "no"}};
-            add_request_id(Api::openai, request_id_of(waiting.request), headers);
+            add_request_id(kOpenai, request_id_of(waiting.request), headers);
             waiting.responder->begin(200, std::move(headers));
             std::make_shared<JobEvents>(gateway_, who, id, at_broker, waiting.responder, place)->begin(first);
           }));

@@ -298,6 +298,23 @@ ClientOptions options_of_client(const Settings& settings, const ServerOptions& s
           }};
 }
 
+/// Takes the prefixes by which a request's API is known.
+Router router_of_apis() {
+  Router router;
+  for (const Api* api : kApis)
+    if (!api->prefix.empty()) router.take_prefix(api->prefix);
+  hide_not_served(router);
+  return router;
+}
+
+/// The headers by which it is known.
+std::vector<std::string> headers_that_tell_apis() {
+  std::vector<std::string> names;
+  for (const Api* api : kApis)
+    if (!api->version_header.empty()) names.emplace_back(api->version_header);
+  return names;
+}
+
 /// Tells log and traces of a request that is over.
 void note_answered(Gateway& gateway, AccessLog& access_log, const Answered& answered) {
   const std::optional<trace::Context> at = gateway.traces.of(answered);
@@ -359,8 +376,7 @@ int run(Settings settings, const Reload::Read& read) {
   service::Notifier notifier(lanemq::settings::process_environment);
   Metrics metrics;
   Access access(settings.keys);
-  Router router;
-  router.take_prefix("/anthropic");
+  Router router = router_of_apis();
   const ServerOptions server_options = within_descriptors(settings.server);
   Gateway* served_by = nullptr;
   HttpServer server(
@@ -379,11 +395,10 @@ int run(Settings settings, const Reload::Read& read) {
                   .traces = RequestTraces(settings.otlp)};
   served_by = &gateway;
   AccessLog access_log(access);
-  server.keep_headers({"anthropic-version"});
+  server.keep_headers(headers_that_tell_apis());
   server.on_answered([&](const Answered& answered) { note_answered(gateway, access_log, answered); });
   Health health(gateway, server);
   health.add_routes(router);
-  hide_not_served(router);
   JobRoutes job_routes(gateway);
   job_routes.share_limits();
   job_routes.add_to(router);

@@ -8,6 +8,9 @@
 namespace lanemq::gateway {
 namespace {
 
+/// Where the base URLs stand in the welcome.
+constexpr std::size_t kSdksColumn = 19;
+
 constexpr std::string_view kStraight = "ask the provider itself";
 
 constexpr NotServed kNotServed[] = {
@@ -92,13 +95,15 @@ std::string welcome(const Settings& settings, const HttpRequest& request) {
                                ? settings.public_url
                                : (settings.tls_certificate.empty() ? "http://" : "https://") +
                                      (host.empty() ? "HOST" : printable(host, 255));
-  return "LaneMQ's gateway: the APIs of OpenAI and Anthropic, with lanes, fairness and shared limits.\n\n"
-         "OpenAI's SDKs:     base_url = " +
-         base +
-         "/v1\n"
-         "Anthropic's SDKs:  base_url = " +
-         base +
-         "\n\n"
+  std::string text =
+      "LaneMQ's gateway: the APIs of " + api_makers() + ", with lanes, fairness and shared limits.\n\n";
+  for (const Api* api : kApis) {
+    std::string sdks = std::string(api->maker) + "'s SDKs:";
+    sdks.resize(std::max(sdks.size() + 2, kSdksColumn), ' ');
+    text.append(sdks).append("base_url = ").append(base).append(api->base_path).append("\n");
+  }
+  return text +
+         "\n"
          "/v1/models lists the models, /readyz tells whether there is a broker, /metrics how it goes.\n";
 }
 

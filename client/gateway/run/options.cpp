@@ -86,6 +86,14 @@ void apply_auth(Settings& settings, const std::string& text) {
   settings.auth_said = !text.empty();
 }
 
+Option<Settings> service_row(const Api& api) {
+  return {{.key = api.service_option, .kind = Kind::text, .unit = "name", .sentence = api.service_sentence},
+          [&api](const Settings& settings) { return Values{settings.services[api]}; },
+          [&api](Settings& settings, const Values& values) {
+            settings.services[api] = parse_name(values.front());
+          }};
+}
+
 }  // namespace
 
 const Options<Settings>& option_table() {
@@ -115,10 +123,8 @@ const Options<Settings>& option_table() {
           .when_empty("HTTP without TLS"),
       text("tls_key", "file", "The certificate's key: PEM, without a passphrase.", &Settings::tls_key)
           .when_empty("none"),
-      name("openai_service", "name", "The broker's service for requests of OpenAI's API.",
-           &Settings::openai_service),
-      name("anthropic_service", "name", "The broker's service for requests of Anthropic's API.",
-           &Settings::anthropic_service),
+      service_row(kOpenai),
+      service_row(kAnthropic),
       list("lanes", "names", "The broker's lanes, the highest first.", &Settings::lanes),
       duration("commit", kTime,
                "How long a stream's status is held back for its first content; then keep-alives begin.",
@@ -358,17 +364,26 @@ void apply_reasons(ModelSettings& model, const Values& reasons) {
   }
 }
 
+/// `last`: between the last two.
+std::string api_names(std::string_view last, std::string_view others = ", ") {
+  std::string names;
+  for (std::size_t i = 0; i < kApiCount; ++i)
+    names.append(i == 0 ? "" : i + 1 < kApiCount ? others : last).append(kApis[i]->name);
+  return names;
+}
+
 const Options<ModelSettings>& model_options() {
   using namespace rows;
+  static const std::string kUnit = api_names("|", "|");
   static const Options<ModelSettings> kOptions{
       name("name", "text", "What callers write.", &ModelSettings::name),
       row(
-          {.key = "api", .unit = "openai|anthropic", .sentence = "What its requests speak."},
+          {.key = "api", .unit = kUnit, .sentence = "What its requests speak."},
           [](const std::string& value) {
-            if (value != "openai" && value != "anthropic") throw UsageError("must be openai or anthropic");
-            return value == "openai" ? Api::openai : Api::anthropic;
+            if (const Api* const api = api_named(value)) return api;
+            throw UsageError("must be " + api_names(" or "));
           },
-          [](Api api) { return api == Api::openai ? "openai" : "anthropic"; }, &ModelSettings::api),
+          [](const Api* api) { return api->name; }, &ModelSettings::api),
       Option<ModelSettings>{{.key = "on",
                              .kind = Kind::list,
                              .unit = "reasons",
@@ -380,7 +395,7 @@ const Options<ModelSettings>& model_options() {
 }
 
 void require_op(const std::string& op) {
-  const std::vector<std::string_view> names = op_names();
+  const std::span<const std::string_view> names = op_names();
   if (std::find(names.begin(), names.end(), op) != names.end()) return;
   std::string known;
   for (const std::string_view name : names)
@@ -587,7 +602,9 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   BatchSettings& batches = settings.batches;
   if (!batches.folder_named) batches.folder = usual_state_folder(environment, settings.broker);
   for (KeySettings& key : settings.keys)
-    if (key.services.empty()) key.services = {settings.openai_service, settings.anthropic_service};
+    if (key.services.empty())
+      for (const Api* api : kApis)
+        key.services.push_back(settings.services[*api]);
   if (!settings.auth_said) settings.auth = settings.keys.empty() ? Auth::none : Auth::keys;
   about("tls_certificate",
         [&] { settings.tls_certificate_file = file_of(settings.tls_certificate, environment); });

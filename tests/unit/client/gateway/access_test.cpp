@@ -23,6 +23,11 @@ KeySettings key(std::string name, std::string_view secret) {
   return settings;
 }
 
+TEST(Apis, stand_at_their_numbers) {
+  for (std::size_t i = 0; i < kApiCount; ++i)
+    EXPECT_EQ(kApis[i]->number, static_cast<int>(i)) << kApis[i]->name;
+}
+
 TEST(Secrets, are_hashed_as_everybody_hashes_them) {
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
@@ -94,11 +99,10 @@ TEST(Access, knows_the_operation_of_the_longest_path_that_fits) {
 }
 
 TEST(Access, tells_the_api_by_what_its_sdks_send) {
-  EXPECT_EQ(api_of(request_with({{"authorization", "Bearer x"}})), Api::openai);
-  EXPECT_EQ(api_of(request_with({{"x-api-key", "x"}})), Api::anthropic);
-  EXPECT_EQ(api_of(request_with({{"authorization", "Bearer x"}, {"anthropic-version", "1"}})),
-            Api::anthropic);
-  EXPECT_EQ(api_of(request_with({}, "/v1/messages")), Api::anthropic);
+  EXPECT_EQ(&api_of(request_with({{"authorization", "Bearer x"}})), &kOpenai);
+  EXPECT_EQ(&api_of(request_with({{"x-api-key", "x"}})), &kAnthropic);
+  EXPECT_EQ(&api_of(request_with({{"authorization", "Bearer x"}, {"anthropic-version", "1"}})), &kAnthropic);
+  EXPECT_EQ(&api_of(request_with({}, "/v1/messages")), &kAnthropic);
 }
 
 }  // namespace

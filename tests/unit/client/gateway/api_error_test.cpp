@@ -36,8 +36,8 @@ TEST(ApiErrors, are_never_said_as_a_broken_connection) {
 TEST(ApiErrors, have_the_shape_of_each_api) {
   const ApiError error{.name = "bad_request", .message = "model is missing", .param = "model"};
 
-  const HttpAnswer openai = error_answer(Api::openai, error, "req_1");
-  const HttpAnswer anthropic = error_answer(Api::anthropic, error, "req_1");
+  const HttpAnswer openai = error_answer(kOpenai, error, "req_1");
+  const HttpAnswer anthropic = error_answer(kAnthropic, error, "req_1");
 
   EXPECT_EQ(openai.status, 400);
   EXPECT_EQ(body_of(openai),
@@ -49,11 +49,11 @@ TEST(ApiErrors, have_the_shape_of_each_api) {
 
 TEST(ApiErrors, never_have_an_sdk_wait_for_long_or_not_at_all) {
   ApiError error{.name = "caller_limit", .message = "over", .retry_after = kSdkWaitMax};
-  const HttpAnswer late = error_answer(Api::anthropic, error);
+  const HttpAnswer late = error_answer(kAnthropic, error);
   error.retry_after = kSdkWaitMax - milliseconds(1);
-  const HttpAnswer soon = error_answer(Api::anthropic, error);
+  const HttpAnswer soon = error_answer(kAnthropic, error);
   error.retry_after = milliseconds(0);
-  const HttpAnswer now = error_answer(Api::anthropic, error);
+  const HttpAnswer now = error_answer(kAnthropic, error);
 
   EXPECT_EQ(late.headers.get("x-should-retry"), "false");
   EXPECT_EQ(late.headers.get("retry-after"), "60");
@@ -64,7 +64,7 @@ TEST(ApiErrors, never_have_an_sdk_wait_for_long_or_not_at_all) {
 
 TEST(ApiErrors, say_whose_fault_it_is) {
   const auto fault = [](const ApiError& error) {
-    return std::string(error_answer(Api::openai, error).headers.get("x-lanemq-error"));
+    return std::string(error_answer(kOpenai, error).headers.get("x-lanemq-error"));
   };
   EXPECT_EQ(fault({.name = "unauthorized", .message = "x"}), "request");
   EXPECT_EQ(fault({.name = "lane_full", .message = "x"}), "queue");
@@ -79,10 +79,10 @@ TEST(ApiErrors, say_whose_fault_it_is) {
 TEST(ApiErrors, tell_sdks_when_to_ask_again_and_when_not) {
   ApiError full{.name = "lane_full", .message = "full", .lane = "normal", .retry_after = milliseconds(1500)};
 
-  const HttpAnswer soon = error_answer(Api::openai, full);
+  const HttpAnswer soon = error_answer(kOpenai, full);
   full.lane = "batch";
-  const HttpAnswer patient = error_answer(Api::openai, full);
-  const HttpAnswer late = error_answer(Api::anthropic, {.name = "deadline", .message = "over"});
+  const HttpAnswer patient = error_answer(kOpenai, full);
+  const HttpAnswer late = error_answer(kAnthropic, {.name = "deadline", .message = "over"});
 
   EXPECT_EQ(soon.status, 429);
   EXPECT_EQ(soon.headers.get("x-should-retry"), "true");
@@ -100,9 +100,9 @@ TEST(ApiErrors, pass_on_what_the_upstream_says_of_the_request) {
                       .upstream_status = 422,
                       .body = Blob::copy(R"({"error":{"message":"theirs"}})")};
 
-  const HttpAnswer passed = error_answer(Api::openai, api_error_of(refused, "normal"));
+  const HttpAnswer passed = error_answer(kOpenai, api_error_of(refused, "normal"));
   refused.upstream_status = 408;
-  const HttpAnswer timeout = error_answer(Api::openai, api_error_of(refused, "normal"));
+  const HttpAnswer timeout = error_answer(kOpenai, api_error_of(refused, "normal"));
 
   EXPECT_EQ(passed.status, 422);
   EXPECT_EQ(passed.body.bytes(), R"({"error":{"message":"theirs"}})");
@@ -112,9 +112,9 @@ TEST(ApiErrors, pass_on_what_the_upstream_says_of_the_request) {
 TEST(ApiErrors, tell_a_time_that_was_over_at_the_upstream_from_one_in_the_queue) {
   ClientError late{.code = "deadline", .message = "over"};
 
-  const HttpAnswer waited = error_answer(Api::openai, api_error_of(late, "normal"));
+  const HttpAnswer waited = error_answer(kOpenai, api_error_of(late, "normal"));
   late.attempts = 1;
-  const HttpAnswer ran = error_answer(Api::openai, api_error_of(late, "normal"));
+  const HttpAnswer ran = error_answer(kOpenai, api_error_of(late, "normal"));
 
   EXPECT_EQ(waited.status, 503);
   EXPECT_EQ(body_of(waited)["error"]["code"], "queue_timeout");
@@ -132,11 +132,11 @@ TEST(ApiErrors, tell_a_refused_key_from_one_whose_money_is_spent) {
                       .upstream_status = 401,
                       .body = Blob::copy(R"({"error":{"code":"invalid_api_key"}})")};
 
-  const HttpAnswer key = error_answer(Api::openai, api_error_of(refused, "normal"));
+  const HttpAnswer key = error_answer(kOpenai, api_error_of(refused, "normal"));
   refused.upstream_status = 402;
-  const HttpAnswer money = error_answer(Api::openai, api_error_of(refused, "normal"));
+  const HttpAnswer money = error_answer(kOpenai, api_error_of(refused, "normal"));
   refused.upstream_status.reset();
-  const HttpAnswer rests = error_answer(Api::openai, api_error_of(refused, "normal"));
+  const HttpAnswer rests = error_answer(kOpenai, api_error_of(refused, "normal"));
 
   EXPECT_EQ(key.status, 502);
   EXPECT_EQ(body_of(key)["error"]["code"], "upstream_auth");
@@ -159,8 +159,8 @@ TEST(ApiErrors, show_an_upstreams_failure_beside_their_own_words) {
                            .upstream_status = 529,
                            .body = Blob::copy("busy \xFF")};
 
-  const HttpAnswer openai = error_answer(Api::openai, api_error_of(failed, ""));
-  const HttpAnswer anthropic = error_answer(Api::anthropic, api_error_of(failed, ""));
+  const HttpAnswer openai = error_answer(kOpenai, api_error_of(failed, ""));
+  const HttpAnswer anthropic = error_answer(kAnthropic, api_error_of(failed, ""));
 
   EXPECT_EQ(openai.status, 502);
   EXPECT_EQ(body_of(openai)["error"]["upstream"]["status"], 529);
@@ -172,7 +172,7 @@ TEST(ApiErrors, show_an_upstreams_failure_beside_their_own_words) {
 TEST(ApiErrors, are_events_inside_a_stream) {
   const ApiError error{.name = "worker_lost", .message = "its worker died"};
 
-  const std::string openai = error_event(Api::openai, error), anthropic = error_event(Api::anthropic, error);
+  const std::string openai = error_event(kOpenai, error), anthropic = error_event(kAnthropic, error);
 
   EXPECT_TRUE(openai.starts_with("data: {\"error\":{"));
   EXPECT_TRUE(anthropic.starts_with("event: error\ndata: {\"type\":\"error\","));
@@ -180,7 +180,7 @@ TEST(ApiErrors, are_events_inside_a_stream) {
 }
 
 TEST(ApiErrors, unknown_codes_are_the_servers_fault) {
-  EXPECT_EQ(error_answer(Api::openai, {.name = "from_a_newer_broker", .message = "?"}).status, 500);
+  EXPECT_EQ(error_answer(kOpenai, {.name = "from_a_newer_broker", .message = "?"}).status, 500);
 }
 
 }  // namespace

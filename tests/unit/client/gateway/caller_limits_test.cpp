@@ -14,7 +14,9 @@ struct CallerLimitsTest : testing::Test {
   CallerLimits limits;
   Loop::TimePoint now{seconds(1'000)};
 
-  Caller caller(Api api = Api::openai) { return {.name = "team", .client = "team", .api = api, .key = &key}; }
+  Caller caller(const Api& api = kOpenai) {
+    return {.name = "team", .client = "team", .api = &api, .key = &key};
+  }
 };
 
 TEST_F(CallerLimitsTest, let_everybody_in_where_there_are_none) {
@@ -90,7 +92,7 @@ TEST_F(CallerLimitsTest, are_described_in_the_callers_own_words) {
   Headers openai, anthropic;
 
   limits.describe(caller(), now, openai);
-  limits.describe(caller(Api::anthropic), now, anthropic);
+  limits.describe(caller(kAnthropic), now, anthropic);
 
   EXPECT_EQ(openai.get("x-ratelimit-limit-requests"), "60");
   EXPECT_EQ(openai.get("x-ratelimit-remaining-requests"), "59");

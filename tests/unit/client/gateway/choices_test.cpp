@@ -3,7 +3,7 @@
 
 #include <lanemq/codec.hpp>
 
-#include "client/gateway/apis/keep_alive.hpp"
+#include "client/gateway/apis/api.hpp"
 #include "client/gateway/calls/flights.hpp"
 #include "client/gateway/calls/upstream_meta.hpp"
 #include "client/gateway/door/lane_choice.hpp"
@@ -131,8 +131,8 @@ TEST(FallBacks, are_taken_for_their_reasons) {
 
 TEST(KeepAlives, are_what_sdks_survive) {
   // A blank line behind the comment would be an empty event to some of them.
-  EXPECT_EQ(keep_alive(Api::openai), ": ka\n");
-  EXPECT_EQ(keep_alive(Api::anthropic), "event: ping\ndata: {\"type\": \"ping\"}\n\n");
+  EXPECT_EQ(kOpenai.keep_alive, ": ka\n");
+  EXPECT_EQ(kAnthropic.keep_alive, "event: ping\ndata: {\"type\": \"ping\"}\n\n");
 }
 
 TEST(Fingerprints, tell_parts_apart_and_nothing_else) {
@@ -163,11 +163,11 @@ TEST(UpstreamMeta, says_the_path_as_the_upstream_has_it_and_only_known_headers) 
   request.path = "/v1/chat/completions";
   request.headers = {{"openai-beta", "x"}, {"authorization", "Bearer secret"}, {"x-stainless-lang", "js"}};
 
-  const std::string openai = upstream_meta(Api::openai, request, ServiceTier::stays);
+  const std::string openai = upstream_meta(kOpenai, request, ServiceTier::stays);
   request.method = "GET";
   request.path = "/v1/models";
   request.query = "limit=5";
-  const std::string anthropic = upstream_meta(Api::anthropic, request, ServiceTier::stays);
+  const std::string anthropic = upstream_meta(kAnthropic, request, ServiceTier::stays);
 
   EXPECT_EQ(to_json(openai), R"({"http":{"path":"/chat/completions","headers":{"openai-beta":"x"}}})");
   EXPECT_EQ(to_json(anthropic),
@@ -178,8 +178,7 @@ TEST(UpstreamMeta, says_the_path_as_the_upstream_has_it_and_only_known_headers) 
   EXPECT_NE(anthropic.find("/v1/models?limit=5"), std::string::npos);
   EXPECT_NE(anthropic.find("GET"), std::string::npos);
   EXPECT_EQ(anthropic.find("service_tier"), std::string::npos);
-  EXPECT_NE(upstream_meta(Api::openai, request, ServiceTier::goes_on).find("service_tier"),
-            std::string::npos);
+  EXPECT_NE(upstream_meta(kOpenai, request, ServiceTier::goes_on).find("service_tier"), std::string::npos);
 }
 
 TEST(StatedCost, is_what_is_known_without_a_look) {

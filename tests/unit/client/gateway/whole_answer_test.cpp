@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/apis/whole_answer.hpp"
-
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "client/gateway/apis/api.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
 using nlohmann::json;
+
+std::optional<std::string> events_of_whole(std::string_view path, std::string_view answer) {
+  return (path.starts_with("/v1/messages") ? kAnthropic : kOpenai).events_of_whole(path, answer);
+}
 
 /// The data of all events; [DONE] as a text.
 std::vector<json> events_of(std::string_view path, const json& answer) {

@@ -104,14 +104,14 @@ class Batches : public testing::Test {
     return text;
   }
   BatchDesk::Reply create_file(const std::string& form) {
-    return desk_->begin_upload(acme_, Api::openai, form.size()).and_then([&](Upload upload) {
+    return desk_->begin_upload(acme_, kOpenai, form.size()).and_then([&](Upload upload) {
       return read_file_form(settings_, "multipart/form-data; boundary=XX", form, upload).and_then([&] {
         return desk_->create_file(acme_, upload, now_);
       });
     });
   }
   BatchDesk::Reply create_message_batch(const std::string& body) {
-    return desk_->begin_upload(acme_, Api::anthropic, body.size()).and_then([&](Upload upload) {
+    return desk_->begin_upload(acme_, kAnthropic, body.size()).and_then([&](Upload upload) {
       return read_message_batch(settings_, body, upload).and_then([&] {
         return desk_->create_message_batch(acme_, upload, now_);
       });
@@ -136,7 +136,7 @@ class Batches : public testing::Test {
     EXPECT_TRUE(batch) << batch.error().message;
     return batch ? json::parse(*batch)["id"].get<std::string>() : "";
   }
-  json batch(const std::string& id, Api api = Api::openai) {
+  json batch(const std::string& id, const Api& api = kOpenai) {
     const auto document = desk_->batch(acme_, api, id);
     EXPECT_TRUE(document) << document.error().message;
     return document ? json::parse(*document) : json();
@@ -335,7 +335,7 @@ TEST_F(Batches, wait_out_a_refusal_of_a_later_step_under_its_id) {
 
   ASSERT_EQ(broker_.asked.size(), 1u);
   EXPECT_EQ(broker_.asked[0].id, id + ".1-1");
-  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  ASSERT_TRUE(desk_->cancel_batch(acme_, kOpenai, id, now_));
   turns();
   EXPECT_EQ(broker_.cancelled, std::vector<std::string>{id + ".1-1"});
 }
@@ -354,7 +354,7 @@ TEST_F(Batches, come_to_the_same_step_again_after_a_crash) {
   turns();
   EXPECT_EQ(broker_.asked[0].id, id + ".1-1");
   crash();
-  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  ASSERT_TRUE(desk_->cancel_batch(acme_, kOpenai, id, now_));
   turns();
 
   EXPECT_EQ(broker_.collected, (std::vector<std::string>{id + ".1", id + ".1-1"}));
@@ -504,7 +504,7 @@ TEST_F(Batches, are_cancelled_with_what_is_done_kept) {
   answer(1);
   turns();
 
-  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  ASSERT_TRUE(desk_->cancel_batch(acme_, kOpenai, id, now_));
   turns();
   EXPECT_EQ(batch(id)["status"], "cancelling");
   EXPECT_EQ(broker_.cancelled.size(), 4u);
@@ -516,14 +516,14 @@ TEST_F(Batches, are_cancelled_with_what_is_done_kept) {
   EXPECT_EQ(done["request_counts"], (json{{"total", 10}, {"completed", 1}, {"failed", 9}}));
   EXPECT_EQ(content(desk_->open_file(acme_, done["output_file_id"])).size(), 1u);
   EXPECT_EQ(content(desk_->open_file(acme_, done["error_file_id"]))[8]["error"]["code"], "batch_cancelled");
-  EXPECT_EQ(desk_->cancel_batch(acme_, Api::openai, id, now_).error().name, "over");
+  EXPECT_EQ(desk_->cancel_batch(acme_, kOpenai, id, now_).error().name, "over");
 }
 
 TEST_F(Batches, keep_after_a_crash_what_has_ended_at_the_broker) {
   const std::string id = create(lines(10));
   turns();
   const std::vector<std::string> left = broker_.order;
-  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  ASSERT_TRUE(desk_->cancel_batch(acme_, kOpenai, id, now_));
   crash();
   turns();
 
@@ -595,13 +595,13 @@ TEST_F(Batches, of_messages_have_one_file_of_results) {
   turns();
   answer(1);
   turns();
-  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::anthropic, id, now_));
-  EXPECT_EQ(batch(id, Api::anthropic)["processing_status"], "canceling");
+  ASSERT_TRUE(desk_->cancel_batch(acme_, kAnthropic, id, now_));
+  EXPECT_EQ(batch(id, kAnthropic)["processing_status"], "canceling");
   turns();
   answer_with({.code = "cancelled"});
   turns();
 
-  const json done = batch(id, Api::anthropic);
+  const json done = batch(id, kAnthropic);
   EXPECT_EQ(done["processing_status"], "ended");
   EXPECT_EQ(done["request_counts"],
             (json{{"processing", 0}, {"succeeded", 1}, {"errored", 0}, {"canceled", 2}, {"expired", 0}}));
@@ -613,7 +613,7 @@ TEST_F(Batches, of_messages_have_one_file_of_results) {
   EXPECT_EQ(json::parse(*desk_->files(acme_, {}))["data"].size(), 0u) << "its files are nobody's";
 
   EXPECT_TRUE(desk_->delete_message_batch(acme_, id));
-  EXPECT_FALSE(desk_->batch(acme_, Api::anthropic, id));
+  EXPECT_FALSE(desk_->batch(acme_, kAnthropic, id));
 }
 
 TEST_F(Batches, of_messages_are_refused_as_a_whole) {
@@ -674,17 +674,17 @@ TEST_F(Batches, are_seen_by_their_owner_alone) {
   const std::string id = create(lines(1));
   const BatchCaller other{.owner = "other"};
 
-  EXPECT_EQ(desk_->batch(other, Api::openai, id).error().name, "not_found");
-  EXPECT_EQ(desk_->batch(acme_, Api::anthropic, id).error().name, "not_found");
+  EXPECT_EQ(desk_->batch(other, kOpenai, id).error().name, "not_found");
+  EXPECT_EQ(desk_->batch(acme_, kAnthropic, id).error().name, "not_found");
   EXPECT_EQ(desk_->file(other, batch(id)["input_file_id"]).error().name, "not_found");
-  EXPECT_EQ(json::parse(*desk_->batches(other, Api::openai, {}))["data"].size(), 0u);
+  EXPECT_EQ(json::parse(*desk_->batches(other, kOpenai, {}))["data"].size(), 0u);
 }
 
 TEST_F(Batches, are_listed_in_pages) {
   std::vector<std::string> ids;
   for (int i = 0; i < 5; ++i)
     ids.push_back(create(lines(1)));
-  const auto page = [&](const ListRequest& list, Api api = Api::openai) {
+  const auto page = [&](const ListRequest& list, const Api& api = kOpenai) {
     const json document = json::parse(*desk_->batches(acme_, api, list));
     std::vector<std::string> found;
     for (const json& item : document["data"])
@@ -698,7 +698,7 @@ TEST_F(Batches, are_listed_in_pages) {
   EXPECT_EQ(page({.after = ids[1], .limit = "2"}), (Page{{ids[0]}, false}));
   EXPECT_EQ(page({.before = ids[1], .limit = "2"}), (Page{{ids[3], ids[2]}, true}));
   EXPECT_EQ(page({.before = ids[3], .limit = "2"}), (Page{{ids[4]}, false}));
-  EXPECT_EQ(desk_->batches(acme_, Api::openai, {.limit = "0"}).error().param, "limit");
+  EXPECT_EQ(desk_->batches(acme_, kOpenai, {.limit = "0"}).error().param, "limit");
 }
 
 TEST_F(Batches, files_are_paged_through_while_what_was_shown_is_deleted) {
@@ -737,7 +737,7 @@ TEST_F(Batches, of_messages_are_paged_through_while_what_was_shown_is_deleted) {
 
   const auto behind = [&](const ListRequest& list) {
     std::string found;
-    const json page = json::parse(desk_->batches(acme_, Api::anthropic, list).value());
+    const json page = json::parse(desk_->batches(acme_, kAnthropic, list).value());
     for (const json& item : page["data"])
       found += item["id"];
     return found;
@@ -752,7 +752,7 @@ TEST_F(Batches, and_files_have_no_place_in_a_list_that_is_no_id_of_it) {
        {std::string("file-"), std::string("3"), batch, std::string("file-" + std::string(26, '~'))}) {
     EXPECT_EQ(desk_->files(acme_, {.after = wrong}).error().name, "bad_request") << wrong;
     EXPECT_EQ(desk_->files(acme_, {.after = wrong}).error().param, "after");
-    EXPECT_EQ(desk_->batches(acme_, Api::anthropic, {.before = wrong}).error().param, "before_id");
+    EXPECT_EQ(desk_->batches(acme_, kAnthropic, {.before = wrong}).error().param, "before_id");
   }
 }
 
@@ -849,7 +849,7 @@ TEST_F(Batches, and_files_go_when_their_time_is_over) {
   now_ += settings_.keep + hours(1);
   turns();
 
-  EXPECT_FALSE(desk_->batch(acme_, Api::openai, id));
+  EXPECT_FALSE(desk_->batch(acme_, kOpenai, id));
   EXPECT_FALSE(desk_->file(acme_, output));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path("state/files")));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gateway/batches/batch_lines.hpp"
-
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "client/gateway/batches/batch_api.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -14,14 +14,14 @@ std::string line(const std::string& body, const std::string& more = {}) {
   return R"({"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":)" + body + more + "}";
 }
 
-std::string fault_of(const std::string& text, Api api = Api::openai) {
+std::string fault_of(const std::string& text, const Api& api = kOpenai) {
   const auto read = read_batch_line(api, kChat, text);
   return read ? "" : read.error().code + " " + read.error().param;
 }
 
 TEST(ReadBatchLine, cuts_the_body_out_byte_for_byte) {
   const std::string text = line(R"({ "model" : "gpt-x", "n": 1.50 })");
-  const auto read = read_batch_line(Api::openai, kChat, text);
+  const auto read = read_batch_line(kOpenai, kChat, text);
 
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->custom_id, "a");
@@ -32,7 +32,7 @@ TEST(ReadBatchLine, cuts_the_body_out_byte_for_byte) {
 TEST(ReadBatchLine, skips_a_byte_order_mark) {
   const std::string mark = "\xEF\xBB\xBF";
   const std::string text = mark + line(R"({"model":"x"})");
-  const auto read = read_batch_line(Api::openai, kChat, text);
+  const auto read = read_batch_line(kOpenai, kChat, text);
 
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->body, R"({"model":"x"})");
@@ -57,7 +57,7 @@ TEST(ReadBatchLine, says_what_is_wrong) {
 TEST(ReadBatchLine, goes_on_from_no_stored_response) {
   const auto of_body = [](const std::string& body) {
     const auto read =
-        read_batch_line(Api::openai, "/v1/responses",
+        read_batch_line(kOpenai, "/v1/responses",
                         R"({"custom_id":"a","method":"POST","url":"/v1/responses","body":)" + body + "}");
     return read ? std::string() : read.error().code + " " + read.error().param;
   };
@@ -78,27 +78,26 @@ TEST(ReadBatchLine, goes_on_from_no_stored_response) {
 
 TEST(ReadBatchLine, reads_requests_of_anthropics_api) {
   const auto read =
-      read_batch_line(Api::anthropic, "/v1/messages", R"({"custom_id":"a-1","params":{"model":"c"}})");
+      read_batch_line(kAnthropic, "/v1/messages", R"({"custom_id":"a-1","params":{"model":"c"}})");
 
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->body, R"({"model":"c"})");
-  EXPECT_EQ(fault_of(R"({"custom_id":"a b","params":{"model":"c"}})", Api::anthropic),
-            "invalid_value custom_id");
-  EXPECT_EQ(fault_of(R"({"custom_id":"a"})", Api::anthropic), "missing_required_parameter params");
+  EXPECT_EQ(fault_of(R"({"custom_id":"a b","params":{"model":"c"}})", kAnthropic), "invalid_value custom_id");
+  EXPECT_EQ(fault_of(R"({"custom_id":"a"})", kAnthropic), "missing_required_parameter params");
 }
 
 TEST(ReadBatchLine, takes_names_of_anthropics_api_up_to_their_bound) {
   const auto fault_of_name = [](std::size_t bytes) {
     return fault_of(R"({"custom_id":")" + std::string(bytes, 'a') + R"(","params":{"model":"c"}})",
-                    Api::anthropic);
+                    kAnthropic);
   };
 
   EXPECT_EQ(fault_of_name(64), "");
   EXPECT_EQ(fault_of_name(65), "invalid_value custom_id");
 }
 
-const LineName kOpenai{.api = Api::openai, .batch_id = "batch_1", .line = 6, .custom_id = "x"};
-const LineName kAnthropic{.api = Api::anthropic, .batch_id = "msgbatch_1", .line = 6, .custom_id = "x"};
+const LineName kOpenaiLine{.api = &kOpenai, .batch_id = "batch_1", .line = 6, .custom_id = "x"};
+const LineName kAnthropicLine{.api = &kAnthropic, .batch_id = "msgbatch_1", .line = 6, .custom_id = "x"};
 
 JobDone done(std::string body) {
   return {.body = Blob::copy(body)};
@@ -106,11 +105,11 @@ JobDone done(std::string body) {
 
 TEST(AnswerLine, is_in_each_apis_shape) {
   EXPECT_EQ(
-      answer_line(kOpenai, done("{\"a\":\n1}")),
+      answer_line(kOpenaiLine, done("{\"a\":\n1}")),
       R"({"id":"batch_req_batch_1.7","custom_id":"x","response":{"status_code":200,"request_id":"batch_1.7",)"
       R"("body":{"a": 1}},"error":null})"
       "\n");
-  EXPECT_EQ(answer_line(kAnthropic, done(R"({"a":1})")),
+  EXPECT_EQ(answer_line(kAnthropicLine, done(R"({"a":1})")),
             R"({"custom_id":"x","result":{"type":"succeeded","message":{"a":1}}})"
             "\n");
 }
@@ -122,11 +121,11 @@ TEST(AnswerLine, passes_on_what_the_upstream_said_of_a_failure) {
                                      .body = Blob::copy(R"({"type":"error","error":{"type":"t"}})")};
 
   EXPECT_EQ(
-      answer_line(kOpenai, refused),
+      answer_line(kOpenaiLine, refused),
       R"({"id":"batch_req_batch_1.7","custom_id":"x","response":{"status_code":400,"request_id":"batch_1.7",)"
       R"("body":{"type":"error","error":{"type":"t"}}},"error":null})"
       "\n");
-  EXPECT_EQ(answer_line(kAnthropic, refused),
+  EXPECT_EQ(answer_line(kAnthropicLine, refused),
             R"({"custom_id":"x","result":{"type":"errored","error":{"type":"error","error":{"type":"t"}}}})"
             "\n");
 }
@@ -137,7 +136,7 @@ TEST(AnswerLine, does_not_pass_on_what_the_upstream_said_of_the_workers_key) {
                             .upstream_status = 401,
                             .body = Blob::copy(R"({"error":{"code":"invalid_api_key"}})")};
 
-  const std::string line = answer_line(kOpenai, refused);
+  const std::string line = answer_line(kOpenaiLine, refused);
 
   EXPECT_NE(line.find(R"("response":null,"error":{"code":"upstream_auth",)"), std::string::npos) << line;
 }
@@ -145,12 +144,13 @@ TEST(AnswerLine, does_not_pass_on_what_the_upstream_said_of_the_workers_key) {
 TEST(AnswerLine, names_a_failure_of_ours) {
   const Answer lost = ClientError{.code = "worker_lost", .message = "its worker died"};
 
-  EXPECT_EQ(answer_line(kOpenai, lost),
+  EXPECT_EQ(answer_line(kOpenaiLine, lost),
             R"({"id":"batch_req_batch_1.7","custom_id":"x","response":null,"error":{"code":"worker_lost",)"
             R"("message":"its worker died"}})"
             "\n");
-  EXPECT_EQ(given_up_line(kAnthropic, GivenUp::cancelled), R"({"custom_id":"x","result":{"type":"canceled"}})"
-                                                           "\n");
+  EXPECT_EQ(given_up_line(kAnthropicLine, GivenUp::cancelled),
+            R"({"custom_id":"x","result":{"type":"canceled"}})"
+            "\n");
 }
 
 }  // namespace
