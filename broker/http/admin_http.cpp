@@ -135,11 +135,10 @@ class AdminHttp::Core {
 
   void serve() {
     sampler_.begin();
-    server_.run([] {}, [] {},
-                [](std::string_view reason) {
-                  log::event(log::Level::error, "http.failure",
-                             {{"reason", reason}, {"do", "the connection was closed; report it"}});
-                });
+    server_.run([](std::string_view reason) {
+      log::event(log::Level::error, "http.failure",
+                 {{"reason", reason}, {"do", "the connection was closed; report it"}});
+    });
   }
 
   /// Adds a route for those with a role; `handle` is told who asks.

@@ -37,11 +37,10 @@ class CandidateHttp::Core {
     });
     const SignalsBlocked meanwhile;
     thread_ = std::thread([this] {
-      server_.run([] {}, [] {},
-                  [](std::string_view reason) {
-                    log::event(log::Level::error, "http.failure",
-                               {{"reason", reason}, {"do", "the connection was closed; report it"}});
-                  });
+      server_.run([](std::string_view reason) {
+        log::event(log::Level::error, "http.failure",
+                   {{"reason", reason}, {"do", "the connection was closed; report it"}});
+      });
     });
   }
 

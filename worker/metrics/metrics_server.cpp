@@ -135,11 +135,10 @@ class MetricsServer::Core {
   using Clock = std::chrono::steady_clock;
 
   void serve() {
-    server_.run([] {}, [] {},
-                [](std::string_view reason) {
-                  log::event(log::Level::error, "http.failure",
-                             {{"reason", reason}, {"do", "the connection was closed; report it"}});
-                });
+    server_.run([](std::string_view reason) {
+      log::event(log::Level::error, "http.failure",
+                 {{"reason", reason}, {"do", "the connection was closed; report it"}});
+    });
   }
 
   std::optional<HttpAnswer> refused_at_door(const HttpRequest& head) const {

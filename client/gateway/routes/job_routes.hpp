@@ -27,9 +27,10 @@ class JobRoutes {
   /// The limits of callers' keys, also for other routes.
   CallerLimits& limits() { return limits_; }
   /// From now on the broker shares the limits out among gateways.
-  void share_limits() { shares_ = std::make_unique<KeyShares>(gateway_, limits_); }
-  /// Null: the limits are this gateway's own.
-  KeyShares* shares() { return shares_.get(); }
+  KeyShares* share_limits() {
+    shares_ = std::make_unique<KeyShares>(gateway_, limits_);
+    return shares_.get();
+  }
   /// The broker is away, or that shard: ends the calls without content that wait for it.
   void end_waiting(const std::string& shard = {}) { flights_.end_waiting(shard); }
   /// See Flights.

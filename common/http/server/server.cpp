@@ -2,7 +2,6 @@
 #include "common/http/server/server.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <ctime>
 #include <stdexcept>
 #include <utility>
@@ -74,9 +73,6 @@ HttpServer::Core::Core(ServerOptions server_options, const Router& routes, Refus
       work();
     });
   };
-  if (options.takes_signals)
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP})
-      signals_.add(signal);
   for (std::unique_ptr<SideThread>& side : sides_)
     side = std::make_unique<SideThread>(post);
 }
@@ -295,22 +291,11 @@ void HttpServer::Core::sweep_later() {
   });
 }
 
-void HttpServer::Core::await_signal() {
-  if (!options.takes_signals) return;
-  signals_.async_wait([this](error_code error, int number) {
-    if (error) return;
-    const TurnClock::Turn noted(turns);
-    await_signal();
-    number == SIGHUP ? on_reload() : on_stop();
-  });
-}
-
 /// Ends open connections as if their callers had left.
 void HttpServer::Core::close_all() {
   draining = true;
   error_code ignored;
   acceptor.close(ignored);
-  signals_.cancel(ignored);
   sweep_timer_.cancel();
   accept_pause_.cancel();
   for (const std::shared_ptr<Connection>& connection : held_connections())
@@ -375,13 +360,9 @@ std::uint16_t HttpServer::port() const {
   return core_->acceptor.local_endpoint().port();
 }
 
-void HttpServer::run(std::function<void()> on_stop, std::function<void()> on_reload,
-                     std::function<void(std::string_view)> on_failure, OnRefused on_refused) {
+void HttpServer::run(std::function<void(std::string_view)> on_failure, OnRefused on_refused) {
   core_->on_failure = std::move(on_failure);
   core_->on_refused = std::move(on_refused);
-  core_->on_stop = std::move(on_stop);
-  core_->on_reload = std::move(on_reload);
-  core_->await_signal();
   core_->sweep_later();
   core_->accept();
   core_->run();

@@ -49,8 +49,6 @@ struct ServerOptions {
   std::chrono::milliseconds idle_timeout{75'000};   ///< between requests
   std::chrono::milliseconds write_timeout{30'000};  ///< without a byte reaching the reader
 
-  bool takes_signals = true;  ///< for run(): else they are the program's
-
   bool operator==(const ServerOptions&) const = default;
 };
 
@@ -170,10 +168,9 @@ class HttpServer : public Loop {
   void keep_headers(std::vector<std::string> names);
   /// Called for each request that is over, those that were refused as well. Before run().
   void on_answered(OnAnswered answered);
-  /// Serves until stop(). Where it takes signals, calls `on_stop` at SIGTERM and SIGINT, `on_reload` at
-  /// SIGHUP, and `on_failure` with the reason of an exception, which ends its connection and not the server.
-  void run(std::function<void()> on_stop, std::function<void()> on_reload,
-           std::function<void(std::string_view)> on_failure = {}, OnRefused on_refused = {});
+  /// Serves until stop(). Calls `on_failure` with the reason of an exception, which ends its connection and
+  /// not the server.
+  void run(std::function<void(std::string_view)> on_failure = {}, OnRefused on_refused = {});
   /// Accepts no more connections; answers requests on kept ones with `connection: close`.
   void drain();
   /// Requests that are read or served.

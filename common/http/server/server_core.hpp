@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <csignal>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -15,7 +14,6 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/http/server/access/proxies.hpp"
@@ -74,7 +72,6 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::size_t answer_bytes() const { return answer_bytes_; }
   std::size_t newcomers() const { return door_.line.size(); }
   void sweep_later();
-  void await_signal();
   void close_all();
   void aside(Loop::Side side, std::function<void()> work, std::function<void()> then);
   /// Counts and reports an exception.
@@ -91,7 +88,6 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::list<Connection*> before_first, between;
   std::list<Connection*> handshakes;            ///< those that are under way, the oldest first
   std::shared_ptr<const TlsIdentity> identity;  ///< of connections to come; null: no TLS
-  std::function<void()> on_stop, on_reload;
   std::function<void(std::string_view)> on_failure;
   OnRefused on_refused;
   OnAnswered on_answered;
@@ -142,7 +138,6 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::size_t answer_bytes_ = 0;
   bool cutting_soon_ = false;
   asio::steady_timer accept_pause_{context}, sweep_timer_{context};
-  asio::signal_set signals_{context};
   std::array<std::unique_ptr<SideThread>, Loop::kSides> sides_;  ///< null after the end
 };
 

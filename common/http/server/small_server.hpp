@@ -19,8 +19,7 @@ inline ServerOptions small_server(std::uint16_t port) {
           .body_bytes_max = std::size_t{64} * 1024,
           .bodies_bytes_max = std::size_t{4} * 1024 * 1024,
           .uploads_bytes_max = 1,
-          .answers_bytes_max = std::size_t{32} * 1024 * 1024,
-          .takes_signals = false};
+          .answers_bytes_max = std::size_t{32} * 1024 * 1024};
 }
 
 }  // namespace lanemq::http

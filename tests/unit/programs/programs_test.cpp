@@ -12,6 +12,7 @@
 
 #include "broker/program/program.hpp"
 #include "broker/program/refused.hpp"
+#include "client/gateway/program/program.hpp"
 #include "common/service/host.hpp"
 #include "worker/program/program.hpp"
 
@@ -84,6 +85,28 @@ TEST(Programs, a_broker_and_a_worker_serve_in_one_process) {
     EXPECT_EQ(answer->body.bytes(), "hello");
   }
   EXPECT_EQ(worker_runs.stop(), 0);
+  EXPECT_EQ(broker_runs.stop(), 0);
+}
+
+TEST(Programs, a_gateway_serves_beside_its_broker_until_it_is_told_to_stop) {
+  service::Notifier notifier;
+  GivenCommands broker_commands, gateway_commands;
+  BrokerProgram broker(small_broker(), [] { return small_broker(); });
+  broker.prepare();
+  const auto at = broker.start({broker_commands, notifier});
+  ASSERT_TRUE(at);
+  Running broker_runs(broker, broker_commands);
+
+  gateway::Settings settings;
+  settings.broker = at->clients;
+  settings.server.address = "127.0.0.1";
+  settings.server.port = 0;
+  settings.drain_delay = std::chrono::milliseconds(0);
+  gateway::GatewayProgram gateway(settings, [&settings] { return settings; });
+  EXPECT_THAT(gateway.start({gateway_commands, notifier}), StartsWith("http://127.0.0.1:"));
+  gateway_commands.give(Command::reload);
+  gateway_commands.give(Command::stop);
+  gateway.run();
   EXPECT_EQ(broker_runs.stop(), 0);
 }
 

@@ -84,7 +84,7 @@ class Table(unittest.TestCase):
             self.assertLessEqual(part["minutes"], self.needs.minutes, part["name"])
 
     def test_a_change_of_any_product_folder_asks_for_processes(self):
-        for path in ("broker/core/broker.cpp", "common/zmq/curve.cpp", "worker/session/session.cpp", "client/gateway/run/main.cpp"):
+        for path in ("broker/core/broker.cpp", "common/zmq/curve.cpp", "worker/session/session.cpp", "client/gateway/main.cpp"):
             self.assertTrue({"process", "broker", "gateway"} & set(self.needs.rows[self.needs.row(path)]), path)
 
 

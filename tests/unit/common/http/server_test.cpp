@@ -149,7 +149,7 @@ class Server : public testing::Test {
                                                                : 400;
           return HttpAnswer{.status = status, .headers = {}, .body = blob_of(std::string(detail))};
         });
-    thread_ = std::thread([this] { server_->run([] {}, [] {}, [this](std::string_view) { ++failures_; }); });
+    thread_ = std::thread([this] { server_->run([this](std::string_view) { ++failures_; }); });
   }
   ~Server() override {
     server_->post([this] { server_->stop(); });
