@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several brokers that wait for one store in PostgreSQL: what docs/cluster.md says happens when the owner, its connection
+"""Several brokers that wait for one store in PostgreSQL: what docs/reference/cluster.md says happens when the owner, its connection
 or the database ends. Under load by the clients, workers and counters of kill_broker.py."""
 
 import contextlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant that moves from one shard to another (docs/cluster.md): what its jobs, results and groups are there, that each
+"""A tenant that moves from one shard to another (docs/concepts/shards.md): what its jobs, results and groups are there, that each
 job runs at one place alone whatever ends the command, and what is refused."""
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several owners side by side, each of a shard: what docs/cluster.md says of them, with real brokers."""
+"""Several owners side by side, each of a shard: what docs/concepts/shards.md says of them, with real brokers."""
 
 import pathlib
 import signal
