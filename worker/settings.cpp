@@ -223,31 +223,17 @@ const Options<Settings>& option_table() {
       text("http_ca_file", "path", "Trust these certificate authorities (PEM) instead of the system's.",
            &Settings::http, &HttpOptions::ca_file)
           .when_empty("the system's"),
-      Option<Settings>{
-          {.key = "metrics",
-           .kind = Kind::text,
-           .unit = "address:port",
-           .sentence = "Where /metrics for Prometheus and the probes /healthz and /readyz are served; beyond "
+      http::listen_row("metrics",
+                       "Where /metrics for Prometheus and the probes /healthz and /readyz are served; beyond "
                        "this machine only with metrics_key and TLS.",
-           .empty = "nowhere"},
-          [](const Settings& s) { return Values{s.metrics.is_on ? http::listen_of(s.metrics.server) : ""}; },
-          [](Settings& s, const Values& values) {
-            s.metrics.is_on = !values.front().empty();
-            if (s.metrics.is_on) http::set_listen(s.metrics.server, values.front());
-          }},
+                       &Settings::metrics),
       text("metrics_key", "source",
            "The secret that a scraper shows as \"Authorization: Bearer SECRET\": env:NAME, file:PATH or "
            "credential:NAME.",
            &Settings::metrics, &MetricsOptions::key)
           .when_empty("none is needed"),
-      text("metrics_tls_certificate", "file",
-           "Serve them by HTTPS, with this certificate: PEM, its chain behind it; a path, or credential:NAME "
-           "of systemd.",
-           &Settings::metrics, &MetricsOptions::tls_certificate)
-          .when_empty("HTTP without TLS"),
-      text("metrics_tls_key", "file", "The certificate's key: PEM, without a passphrase.", &Settings::metrics,
-           &MetricsOptions::tls_key)
-          .when_empty("none"),
+      rows::tls_certificate("metrics_tls_certificate", &Settings::metrics, &MetricsOptions::tls_certificate),
+      rows::tls_key("metrics_tls_key", &Settings::metrics, &MetricsOptions::tls_key),
       rows::otlp(&Settings::otlp, &trace::Collector::endpoint),
       rows::otlp_in_clear(&Settings::otlp, &trace::Collector::in_clear),
       row({.key = "trace_upstreams",

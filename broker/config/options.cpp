@@ -36,28 +36,13 @@ const settings::Options<Config>& option_table() {
            &io::ServerOptions::admin)
           .or_brief("admin")
           .when_empty("admin.sock in a folder of the user's"),
-      settings::Option<Config>{
-          {.key = "http",
-           .kind = settings::Kind::text,
-           .unit = "address:port",
-           .sentence = "Where operators and probes are served over HTTP; beyond this machine only "
+      http::listen_row("http",
+                       "Where operators and probes are served over HTTP; beyond this machine only "
                        "with an [[http_key]] and TLS.",
-           .empty = "nowhere"},
-          [](const Config& config) {
-            return settings::Values{config.http.is_on ? http::listen_of(config.http.server) : ""};
-          },
-          [](Config& config, const settings::Values& values) {
-            config.http.is_on = !values.front().empty();
-            if (config.http.is_on) http::set_listen(config.http.server, values.front());
-          }},
-      text("http_tls_certificate", "file",
-           "Serve that by HTTPS, with this certificate: PEM, its chain behind it; a path, or "
-           "credential:NAME of systemd. SIGHUP reads it again.",
-           &Config::http, &admin::HttpOptions::tls_certificate)
-          .when_empty("HTTP without TLS"),
-      text("http_tls_key", "file", "The certificate's key: PEM, without a passphrase.", &Config::http,
-           &admin::HttpOptions::tls_key)
-          .when_empty("none"),
+                       &Config::http),
+      settings::rows::tls_certificate("http_tls_certificate", &Config::http,
+                                      &admin::HttpOptions::tls_certificate),
+      settings::rows::tls_key("http_tls_key", &Config::http, &admin::HttpOptions::tls_key),
       list("http_hosts", "names",
            "Names besides this machine's own that it answers to without keys, with * and ?.", &Config::http,
            &admin::HttpOptions::hosts)

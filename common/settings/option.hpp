@@ -237,6 +237,24 @@ Option<Settings> log_format(T Settings::*first, Path... path) {
              parse_log_format, show_log_format, first, path...);
 }
 
+/// The certificate of what a program serves over HTTP, and its key. `key`: the option's, as
+/// `metrics_tls_key`.
+template <class Settings, class T, class... Path>
+Option<Settings> tls_certificate(std::string_view key, T Settings::*first, Path... path) {
+  return text(
+             key, "file",
+             "Serve by HTTPS, with this certificate: PEM, its chain behind it; a path, or credential:NAME of "
+             "systemd. SIGHUP reads it again.",
+             first, path...)
+      .when_empty("HTTP without TLS");
+}
+
+template <class Settings, class T, class... Path>
+Option<Settings> tls_key(std::string_view key, T Settings::*first, Path... path) {
+  return text(key, "file", "The certificate's key: PEM, without a passphrase.", first, path...)
+      .when_empty("none");
+}
+
 /// Where spans go.
 template <class Settings, class T, class... Path>
 Option<Settings> otlp(T Settings::*first, Path... path) {

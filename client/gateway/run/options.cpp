@@ -115,14 +115,8 @@ const Options<Settings>& option_table() {
                "TLS."},
           [](const Settings& s) { return Values{listen_of(s.server)}; },
           [](Settings& s, const Values& values) { set_listen(s.server, values.front()); }},
-      text("tls_certificate", "file",
-           "Serve HTTPS with this certificate: PEM, its chain behind it; a path, or credential:NAME of "
-           "systemd. "
-           "SIGHUP reads it again.",
-           &Settings::tls_certificate)
-          .when_empty("HTTP without TLS"),
-      text("tls_key", "file", "The certificate's key: PEM, without a passphrase.", &Settings::tls_key)
-          .when_empty("none"),
+      rows::tls_certificate("tls_certificate", &Settings::tls_certificate),
+      rows::tls_key("tls_key", &Settings::tls_key),
       service_row(kOpenai),
       service_row(kAnthropic),
       list("lanes", "names", "The broker's lanes, the highest first.", &Settings::lanes),

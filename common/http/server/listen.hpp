@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/http/server/server.hpp"
 #include "common/settings/environment.hpp"
+#include "common/settings/option.hpp"
 
 namespace lanemq::http {
 
@@ -13,6 +15,27 @@ namespace lanemq::http {
 void set_listen(ServerOptions& server, const std::string& text);
 /// As set_listen() reads it.
 std::string listen_of(const ServerOptions& server);
+
+/// The option of a server beside what a program does. `Served` has `server`, and `is_on`: false where the
+/// option is empty.
+template <class Settings, class Served>
+settings::Option<Settings> listen_row(std::string_view key, std::string_view sentence,
+                                      Served Settings::*served) {
+  return {{.key = key,
+           .kind = settings::Kind::text,
+           .unit = "address:port",
+           .sentence = sentence,
+           .empty = "nowhere"},
+          [served](const Settings& all) {
+            const Served& said = all.*served;
+            return settings::Values{said.is_on ? listen_of(said.server) : ""};
+          },
+          [served](Settings& all, const settings::Values& values) {
+            Served& said = all.*served;
+            said.is_on = !values.front().empty();
+            if (said.is_on) set_listen(said.server, values.front());
+          }};
+}
 
 /// Whether only this machine reaches the address.
 bool is_loopback(const std::string& address);
