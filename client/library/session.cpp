@@ -494,8 +494,9 @@ void Session::connected() {
 void Session::look_for_owner(const wire::ErrorReply& reply, TimePoint now) {
   if (reopen_at_) return;  // said of an earlier request
   if (!reply.endpoints.empty()) told_.assign(reply.endpoints.begin(), reply.endpoints.end());
-  // Where it is the only one that listens it is asked again after a pause, too.
-  const std::size_t endpoints = std::max(endpoints_, told_.size());
+  // Those that are named are others than this one. Where there is none it is asked again after a pause.
+  const std::size_t endpoints =
+      std::max(endpoints_, told_.empty() ? 1 : std::max<std::size_t>(told_.size(), 2));
   const milliseconds pause(
       std::min(reply.retry_after_ms.value_or(not_owner_pause.count()), limits::duration_ms_max));
   reopen_at(endpoints > 1 ? rounds_.found_nobody(endpoints, now) : now + pause, Reason::not_owner);

@@ -21,6 +21,8 @@ import unittest
 import urllib.request
 
 import harness
+import zmq
+from msgpack import packb, unpackb
 from proxy import Proxy
 from shards_stage import Shards
 
@@ -970,6 +972,32 @@ class SeveralBrokers(SdkCase):
         for bound in ("pending_max", "pending_bytes_max"):
             with self.assertRaisesRegex(ValueError, bound):
                 Client(**{bound: 0})
+
+    def test_who_was_given_one_endpoint_goes_where_its_broker_says(self):
+        self.serve({"shout": shout})
+        asked, context = threading.Event(), zmq.Context()
+        self.addCleanup(context.term)
+        door = context.socket(zmq.ROUTER)
+        port = door.bind_to_random_port("tcp://127.0.0.1")
+
+        def refuse():
+            """A broker that may not own its store any more."""
+            with door:
+                while not asked.is_set():
+                    if not door.poll(50):
+                        continue
+                    peer, header, *_ = door.recv_multipart()
+                    _, op, fields, *_ = unpackb(header)
+                    if op == "submit":
+                        refusal = {"ref": fields["ref"], "code": "not_owner", "retry_after_ms": 60_000, "endpoints": [self.room.broker.clients]}
+                        door.send_multipart([peer, packb(["LMQ1", "error", refusal])])
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(asked.set)
+        client = self.connect(broker=f"tcp://127.0.0.1:{port}")
+        self.assertEqual(client.submit("shout", "a", when_full="raise").text, "A")
 
 
 class SeveralShards(SdkCase):

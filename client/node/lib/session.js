@@ -853,7 +853,7 @@ export class Session {
    */
   #looksForOwner(fields, now) {
     const endpoints = wire.texts(fields, "endpoints");
-    const places = Math.max(this.#rounds.endpoints, endpoints.length);
+    const places = Math.max(this.#rounds.endpoints, endpoints.length, endpoints.length > 0 ? 2 : 1);
     const submit = this.#requestOf(fields)?.submit;
     if (places < 2 && submit && !submit.waitsWhenFull) return false;
     if (this.#reopenAt !== undefined) return true; // said of an earlier request

@@ -683,7 +683,7 @@ class Session:
         """Nothing was taken, and the owner takes it: all that is open waits for another connection. False: there is no other broker
         to go to, and whoever wants the job would rather hear so."""
         endpoints = list(unpacking.texts(fields, "endpoints"))
-        places = max(self._rounds.places, len(endpoints))
+        places = max(self._rounds.places, len(endpoints), 2 if endpoints else 1)
         request = self._request_of(fields)
         if places < 2 and request is not None and request.submit is not None and not request.submit.waits_when_full:
             return False

@@ -2,6 +2,7 @@
 // Clients and workers that are given the endpoints of several brokers.
 import { strict as assert } from "node:assert";
 import { once } from "node:events";
+import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { test } from "node:test";
 
@@ -35,6 +36,27 @@ test("one that says nothing is left after a second", async (t) => {
   assert.equal((await client.submit("shout", "a")).text, "A");
   const took = performance.now() - began;
   assert(took > 900 && took < PATIENCE / 2, `${took} ms`);
+});
+
+test("who was given one endpoint goes where its broker says", async (t) => {
+  const here = await room(t);
+  await here.serve({ shout });
+  const require = createRequire(new URL("../../../client/node/package.json", import.meta.url));
+  const { Router } = require("zeromq");
+  const { decode, encode } = require("@msgpack/msgpack");
+  const door = new Router({ linger: 0 });
+  await door.bind("tcp://127.0.0.1:*");
+  here.after(() => door.close());
+  // A broker that may not own its store any more.
+  (async () => {
+    for await (const [peer, header] of door) {
+      const [, op, fields] = decode(header);
+      const refusal = { ref: fields.ref, code: "not_owner", retry_after_ms: 60_000, endpoints: [here.broker.clients] };
+      if (op === "submit") await door.send([peer, encode(["LMQ1", "error", refusal])]);
+    }
+  })().catch(() => {}); // it is closed
+  const client = here.connect({ broker: door.lastEndpoint });
+  assert.equal((await client.submit("shout", "a", { whenFull: "throw" })).text, "A");
 });
 
 test("another broker goes on", async (t) => {
