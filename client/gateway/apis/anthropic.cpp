@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <ctime>
-#include <utility>
-
-#include <nlohmann/json.hpp>
 
 #include "client/gateway/apis/api.hpp"
 #include "client/gateway/apis/api_error.hpp"
 #include "client/gateway/apis/body_fields.hpp"
 #include "client/gateway/apis/stored_references.hpp"
 #include "client/gateway/apis/whole_answer.hpp"
+#include "common/json/members.hpp"
 #include "common/json/named.hpp"
 
 namespace lanemq::gateway {
@@ -33,10 +31,10 @@ bool is_anthropic(const HttpRequest& request) {
 
 tl::expected<BodyFields, ApiError> read_anthropic_call(const HttpRequest& request, Takes takes) {
   if (takes == Takes::no_body) return fields_of_query(request);
-  auto fields = read_body_fields(request.body.bytes(), Look::fields);
+  const std::string_view body = request.body.bytes();
   // A number comes in one piece, even if the body asks for a stream.
-  if (fields && request.path == kCountTokens) fields->stream = false;
-  return fields;
+  if (request.path == kCountTokens) return read_body_fields(body).map(in_one_piece);
+  return read_body_fields(body);
 }
 
 /// The container in which a message's code runs, or a thread.
@@ -62,24 +60,16 @@ void add_anthropic_limit(const LimitLevel& level, Headers& headers) {
   headers.set("anthropic-ratelimit-" + level.what + "-reset", time_stamp(level.until_full));
 }
 
-nlohmann::ordered_json anthropic_model(const std::string& name) {
-  return {{"id", name}, {"type", "model"}, {"display_name", name}, {"created_at", "1970-01-01T00:00:00Z"}};
+std::string anthropic_model(std::string_view name) {
+  const std::string text = json_text(name);
+  return "{\"id\":" + text + ",\"type\":\"model\",\"display_name\":" + text +
+         ",\"created_at\":\"1970-01-01T00:00:00Z\"}";
 }
 
-std::string anthropic_model_document(const std::string& name) {
-  return anthropic_model(name).dump();
-}
-
-std::string anthropic_model_list(const std::vector<std::string>& names) {
-  using json = nlohmann::ordered_json;
-  json entries = json::array();
-  for (const std::string& name : names)
-    entries.push_back(anthropic_model(name));
-  return json{{"data", std::move(entries)},
-              {"has_more", false},
-              {"first_id", names.empty() ? json() : json(names.front())},
-              {"last_id", names.empty() ? json() : json(names.back())}}
-      .dump();
+std::string anthropic_models(const std::vector<std::string>& names) {
+  return "{\"data\":" + json_list(names, anthropic_model) +
+         ",\"has_more\":false,\"first_id\":" + (names.empty() ? "null" : json_text(names.front())) +
+         ",\"last_id\":" + (names.empty() ? "null" : json_text(names.back())) + "}";
 }
 
 }  // namespace
@@ -110,8 +100,8 @@ constinit const Api kAnthropic{
     .request_id_header = "request-id",
     .keep_alive = "event: ping\ndata: {\"type\": \"ping\"}\n\n",
     .add_limit = add_anthropic_limit,
-    .model_document = anthropic_model_document,
-    .model_list = anthropic_model_list,
+    .model_document = anthropic_model,
+    .model_list = anthropic_models,
     .models_member = "data",
     .model_id_member = "id",
     .events_of_whole = anthropic_events_of_whole};

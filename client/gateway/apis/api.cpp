@@ -22,6 +22,23 @@ const Api* api_numbered(std::int64_t number) {
   return number >= 0 && number < std::ssize(kApis) ? kApis[number] : nullptr;
 }
 
+const std::vector<std::string_view>& forwarded_headers() {
+  static const std::vector<std::string_view> kAll = [] {
+    std::vector<std::string_view> all;
+    for (std::size_t i = kApiCount; i > 0; --i)
+      all.insert(all.end(), kApis[i - 1]->forwarded_headers.begin(), kApis[i - 1]->forwarded_headers.end());
+    return all;
+  }();
+  return kAll;
+}
+
+std::string json_list(const std::vector<std::string>& names, std::string (*document)(std::string_view name)) {
+  std::string list = "[";
+  for (const std::string& name : names)
+    list.append(list.size() > 1 ? "," : "").append(document(name));
+  return list + "]";
+}
+
 std::string api_makers() {
   std::string text(kApis[0]->maker);
   for (std::size_t i = 1; i < kApiCount; ++i)

@@ -86,7 +86,7 @@ struct Api {
   /// What is written into a silent stream, in a form that the API's SDKs ignore between events.
   std::string_view keep_alive;
   void (*add_limit)(const LimitLevel& level, Headers& headers);
-  std::string (*model_document)(const std::string& name);
+  std::string (*model_document)(std::string_view name);
   std::string (*model_list)(const std::vector<std::string>& names);
   std::string_view models_member, model_id_member;  ///< in an upstream's list: its models, and the id of one
   /// The events of a stream for a whole answer: the caller asked for a stream, and the upstream has none.
@@ -110,12 +110,10 @@ const Api* api_numbered(std::int64_t number);
 std::string api_makers();
 
 /// The headers of all APIs that go on to upstreams, those of the last one first.
-template <class Do>
-void for_each_forwarded_header(Do what) {
-  for (std::size_t i = kApiCount; i > 0; --i)
-    for (const std::string_view name : kApis[i - 1]->forwarded_headers)
-      what(name);
-}
+const std::vector<std::string_view>& forwarded_headers();
+
+/// A JSON array of what stands for the names.
+std::string json_list(const std::vector<std::string>& names, std::string (*document)(std::string_view name));
 
 /// A value for each API.
 template <class T>

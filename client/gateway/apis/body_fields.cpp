@@ -242,6 +242,11 @@ ApiError broken(const Steps& steps) {
 
 }  // namespace
 
+BodyFields in_one_piece(BodyFields fields) {
+  fields.stream = false;
+  return fields;
+}
+
 BodyFields fields_of_query(const HttpRequest& request) {
   BodyFields fields;
   fields.stream = request.query_param("stream") == "true";

@@ -32,6 +32,8 @@ enum class Look : unsigned char { fields, stored };
 /// readers disagree about which one counts.
 tl::expected<BodyFields, ApiError> read_body_fields(std::string_view body, Look look = Look::fields);
 
+/// The same of a request whose answer is never streamed.
+BodyFields in_one_piece(BodyFields fields);
 /// The same of a request without a body: its query says whether it is streamed.
 BodyFields fields_of_query(const HttpRequest& request);
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdint>
-#include <utility>
-
-#include <nlohmann/json.hpp>
 
 #include "client/gateway/apis/api.hpp"
 #include "client/gateway/apis/api_error.hpp"
 #include "client/gateway/apis/body_fields.hpp"
 #include "client/gateway/apis/stored_references.hpp"
 #include "client/gateway/apis/whole_answer.hpp"
+#include "common/json/members.hpp"
 #include "common/json/named.hpp"
 
 namespace lanemq::gateway {
@@ -35,11 +33,10 @@ constexpr std::string_view kOpenaiHeaders[] = {"openai-beta"};
 
 tl::expected<BodyFields, ApiError> read_openai_call(const HttpRequest& request, Takes takes) {
   if (takes == Takes::no_body) return fields_of_query(request);
-  auto fields =
-      read_body_fields(request.body.bytes(), request.path == kResponses ? Look::stored : Look::fields);
-  // Answers that are no text come in one piece, even if the body asks for a stream.
-  if (fields && request.path == kEmbeddings) fields->stream = false;
-  return fields;
+  const std::string_view body = request.body.bytes();
+  // Numbers come in one piece, even if the body asks for a stream.
+  if (request.path == kEmbeddings) return read_body_fields(body).map(in_one_piece);
+  return read_body_fields(body, request.path == kResponses ? Look::stored : Look::fields);
 }
 
 void add_openai_references(std::string_view path, std::string_view body,
@@ -70,19 +67,12 @@ void add_openai_limit(const LimitLevel& level, Headers& headers) {
   headers.set("x-ratelimit-reset-" + level.what, short_duration(level.until_full));
 }
 
-nlohmann::ordered_json openai_model(const std::string& name) {
-  return {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "lanemq"}};
+std::string openai_model(std::string_view name) {
+  return "{\"id\":" + json_text(name) + ",\"object\":\"model\",\"created\":0,\"owned_by\":\"lanemq\"}";
 }
 
-std::string openai_model_document(const std::string& name) {
-  return openai_model(name).dump();
-}
-
-std::string openai_model_list(const std::vector<std::string>& names) {
-  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
-  for (const std::string& name : names)
-    entries.push_back(openai_model(name));
-  return nlohmann::ordered_json{{"object", "list"}, {"data", std::move(entries)}}.dump();
+std::string openai_models(const std::vector<std::string>& names) {
+  return "{\"object\":\"list\",\"data\":" + json_list(names, openai_model) + "}";
 }
 
 }  // namespace
@@ -114,8 +104,8 @@ constinit const Api kOpenai{
     // A comment with a single line end: after a blank line some SDKs would dispatch an empty event.
     .keep_alive = ": ka\n",
     .add_limit = add_openai_limit,
-    .model_document = openai_model_document,
-    .model_list = openai_model_list,
+    .model_document = openai_model,
+    .model_list = openai_models,
     .models_member = "data",
     .model_id_member = "id",
     .events_of_whole = openai_events_of_whole};

@@ -10,7 +10,8 @@ std::string upstream_meta(const Api& api, const HttpRequest& request, ServiceTie
   if (!request.query.empty()) path += "?" + request.query;
   const bool has_method = request.method != "POST", forwards_tier = tier == ServiceTier::goes_on;
   std::size_t headers = 0;
-  for_each_forwarded_header([&](std::string_view name) { headers += !request.headers.get(name).empty(); });
+  for (const std::string_view name : forwarded_headers())
+    if (!request.headers.get(name).empty()) ++headers;
   Buffer bytes;
   DocumentWriter http(bytes);
   http.map(1).text("http").map(std::size_t{1} + has_method + forwards_tier + (headers > 0));
@@ -18,9 +19,8 @@ std::string upstream_meta(const Api& api, const HttpRequest& request, ServiceTie
   if (has_method) http.text("method").text(request.method == "HEAD" ? "GET" : request.method);
   if (forwards_tier) http.text("service_tier").text("forward");
   if (headers > 0) http.text("headers").map(headers);
-  for_each_forwarded_header([&](std::string_view name) {
+  for (const std::string_view name : forwarded_headers())
     if (const std::string_view value = request.headers.get(name); !value.empty()) http.text(name).text(value);
-  });
   return std::string(bytes.view());
 }
 

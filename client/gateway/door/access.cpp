@@ -149,8 +149,8 @@ tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) con
                                               settings::show_moment(key.not_after) +
                                               " (not_after); ask who runs this gateway for a new one",
                                    .reason = "key_expired"});
-  if (const std::string_view op = op_of(request.path);
-      !op.empty() && !key.ops.empty() && std::find(key.ops.begin(), key.ops.end(), op) == key.ops.end())
+  const std::string_view op = key.ops.empty() ? std::string_view() : op_of(request.path);
+  if (!op.empty() && std::find(key.ops.begin(), key.ops.end(), op) == key.ops.end())
     return tl::unexpected(
         ApiError{.name = "forbidden", .message = std::string(op) + " is not allowed with this key (ops)"});
   return Caller{.name = key.name,

@@ -101,20 +101,18 @@ std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_vi
 }
 
 std::optional<ApiError> why_not_forwarded(const Headers& headers) {
-  std::optional<ApiError> error;
-  for_each_forwarded_header([&](std::string_view name) {
+  for (const std::string_view name : forwarded_headers()) {
     const std::string_view value = headers.get(name);
-    if (error) return;
     if (value.size() > kForwardedHeaderBytesMax)
-      error = bad_request(std::string(name) + " has over " + std::to_string(kForwardedHeaderBytesMax) +
-                              " bytes, which is all that goes on to an upstream",
-                          std::string(name));
-    else if (!std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; }))
-      error = bad_request(
+      return bad_request(std::string(name) + " has over " + std::to_string(kForwardedHeaderBytesMax) +
+                             " bytes, which is all that goes on to an upstream",
+                         std::string(name));
+    if (!std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; }))
+      return bad_request(
           std::string(name) + " has characters other than visible ASCII, which do not go on to an upstream",
           std::string(name));
-  });
-  return error;
+  }
+  return std::nullopt;
 }
 
 std::optional<ApiError> why_not_packed(const Headers& headers) {

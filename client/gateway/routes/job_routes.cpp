@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <set>
 #include <utility>
 
 #include <lanemq/limits.hpp>
@@ -173,9 +172,9 @@ void JobRoutes::add_to(Router& router) {
                          HttpRequest request,
                          const ResponderPtr& responder) { post(std::move(request), responder, *api, takes); },
           .admit = [this, api](const HttpRequest& head) { return admit(head, *api); }});
-  std::set<std::string_view> paths;  // the first APIs have the same
+  std::string_view before;  // the first APIs have the same path
   for (const Api* api : kApis)
-    if (paths.insert(api->models_path).second)
+    if (std::exchange(before, api->models_path) != api->models_path)
       for (const char* below : {"", "/{id*}"})
         router.add("GET", std::string(api->models_path) + below,
                    [this](HttpRequest request, const ResponderPtr& responder) {

@@ -94,11 +94,21 @@ Option<Settings> service_row(const Api& api) {
           }};
 }
 
+/// All options: those of the APIs' services stand in front of `lanes`.
+Options<Settings> with_services(Options<Settings> others) {
+  Options<Settings> options = without_units_before(std::move(others));
+  for (const Api* api : kApis)
+    options.insert(std::find_if(options.begin(), options.end(),
+                                [](const Option<Settings>& option) { return option.key == "lanes"; }),
+                   service_row(*api));
+  return options;
+}
+
 }  // namespace
 
 const Options<Settings>& option_table() {
   using namespace rows;
-  static const Options<Settings> kOptions = without_units_before<Settings>({
+  static const Options<Settings> kOptions = with_services({
       text("broker", "endpoint",
            "The broker's endpoint for clients; several, separated by commas, where another broker may go on "
            "in its "
@@ -117,8 +127,6 @@ const Options<Settings>& option_table() {
           [](Settings& s, const Values& values) { set_listen(s.server, values.front()); }},
       rows::tls_certificate("tls_certificate", &Settings::tls_certificate),
       rows::tls_key("tls_key", &Settings::tls_key),
-      service_row(kOpenai),
-      service_row(kAnthropic),
       list("lanes", "names", "The broker's lanes, the highest first.", &Settings::lanes),
       duration("commit", kTime,
                "How long a stream's status is held back for its first content; then keep-alives begin.",
