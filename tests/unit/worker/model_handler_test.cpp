@@ -725,6 +725,25 @@ TEST_F(ModelHandlerTest, the_meta_says_which_call_it_is) {
   EXPECT_EQ(requests_[0].find("Bearer"), std::string::npos);
 }
 
+TEST_F(ModelHandlerTest, an_api_may_have_the_model_and_the_stream_in_its_path) {
+  ModelApi api = kOpenaiApi;
+  api.path = [](std::string asked, std::string_view model) {
+    return "/models/" + std::string(model) + asked.substr(asked.find(':'));
+  };
+  api.streams = [](std::string_view path) { return path.ends_with(":stream"); };
+  const std::string events = join({kHello, kStop, kDoneEvent});
+
+  ask(api,
+      [&](const ScriptedUpstream::Connection& caller) {
+        caller.answer("200 OK\r\nContent-Type: text/event-stream", events);
+      },
+      {.body = "{}", .model = "m2", .meta = meta_of({{"path", "/models/m1:stream"}}, {})});
+
+  ASSERT_EQ(requests_.size(), 1u);
+  EXPECT_TRUE(requests_[0].starts_with("POST /models/m2:stream HTTP/1.1\r\n")) << requests_[0];
+  EXPECT_EQ(streamed(), events);
+}
+
 TEST_F(ModelHandlerTest, what_no_model_reads_or_writes_takes_no_tokens) {
   const std::string answer = R"({"usage":{"input_tokens":900,"output_tokens":1000}})";
   const auto say = [&](const ScriptedUpstream::Connection& caller) { caller.answer("200 OK", answer); };

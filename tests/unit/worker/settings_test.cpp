@@ -339,7 +339,7 @@ TEST(Settings, knows_the_handlers_of_model_apis) {
   EXPECT_EQ(service.argument, "https://h/v1");
   EXPECT_EQ(parse_service("a=anthropic:http://127.0.0.1:1").handler, "anthropic");
   ASSERT_NE(find_model_api("anthropic"), nullptr);
-  EXPECT_EQ(find_model_api("anthropic")->path, "/v1/messages");
+  EXPECT_EQ(find_model_api("anthropic")->path({}, "m"), "/v1/messages");
   EXPECT_EQ(find_model_api("http"), nullptr);
 }
 

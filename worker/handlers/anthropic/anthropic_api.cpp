@@ -67,10 +67,15 @@ bool has_no_usage_option(std::string_view) {
   return false;
 }
 
+std::string anthropic_path(std::string asked, std::string_view) {
+  return asked.empty() ? std::string("/v1/messages") : asked;
+}
+
 }  // namespace
 
 const ModelApi kAnthropicApi{.name = "anthropic",
-                             .path = "/v1/messages",
+                             .path = anthropic_path,
+                             .streams = [](std::string_view) { return false; },
                              .key_variable = "ANTHROPIC_API_KEY",
                              .key_header = "x-api-key",
                              .key_prefix = {},

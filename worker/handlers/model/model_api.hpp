@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "worker/handlers/sse/sse_parser.hpp"
@@ -33,7 +34,11 @@ struct EventFacts {
 /// What a worker must know about a model API.
 struct ModelApi {
   std::string_view name;  ///< of the handler
-  std::string_view path;  ///< of calls that name no path, behind the upstream's base URL
+  /// The path of a call, behind the upstream's base URL: `asked`, as the job's meta names it (empty: it names
+  /// none), with the upstream's name of the model where the API's paths have it.
+  std::string (*path)(std::string asked, std::string_view model);
+  /// Whether this path asks for a stream, whatever the body says.
+  bool (*streams)(std::string_view path);
   /// The variable with the key when none is configured, the header that carries it, and the prefix of its
   /// value.
   std::string_view key_variable, key_header, key_prefix;

@@ -47,7 +47,7 @@ void ModelHandler::start(const JobCall& job, Completion done) {
   if (!meta.problem.empty())
     return done.failure(unsent_failure(ErrorClass::permanent, "bad_meta", std::move(meta.problem)));
 
-  std::string path = meta.path.empty() ? std::string(api_.path) : std::move(meta.path);
+  std::string path = api_.path(std::move(meta.path), job.model);
   const HttpMethod method = meta.method;
   const RequestBody edited =
       method != HttpMethod::post
@@ -62,7 +62,7 @@ void ModelHandler::start(const JobCall& job, Completion done) {
   }
   std::unique_ptr<AnswerReader> reader;
   // A GET streams only if its job says so; the upstream's headers tell whether it does.
-  if (edited.streams || (method == HttpMethod::get && job.stream))
+  if (edited.streams || api_.streams(path) || (method == HttpMethod::get && job.stream))
     reader =
         std::make_unique<EventAnswer>(api_, EventAnswer::Options{.in_pieces = job.stream,
                                                                  .strips_usage = edited.usage_added,

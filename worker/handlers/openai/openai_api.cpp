@@ -163,10 +163,15 @@ bool has_usage_option(std::string_view path) {
   return path == "/chat/completions" || path == "/completions";
 }
 
+std::string openai_path(std::string asked, std::string_view) {
+  return asked.empty() ? std::string("/chat/completions") : asked;
+}
+
 }  // namespace
 
 const ModelApi kOpenaiApi{.name = "openai",
-                          .path = "/chat/completions",
+                          .path = openai_path,
+                          .streams = [](std::string_view) { return false; },
                           .key_variable = "OPENAI_API_KEY",
                           .key_header = "Authorization",
                           .key_prefix = "Bearer ",
