@@ -37,13 +37,13 @@ constexpr std::array<std::uint16_t, 256> kWeights = make_weights();
 
 /// Tokens that a message, a tool and an answer cost besides their text.
 constexpr std::int64_t kPerMessage = 4, kPerTool = 8, kReplyPrime = 3;
-/// A string of at least so many bytes that holds nothing but base64 is media under a key that carries media.
-/// Elsewhere it is text without spaces, of which a token has at most kBytesPerToken bytes.
+/// A string of at least this many bytes that holds nothing but base64 is media under a key that carries
+/// media. Elsewhere it is text without spaces, of which a token has at most kBytesPerToken bytes.
 constexpr std::size_t kBase64Min = 256;
 constexpr std::int64_t kBytesPerToken = 3;
 
 // Work, in bytes that are weighed.
-/// What is read from the beginning on.
+/// The prefix of the body that is scanned in full.
 constexpr std::int64_t kScanWork = 1'250'000;
 /// A byte of structure, a string besides its bytes, and an escaped quote; bytes that are skipped for one.
 constexpr std::int64_t kStructureWork = 6, kStringWork = 40, kQuoteWork = 16;
@@ -51,8 +51,8 @@ constexpr std::size_t kSkippedBytes = 8;
 /// Bytes of spaces that may stand before a body or between a key and its colon, and of a number.
 constexpr std::size_t kSpacesMax = 4096, kNumberBytesMax = 32;
 
-// What is behind that is looked at in so many pieces, each classified in blocks; the bounds of the answer are
-// looked for in the last bytes.
+// The rest is sampled in kPieces pieces, each classified in blocks; the bounds of the answer are looked for
+// in the last bytes.
 constexpr std::size_t kPieces = 32, kBlocks = 16, kBlockBytes = 256, kLastBytes = std::size_t{64} << 10;
 constexpr std::size_t kPieceBytes = kBlocks * kBlockBytes;
 constexpr std::int64_t kPieceWork = 2 * kPieceBytes;
@@ -156,10 +156,10 @@ constexpr std::array<std::string_view, 6> kMediaHolders{"image_url", "source",  
 constexpr std::array<std::string_view, 3> kOutputBounds{"max_tokens", "max_completion_tokens",
                                                         "max_output_tokens"};
 constexpr std::array<std::string_view, 3> kToolLists{"tools", "functions", "response_format"};
-/// What a tool is called with, where that is no text.
+/// Keys of a tool call's arguments, where these are not text.
 constexpr std::array<std::string_view, 3> kToolArguments{"input", "args", "arguments"};
 
-/// What the text of a value is to the model.
+/// How the model takes the text of a value.
 enum class Meaning : std::uint8_t { text, name, media, reference };
 
 Meaning meaning_of(std::string_view key) {
@@ -170,7 +170,7 @@ Meaning meaning_of(std::string_view key) {
   return is_one_of(key, kReferences) ? Meaning::reference : Meaning::text;
 }
 
-/// What a part of a body holds, by its bytes alone.
+/// The content of a part of a body, by its bytes alone.
 struct Part {
   std::int64_t weight = 0, media_bytes = 0;
 };
@@ -304,7 +304,7 @@ class Scanner {
     is_value_of_key_ = false;
   }
 
-  /// The string that begins here, or as much of it as may be looked through. Goes behind it.
+  /// The string that begins here, or as much as may be looked through. Moves past the string.
   std::string_view find_string(bool skipped) {
     const char* const begin = at_;
     const std::int64_t most = skipped ? work_left() * static_cast<std::int64_t>(kSkippedBytes) : work_left();
@@ -377,7 +377,7 @@ class Scanner {
     media_bytes_ += static_cast<std::int64_t>(text.size());
   }
 
-  /// Counts the text, as far as it may be weighed; the scan ends behind that.
+  /// Counts the text, as far as it may be weighed, and ends the scan after that.
   void take_text(std::string_view text) {
     const auto most = static_cast<std::size_t>(std::max<std::int64_t>(work_left(), 0));
     if (text.size() > most) {
@@ -433,7 +433,7 @@ class Scanner {
 
   // ---- what is too much to read -----------------------------------------------------------------------
 
-  /// Takes it that the rest is like pieces of it.
+  /// Estimates the rest from sampled pieces.
   void guess_rest(std::string_view rest) {
     const std::size_t bytes = std::min(rest.size(), kPieceBytes);
     const std::size_t pieces = std::clamp<std::size_t>(rest.size() / kPieceBytes, 1, kPieces);
@@ -454,7 +454,7 @@ class Scanner {
     weight_ += seen.weight * all / looked_at;
     const std::int64_t media_bytes = seen.media_bytes * all / looked_at;
     const std::int64_t mean = estimate_.media > 0 ? media_bytes_ / estimate_.media : kMediaBytes;
-    // Of a string that was cut the beginning is counted.
+    // A string that was cut counts by its beginning.
     if (media_bytes > 0)
       estimate_.media += media_bytes / std::max(mean, kMediaBytesMin) + (estimate_.media == 0 ? 1 : 0);
     const std::string_view tail = rest.substr(rest.size() - std::min(rest.size(), kLastBytes));
@@ -507,7 +507,7 @@ bool is_json(std::string_view body) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   if (body.starts_with(kMark)) body.remove_prefix(kMark.size());
   const std::size_t first = body.substr(0, kSpacesMax).find_first_not_of(" \n\r\t");
-  // Behind so many spaces there may be anything.
+  // After this many spaces the body may hold anything.
   if (first == std::string_view::npos) return body.size() > kSpacesMax;
   return body[first] == '{' || body[first] == '[';
 }

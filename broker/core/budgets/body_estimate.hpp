@@ -7,7 +7,7 @@
 
 namespace lanemq::core {
 
-/// What a request's body shows of its cost, without a tokenizer.
+/// Features of a request's body that show its cost, read without a tokenizer.
 struct BodyEstimate {
   std::int64_t text_tokens = 0;            ///< of what the model reads as text; a first guess
   std::int64_t media = 0;                  ///< images, sounds and files that it reads, whatever their size

@@ -12,7 +12,7 @@ constexpr std::int64_t kResetTolerance = 20;
 constexpr Duration kResetSlack = std::chrono::milliseconds(1500);
 /// Parts of a limit: amounts that differ clearly, and much.
 constexpr std::int64_t kClearPart = 5, kMuchPart = 4;
-/// Far less than was sent is such a part of it.
+/// A reported use below 1/kFarLessPart of what was sent is far less.
 constexpr std::int64_t kFarLessPart = 4;
 constexpr int kUnlikeMin = 3;
 

@@ -33,7 +33,7 @@ class BucketSigns {
  private:
   TimePoint since_ = kNever;           // words in a row are like those of a bucket
   std::int64_t least_ = 0, most_ = 0;  // that they tell of as used
-  int doubts_ = 0;                     // and so many, behind them, are not
+  int doubts_ = 0;                     // later words in a row that are unlike those of a bucket
   bool shown_ = false;
 };
 

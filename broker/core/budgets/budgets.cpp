@@ -17,8 +17,8 @@ bool matches(const std::string& pattern, std::string_view value) {
   return pattern.empty() || glob_match(pattern, value);
 }
 
-/// A refusal may be about the calls under way where it says to come again within so long, and so many are
-/// left; fewer where it is known that calls at once are bounded.
+/// A refusal may be about the calls under way where it asks to retry within kSoonAgain, and kManyAtOnce calls
+/// are left; kManyWhereLearnt where a bound on calls at once is known.
 constexpr Duration kSoonAgain = std::chrono::milliseconds(2100);
 constexpr std::int64_t kManyAtOnce = 4, kManyWhereLearnt = 2;
 
@@ -56,7 +56,7 @@ const RateLimit* too_small(const Quota& quota, const Amounts& amounts) {
   return nullptr;
 }
 
-/// What keeps the claim from the budget itself. `refused`: of its keys.
+/// The limit that keeps the claim from the budget itself. `refused`: the refusals of the budget's keys.
 bool blocks(Budget& budget, const Claim& claim, const KeysRefused& refused, TimePoint now,
             Obstacle& obstacle) {
   if (budget.slices == nullptr) return budget.quota.blocks(claim, now, obstacle);
@@ -422,7 +422,7 @@ Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   return pool == nullptr || pool->slices != nullptr ? Obstacle{} : key_obstacle(set, claim, now);
 }
 
-/// What keeps the claim from a key of the pool; the budget's own limits are left out.
+/// The reason why no key of the pool can serve the claim; the budget's own limits are left out.
 Obstacle Budgets::key_obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   if (best_key(set, claim, now) != nullptr) return {};
   const Budget& pool = *pool_of(set);
@@ -587,7 +587,7 @@ Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
   return reservation;
 }
 
-/// A job of an apart model goes: it finds out whether a pause holds, or holds back the next one behind it.
+/// A job of an apart model goes: it finds out whether a pause holds, or holds back the next job.
 void Budgets::take_from_pauses(const Reservation& reservation, TimePoint now) {
   for_pauses(reservation, [&](ModelApart::Pause& pause) {
     if (now < pause.until)
@@ -675,7 +675,7 @@ void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& 
       learn(budgets_[i].quota, i);
     return;
   }
-  // What the upstream says about a key holds for its account; for the budget only if no other one is in use.
+  // The upstream's word about a key holds for its account; for the budget only if no other account is in use.
   Budget& pool = budgets_[set.pool];
   Quota& account = account_of(reservation);
   if (account.has_rates())
@@ -753,8 +753,8 @@ Budgets::HeldBack Budgets::pause(const Reservation& reservation, const Limited& 
                .shared = limited.shared},
               now);
   // As soon as a call of ours is over its place is free: a pause of all would leave it to others, and
-  // refusals come no less often behind one. So the job alone waits for the time that the upstream says, but
-  // where none of ours is under way.
+  // refusals come no less often after one. So the job alone waits for the time that the upstream states,
+  // except where none of ours is under way.
   const auto await_a_place = [&](const Part& part) {
     if (!limited.waits) return HeldBack::all;
     if (quota_of(part).concurrency().running() > 0) return HeldBack::nobody;

@@ -50,13 +50,13 @@ struct Key {
   TimePoint rests_until{};    ///< of a spent key
   bool tried = false;         ///< of a spent key: a job is under way that tries it
   LastTwo answered, refused;  ///< clients whose jobs were answered, or refused, of late
-  /// Of a spent key: the only client whose jobs were refused; kNoMark: several were, or nobody knows.
+  /// For a spent key: the only client whose jobs were refused; kNoMark: several clients, or unknown.
   std::uint64_t spent_by = kNoMark;
 
   /// The first rest. Each rest in a row is twice as long, up to kRestMax.
   static constexpr Duration kRestMin = std::chrono::minutes(1), kRestMax = std::chrono::hours(1);
   Duration rest() const;
-  /// It was configured at that time: nothing is known of it.
+  /// Starts the key's state at `at`, when it was configured: nothing is known of the key.
   void begin(bool draining, TimePoint at) {
     since = at;
     refusals = 0;
@@ -90,8 +90,9 @@ struct Budget {
   bool paused = false;            ///< by an operator
   bool eased = false;             ///< listed in Budgets::eased_
   bool unsaved = false;           ///< its own limits have changed since they were last saved
-  /// What this shard holds of a budget that several share, in place of the windows; null: it is this
-  /// broker's. Of `quota` and `accounts` only the pauses count then, which the shard has seen itself.
+  /// The slices that this shard holds of a budget shared by several shards, in place of the windows; null:
+  /// not shared. With slices, only the pauses in `quota` and `accounts` count, which this shard has seen
+  /// itself.
   std::unique_ptr<Slices> slices{};
   std::unique_ptr<LearntFor> learnt{};  ///< null: it is configured
   std::int64_t drawn_for = 0;           ///< jobs that went since the last draw
@@ -108,7 +109,7 @@ struct Budget {
 /// The budgets that match a job, interned: jobs with equal sets share a flow. An index that stays valid.
 using BudgetSet = std::uint32_t;
 
-/// What one running job has taken. Belongs to the job, and is settled exactly once.
+/// The amounts one running job has taken. Belongs to the job, and is settled exactly once.
 struct Reservation {
   static constexpr std::uint16_t kNoKey = Claim::kNoKey;
 
@@ -145,11 +146,11 @@ class Budgets {
   /// A limit of the set that is smaller than `amounts`, so that it can never grant them; no budget: none is.
   /// In a pool the limits of every key in use must be too small.
   Obstacle unsatisfiable(BudgetSet set, const Amounts& amounts) const;
-  /// Lowers a guessed output to what full bursts of the set's limits have room for. With more, the job would
-  /// wait for an empty window, and all those behind it.
+  /// Lowers a guessed output to what full bursts of the set's limits have room for. A larger guess would make
+  /// the job, and all jobs queued behind it, wait for an empty window.
   void cut_output(BudgetSet set, Amounts& amounts) const;
 
-  // What upstreams allow that no budget counts is learnt: the first limit that one states, or the first
+  // Limits that no configured budget counts are learnt: the first limit an upstream states, or its first
   // refusal, makes a budget for its service and model.
 
   /// Whether what the set's upstreams allow would be learnt.
@@ -225,11 +226,11 @@ class Budgets {
   /// The models paused alone by a budget or an account of its keys, each with the end of its pause.
   std::vector<std::pair<std::string_view, TimePoint>> paused_models(std::size_t budget, TimePoint now) const;
 
-  /// What keeps a job from having what it claims now.
+  /// The reason why a job cannot have what it claims now.
   Obstacle obstacle(BudgetSet set, const Claim& claim, TimePoint now);
-  /// What keeps the claim from one budget of the set, and when that may be over.
+  /// The reason why one budget of the set refuses the claim, and when that may be over.
   Obstacle obstacle_of(BudgetSet set, std::size_t budget, const Claim& claim, TimePoint now);
-  /// What was refused to the claim of the budget's keys.
+  /// The refusals that the budget's keys gave this claim.
   KeysRefused refused_of(BudgetSet set, std::size_t budget, const Claim& claim) const {
     return budget == sets_[set].pool ? keys_refused(claim) : KeysRefused{};
   }
@@ -324,7 +325,7 @@ class Budgets {
   /// Lowers the limits: the upstream refused for its rate and did not state them.
   void cut(const Reservation& reservation, TimePoint now);
   /// The upstream answered the job, or was overloaded: raises or lowers the concurrency. `model`: its mark.
-  /// `calls`: so many, of which it was the last.
+  /// `calls`: the number of calls reported at once, this one the last.
   void succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now, std::int64_t calls = 1);
   void overloaded(const Reservation& reservation, TimePoint now);
   /// A call of the model (by mark) that was handed over at `taken_at` was answered, perhaps to another
@@ -345,7 +346,7 @@ class Budgets {
   /// Whether lift() would find something.
   bool can_lift(std::size_t place, TimePoint now);
 
-  /// What is saved together: a budget's own limits and its keys' states, or the limits of one account.
+  /// The unit of saving: a budget's own limits and its keys' states, or the limits of one account.
   struct Part {
     std::size_t budget = 0, account = kOwnLimits;
   };
@@ -420,7 +421,7 @@ class Budgets {
   BudgetSet learnt(BudgetSet set, std::string_view service, std::string_view model);
   bool any_learnt() const { return budgets_.size() > configured_; }
   std::size_t find_learnt(std::string_view service, std::string_view model) const;
-  /// Whether a configured budget counts all jobs of that service and model, whoever sends them.
+  /// Whether a configured budget counts all jobs of that service and model, from any client.
   bool counts_all(std::string_view service, std::string_view model) const;
   std::size_t place_to_learn(const LearntFor& whose, const std::function<bool(std::size_t)>& in_use) const;
   void add_limits(Budget& budget, const wire::UpstreamLimits* limits, std::int64_t sent = 0);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kOwn = "own", kAccount = "account ", kSpent = "spent ", kCallers = "callers ";
 /// Names of model pauses: this, the account (none for the budget's own), the model.
 constexpr std::string_view kModel = "model ";
-/// Of a learnt budget: this, the service, a line's end, the model.
+/// Name of a learnt budget's entry: this prefix, the service, a line's end, the model.
 constexpr std::string_view kLearnt = "learnt ";
 /// Separates the owner's name from the limit's.
 constexpr char kOf = '\n';
@@ -255,7 +255,7 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   owed_at_ = owed_at;
   advanced_at_ = kNever;
   advance(now);
-  // Nobody knows how much of the debit ahead was used: all of it counts as used now.
+  // The part of the debit ahead that was used is unknown: all of it counts as used now.
   if (ahead > 0) take(std::min(ahead, effective()), now);
 }
 
@@ -288,7 +288,7 @@ void Quota::save(const std::string& name, std::int64_t epoch_us, std::vector<Sto
   }
 }
 
-/// What an exact save has besides.
+/// The numbers that only an exact save has.
 void Quota::restore_rest(StoredNumbers& numbers, std::int64_t epoch_us, TimePoint now) {
   paused_at_ = std::min(time_of(numbers.next(), epoch_us), now);
   const std::int64_t probed_at = numbers.next();
@@ -420,7 +420,7 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us, 
 
 namespace {
 
-/// What an exact save has of a key besides.
+/// The numbers of a key that only an exact save has.
 void restore_callers(Key& key, StoredNumbers numbers, std::int64_t epoch_us, TimePoint now) {
   key.since = std::min(time_of(numbers.next(), epoch_us), now);
   key.refusals = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 0, kRefusalsMax));

@@ -36,7 +36,7 @@ void book(std::optional<TokenBucket>& bucket, const CallerBudgets::Use& use, std
   }
   std::int64_t held = granted - use.used;
   if (held < 0) bucket->take(-std::exchange(held, 0));
-  // What it holds pays first what the key owes.
+  // The session's holding first pays what the key owes.
   const std::int64_t paid = std::clamp<std::int64_t>(-bucket->level(), 0, held);
   bucket->give(paid);
   held -= paid;
@@ -51,7 +51,7 @@ void book(std::optional<TokenBucket>& bucket, const CallerBudgets::Use& use, std
   granted = use.used + held;
 }
 
-/// What the bucket has left for all, and when there is something.
+/// Reports what the bucket has left for all, and when it will have something.
 void tell(const std::optional<TokenBucket>& bucket, TimePoint now, std::int64_t& left, Duration& wait) {
   if (!bucket) return;
   left = std::max<std::int64_t>(bucket->level(), 0);
@@ -98,7 +98,7 @@ CallerBudgets::SessionPtr CallerBudgets::session_of(std::string_view name, TimeP
   return sessions_.emplace(name, std::make_shared<Session>()).first->second;
 }
 
-/// Whether the key can be forgotten: nobody holds anything of it, and it owes nothing.
+/// Whether the key can be forgotten: no session holds a part, and the key owes nothing.
 bool CallerBudgets::is_idle(const Budget& budget, TimePoint now) {
   const auto is_full = [&](std::optional<TokenBucket> bucket) {
     if (bucket) bucket->refill(now);
@@ -109,7 +109,7 @@ bool CallerBudgets::is_idle(const Budget& budget, TimePoint now) {
          is_full(budget.requests) && is_full(budget.tokens);
 }
 
-/// Of the keys that are longest unused, one that is idle; null: none is.
+/// An idle key among those that are longest unused; null: none is idle.
 template <class List>
 CallerBudgets::Budget* CallerBudgets::first_idle(const List& keys, TimePoint now) {
   Budget* idle = keys.front();

@@ -19,22 +19,22 @@
 
 namespace lanemq::core {
 
-/// What the keys of gateways may use, shared by all gateways that know a key.
+/// Limits on the keys of gateways, shared by all gateways that know a key.
 ///
-/// A gateway asks for some of it ahead, and says each time what it has used in all. So a request that is
-/// repeated, or whose answer was lost, changes nothing. Requests and tokens have a bucket each, with a
-/// minute's worth. Places are held by a gateway's session, and come back when it is over.
+/// A gateway asks for a part ahead, and each time reports its total use. So a request that is repeated, or
+/// whose answer was lost, is idempotent. Requests and tokens have a bucket each, with a minute's worth.
+/// Places are held by a gateway's session, and are returned when the session ends.
 ///
-/// What is idle makes room where there is none; a key that is not idle is never forgotten. A tenant has a
-/// part of the room, whatever its gateways name, so that those of others find some. All is in memory alone:
-/// after a restart a key begins with a minute's worth, and the sessions go on from where they are.
+/// Idle keys are evicted when there is no room; a key in use never is. Each tenant has a bounded part of the
+/// room, so that one tenant's gateways cannot crowd out others'. All is in memory alone: after a restart a
+/// key begins with a minute's worth, and the sessions go on from where they are.
 class CallerBudgets {
  public:
   static constexpr std::size_t kKeysMax = 10'000;
   static constexpr std::size_t kSessionsMax = 1'024;
-  /// What sessions hold of keys, one of each counted.
+  /// Bound on pairs of a session and a key that it holds part of.
   static constexpr std::size_t kHoldersMax = 65'536;
-  /// Of each of these a tenant may use one in so many.
+  /// A tenant may use at most 1/kTenantPart of each of these bounds.
   static constexpr std::size_t kTenantPart = 4;
   /// A session is over after so long without a word.
   static constexpr Duration kSilenceMax = std::chrono::seconds(15);
@@ -45,7 +45,7 @@ class CallerBudgets {
   struct Limits {
     std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: none
   };
-  /// Of one kind: what the session has used since it began (of places: uses now), and what it wants besides.
+  /// For one kind: the session's use since it began (for places: its use now), and what it asks for besides.
   struct Use {
     std::int64_t used = 0, ahead = 0;
   };
@@ -54,7 +54,7 @@ class CallerBudgets {
     Limits limits;
     Use requests, tokens, places;
   };
-  /// What the session may use, as totals; what is left for all; and when there will be something if not.
+  /// The totals that the session may use; what is left for all; and if nothing is, when there will be.
   struct Granted {
     std::int64_t requests = 0, tokens = 0, places = 0;
     std::int64_t requests_left = 0, tokens_left = 0;
@@ -95,7 +95,7 @@ class CallerBudgets {
     std::vector<Holder> holders;
     ListHook<Budget> hook, hook_of_space;
   };
-  /// What a tenant uses; or those without a tenant.
+  /// The use of one tenant, or of all callers without a tenant.
   struct Space {
     std::size_t sessions = 0, holders = 0;
     IntrusiveList<Budget, &Budget::hook_of_space> keys;  ///< the longest unused first

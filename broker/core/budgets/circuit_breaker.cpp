@@ -91,8 +91,8 @@ CircuitBreaker::Finding CircuitBreaker::ended(Verdict verdict, Period called_in,
   return finding;
 }
 
-/// Answered calls are noted for models alone of which one has failed: so the calls of others push no failure
-/// out of the ring, and at most kOfClient of it are one model's.
+/// Answered calls are noted only for models of which a call has failed: so other calls push no failure out of
+/// the ring. One model fills at most kOfClient of the ring.
 CircuitBreaker::Finding CircuitBreaker::call_of_model_ended(Verdict verdict, const Caller& caller,
                                                             TimePoint now) {
   if (verdict == Verdict::unknown || verdict == Verdict::refusal) return Finding::nothing;
@@ -121,7 +121,7 @@ std::uint64_t CircuitBreaker::mark(const Caller& caller, By by) {
   return by == By::model ? caller.model : by == By::party ? caller.party() : caller.client;
 }
 
-/// Who shares the upstream with the caller: other tenants, or else other clients of its own.
+/// The parties that share the upstream with the caller: other tenants, or else other clients of its tenant.
 CircuitBreaker::By CircuitBreaker::sharers_of(const Caller& caller) const {
   const Count others = count([&](const Caller& other) { return other.party() != caller.party(); });
   return others.calls > 0 ? By::party : By::client;
@@ -170,9 +170,9 @@ void CircuitBreaker::make_room(const Caller& caller, By by, TimePoint now) {
   failed_ = static_cast<std::size_t>(std::count_if(begin, end, [](const Call& call) { return call.failed; }));
 }
 
-/// What it shows that connections failed several times in a row. If one client or tenant alone saw that while
-/// others are answered, nothing: a client may name a target of its own that cannot be reached. Where no other
-/// tenant called, it fails for that tenant at most.
+/// The finding after several failed connections in a row. If one client or tenant alone saw that while others
+/// are answered, nothing: a client may name a target of its own that cannot be reached. Where no other tenant
+/// called, it fails for that tenant at most.
 CircuitBreaker::Finding CircuitBreaker::look_at_connections() {
   if (unreachable_ < kUnreachableMax) return Finding::nothing;
   const Caller& whose = unreachable_for_;
@@ -186,7 +186,7 @@ CircuitBreaker::Finding CircuitBreaker::look_at_connections() {
   return Finding::one_client_fails;
 }
 
-/// What the calls say now that the caller's, the last one, has failed.
+/// The finding of the window's calls, now that the caller's last call has failed.
 CircuitBreaker::Finding CircuitBreaker::look(const Caller& caller) {
   const By by = sharers_of(caller);
   suspect_ = by == By::party ? party_of(caller) : caller;

@@ -12,7 +12,7 @@
 
 namespace lanemq::core {
 
-/// What the end of a call says of its upstream.
+/// What the end of a call shows about its upstream.
 enum class Verdict : std::uint8_t {
   success,
   failure,      ///< it failed, or has no capacity
@@ -40,16 +40,16 @@ class CircuitBreaker {
   using Period = std::uint32_t;
   static constexpr Period kNoPeriod = 0;
   enum class State : std::uint8_t { closed, open, half_open };
-  /// What a failed call shows. `all_fail` has opened the breaker. For the other findings the owner decides:
-  /// it knows whether others wait and which models can be paused alone.
+  /// What a failed call shows. `all_fail` has opened the breaker. For the other findings the owner decides,
+  /// since it knows whether others wait and which models can be paused alone.
   enum class Finding : std::uint8_t { nothing, all_fail, one_client_fails, one_model_fails };
 
   static constexpr std::size_t kWindowCalls = 20;  ///< the last calls, none older than kWindow
   static constexpr Duration kWindow = std::chrono::seconds(30);
   static constexpr std::size_t kCallsMin = 10;  ///< fewer say nothing; with half of them failed it opens
-  static constexpr std::size_t kOfClient = kWindowCalls / 4;     ///< while other clients call, too
-  static constexpr std::size_t kOthersMin = 2;                   ///< fewer calls of others say nothing
-  static constexpr int kUnreachableMax = 5;                      ///< so many in a row open it at once
+  static constexpr std::size_t kOfClient = kWindowCalls / 4;  ///< while other clients call, too
+  static constexpr std::size_t kOthersMin = 2;                ///< fewer calls of others say nothing
+  static constexpr int kUnreachableMax = 5;  ///< failures in a row that open the breaker at once
   static constexpr Duration kOpenMin = std::chrono::seconds(5);  ///< doubles with each failed trial
   static constexpr Duration kOpenMax = std::chrono::seconds(60);
   static constexpr int kTrialsMax = 3;
@@ -81,7 +81,7 @@ class CircuitBreaker {
   Finding call_of_model_ended(Verdict verdict, const Caller& caller, TimePoint now);
   /// Opens it for those whose calls alone are known to fail.
   void open(const Caller& whose, TimePoint now, std::mt19937_64& random);
-  /// Of `one_client_fails`: the client, or the tenant whose clients fail.
+  /// For `one_client_fails`: the client, or the tenant whose clients fail.
   const Caller& suspect() const { return suspect_; }
   /// For whom alone it is not closed: nobody in particular where it failed for several, or is closed.
   const Caller& only() const { return only_; }
@@ -89,7 +89,7 @@ class CircuitBreaker {
   std::uint64_t only_client() const { return only_.narrowest(); }
   /// Whether all calls in the window named that model.
   bool names_only(std::uint64_t model) const;
-  /// Who alone made the calls for that model.
+  /// The client that alone made the calls for that model.
   Caller only_caller_of(std::uint64_t model) const;
   /// Another client than only_client() wants to call: its job is the next trial, at once, and an earlier
   /// trial does not count any more. Requires: it is not closed.

@@ -61,7 +61,7 @@ void ConcurrencyLimit::try_more(TimePoint called_at, TimePoint now) {
 ConcurrencyLimit::Shown ConcurrencyLimit::refused(TimePoint called_at, TimePoint now, bool places) {
   if (!places && now < pace_until_) return Shown::pace;
   if (learns_ && called_at < cut_at_) {
-    // Of calls that were under way at the last refusal each one shows that one fewer is taken.
+    // Each refused call that was under way at the last refusal shows that one fewer is taken.
     limit_ = taken_ = std::max<std::int64_t>({running_, limit_ - 1, 1});
     return Shown::places;
   }

@@ -58,7 +58,7 @@ class ConcurrencyLimit {
     successes_ = 0;
   }
   /// A call made at `called_at` was answered: the limit grows by one for each full round of answers. `calls`:
-  /// so many, of which it was the last.
+  /// the number of answers reported at once, this one the last.
   void succeeded(TimePoint called_at, TimePoint now, std::int64_t calls = 1) {
     if (limit_ == configured_) return;
     if (learns_) return try_more(called_at, now);
@@ -70,15 +70,15 @@ class ConcurrencyLimit {
     }
   }
 
-  /// What a refusal was about.
+  /// What a refusal was about: calls at once, or calls over time.
   enum class Shown : std::uint8_t { places, pace };
   /// A call made at `called_at`, which does not run any more, was refused, and nothing says why. `places`: it
   /// was for too many at once, as the upstream says, or since nothing else is counted.
   Shown refused(TimePoint called_at, TimePoint now, bool places);
-  /// The upstream says that so many may run at once.
+  /// The upstream states that `limit` calls may run at once.
   void learn(std::int64_t limit, TimePoint now);
 
-  /// What refusals have shown is remembered over restarts, for so long after the last one.
+  /// How long after the last refusal its findings are kept over restarts.
   static constexpr Duration kLearntFor = std::chrono::hours(1);
   void save_learnt(std::int64_t epoch_us, StoredNumbers& numbers) const;
   void restore_learnt(StoredNumbers numbers, std::int64_t epoch_us, TimePoint now);
@@ -97,7 +97,7 @@ class ConcurrencyLimit {
   // Where refusals have shown the limit:
   bool learns_ = false;                // so it is
   bool stated_ = false;                // the upstream said it
-  std::int64_t taken_ = 0, step_ = 1;  // as many at once were taken; so many more are tried next
+  std::int64_t taken_ = 0, step_ = 1;  // calls at once that were accepted; further ones tried next
   std::int64_t first_ = 0;             // under way at the first of a row of refusals, if nothing was learnt
   TimePoint tried_at_ = kNever;        // since when more than taken_ may run
   TimePoint next_try_{};               // not before

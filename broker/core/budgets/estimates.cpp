@@ -20,7 +20,7 @@ constexpr std::uint32_t kSamplesMin = 5;
 /// With fewer samples an estimate of the input has a margin.
 constexpr std::uint32_t kSamplesSure = 20;
 constexpr double kSpareUnsure = 1.1;
-/// After so many answers all older ones count half.
+/// After this many answers all older ones count half.
 constexpr std::uint32_t kOutputsMax = 1000;
 constexpr std::int64_t kTokensMax = 1'000'000'000;
 
@@ -140,7 +140,7 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, co
   return estimate;
 }
 
-/// What the client knows replaces the estimate.
+/// The client's known cost replaces the estimate.
 void Estimates::put_known(const std::optional<wire::Cost>& stated, Estimate& estimate) {
   if (stated && stated->knows_input()) {
     estimate.amounts.input_tokens = *stated->input_tokens;

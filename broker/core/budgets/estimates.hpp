@@ -18,7 +18,7 @@
 
 namespace lanemq::core {
 
-/// What a job is expected to take before anybody knows.
+/// A job's expected cost before it runs.
 struct Estimate {
   Amounts amounts;
   std::optional<std::int64_t> output_bound{};  ///< the request's own
@@ -32,10 +32,10 @@ inline std::uint32_t tokens_of_bytes(std::size_t bytes) {
   return static_cast<std::uint32_t>(std::min<std::size_t>(bytes / kBytesPerToken + 1, 1'000'000'000));
 }
 
-/// What a client states of a job with that body, where it is certain: of what is no JSON the broker knows
-/// nothing, so that what is stated counts.
+/// A client's statement of cost for that body, where it is certain: the broker cannot read a body that is not
+/// JSON, so there the statement counts.
 std::optional<wire::Cost> word_of(std::optional<wire::Cost> stated, std::string_view body);
-/// What a client states and may be wrong about counts where it is more.
+/// Raises the estimate to the client's statement, which may be wrong, where the statement is higher.
 void raise_to(const std::optional<wire::Cost>& stated, Amounts& amounts);
 
 /// Guesses what jobs cost in tokens, and learns from what their upstreams say: for each model, and for each
@@ -46,7 +46,7 @@ class Estimates {
   /// Bound of models, and clients of models, that are kept. Beyond it the client goes about which nothing was
   /// learned for longest; a model goes only if no client is kept.
   static constexpr std::size_t kSeriesMax = 4096;
-  /// Of the new clients without room one in so many gets room.
+  /// One in kNewcomersTried of the new clients without room gets room.
   static constexpr unsigned kNewcomersTried = 8;
 
   /// `media_tokens`: for each image, sound or file in a body. `output_default`: for a model without samples.
@@ -57,7 +57,7 @@ class Estimates {
   /// word_of() has it.
   Estimate estimate(std::string_view model, std::string_view client, std::string_view body,
                     const std::optional<wire::Cost>& stated) const;
-  /// For a body that cannot be read now and counts as so many tokens: nothing is learned from it.
+  /// For a body that cannot be read now and counts as `tokens`: nothing is learnt from it.
   Estimate estimate(std::string_view model, std::string_view client, std::int64_t tokens,
                     const std::optional<wire::Cost>& stated) const;
   /// Learns what an attempt with such an estimate really used. A call that used no tokens at all was not

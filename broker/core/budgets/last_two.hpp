@@ -9,8 +9,8 @@ namespace lanemq::core {
 
 class StoredNumbers;
 
-/// Of a series of marks: the last one, and the last one different from it. That is enough to tell whether a
-/// client or model was alone.
+/// The last mark of a series, and the last one different from it. That is enough to tell whether a client or
+/// model was alone.
 class LastTwo {
  public:
   void note(std::uint64_t mark, TimePoint now) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMinuteMs = 60'000;
 
-/// What a limit may rise to that nobody knows: far above what one broker sends in a period.
+/// Upper bounds of a limit that is unknown: far above what one broker sends in a period.
 constexpr std::int64_t kOpenCalls = 1'000'000, kOpenTokens = 1'000'000'000;
 
 struct Stated {
@@ -38,7 +38,7 @@ const RateKind* kind_of(Resource resource, Duration period) {
 BudgetOptions LearntBudgets::options_for(const LearntFor& whose) {
   std::string name = std::string(kPrefix) + whose.service;
   if (!whose.model.empty()) name += '/' + whose.model;
-  // As long as an operator may name: whole characters of it.
+  // The bound on names that operators set, cut between whole characters.
   if (name.size() > limits::name_bytes_max) {
     std::size_t end = limits::name_bytes_max;
     while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80)

@@ -14,8 +14,8 @@
 
 namespace lanemq::core {
 
-/// Whose calls a budget counts that nobody configured: the broker made it when their upstream first stated a
-/// limit, or refused for one.
+/// The service and model whose calls a learnt budget counts. Nobody configured that budget: the broker made
+/// it when the upstream first stated a limit, or first refused a call for one.
 struct LearntFor {
   std::string service, model;  ///< the model as jobs name it; empty: of jobs that name none
   std::string client;          ///< whose job it was

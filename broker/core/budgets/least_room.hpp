@@ -10,8 +10,8 @@
 
 namespace lanemq::core {
 
-/// How much of a bucket was empty at the least since a moment. What flows in while it is full is lost, and a
-/// debit from before is forgotten so far: no more than this can be given back of it.
+/// Lower bound on how much of a bucket was empty since a moment. Refill into a full bucket is lost, and an
+/// earlier debit is forgotten by that much: no more than this lower bound can be given back.
 ///
 /// A list of falling levels (a monotonic stack), which bounds how exact it is: it tells less than there was,
 /// by at most a 64th of the capacity, in a debt by an eighth. Not thread-safe.

@@ -21,18 +21,19 @@ struct ModelApart {
   /// and so on, until a hold would be shorter than the least; or as soon as a call is answered.
   static constexpr Duration kFirstHold = std::chrono::seconds(1), kLeastHold = kFirstHold / 8;
 
-  /// Of a budget, or of an account of its keys: places as of Budgets::Part.
+  /// A pause of a budget, or of an account of its keys: places as of Budgets::Part.
   struct Pause {
     std::size_t budget = 0, account = 0;
     TimePoint until{};
     TimePoint began{};       ///< or was last lengthened
     Probe probe{};           ///< while it lasts
-    TimePoint held_until{};  ///< behind it, by the last job that went
+    TimePoint held_until{};  ///< after `until`: set by the last job that went
     Duration hold{};         ///< by the next one; 0: jobs go as they come
 
     /// When a job may go; no time after `now`: it may now.
     TimePoint opens_at(TimePoint now) const { return now < until ? std::min(until, probe.at) : held_until; }
-    /// Whether it may be over any moment: a job is under way that finds out, or the first ones go behind it.
+    /// Whether the pause may be over any moment: a job is under way that finds out, or the pause has ended
+    /// and the first jobs go.
     bool is_tried(TimePoint now) const { return now >= until || probe.tried_since != kNever; }
     /// Requires: `to` is later than `until`.
     void lengthen(TimePoint to, TimePoint now);

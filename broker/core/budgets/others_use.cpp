@@ -9,7 +9,7 @@ namespace {
 
 /// So many answers more of one kind are remembered, so that a few of the other kind change nothing.
 constexpr int kSeenMax = 3;
-/// All of what a bucket gives back, and the least part of it that is counted on.
+/// All that a bucket gives back, and the least part that is counted on.
 constexpr std::int8_t kLeftAll = 16, kLeftMin = 4;
 
 /// In a bucket, or where that is not known, a job asks after the first time, and then each time after twice

@@ -11,18 +11,18 @@ namespace lanemq::core {
 
 class StoredNumbers;
 
-/// What others have taken of a limit that they share with us, as far as the upstream's words tell, and how it
-/// comes back.
+/// Other users' share of a limit that we have in common, as far as the upstream's words tell, and how that
+/// share is refilled.
 ///
-/// Upstreams say with each answer what remains and when all of it is back (`reset`). In a bucket, which is
-/// refilled continuously, that is (limit - remaining) * period / limit, and what others took comes back
-/// evenly until then. In a window all of it is back at the reset. Until the words tell them apart it is a
-/// bucket: a call too early costs one refusal, a wait for a whole reset may cost a minute.
+/// Upstreams report with each answer what remains and when the limit is full again (`reset`). In a bucket,
+/// which is refilled continuously, that is (limit - remaining) * period / limit, and what others took is
+/// refilled evenly until then. In a window all is refilled at the reset. Until the words tell them apart it
+/// is a bucket: a call too early costs one refusal, a wait for a whole reset may cost a minute.
 ///
 /// Nothing waits for a whole reset unasked: while this alone keeps jobs back, one may go now and then.
 class OthersUse {
  public:
-  /// What an upstream says of a limit.
+  /// An upstream's report on a limit.
   struct Said {
     std::int64_t remaining = 0;
     std::optional<std::int64_t> limit{};
@@ -33,12 +33,12 @@ class OthersUse {
   /// `tolerance` are calls that cross on their way. `limit`: what counts where the upstream states none.
   void heard(const Said& said, std::int64_t foreign, std::int64_t tolerance, std::int64_t limit,
              Duration period, TimePoint now);
-  /// What still counts of it.
+  /// The part of others' use that still counts.
   std::int64_t amount(TimePoint now) const;
   /// When nothing counts any more.
   TimePoint until() const { return until_; }
   bool any() const { return amount_ > 0; }
-  /// Whether it comes back evenly: else all of it at once.
+  /// Whether others' use is refilled evenly: else all at once.
   bool is_even() const { return !is_window() && reset_told_; }
   void forget() { *this = OthersUse(); }
 
@@ -68,7 +68,7 @@ class OthersUse {
   // Answers that looked like a window's, less those that looked like a bucket's; and the part, in
   // sixteenths, of the pace at which a bucket gives back that others leave to us.
   std::int8_t window_seen_ = 0, left_ = 16;
-  bool reset_told_ = false;  // the last answer said when all of it is back
+  bool reset_told_ = false;  // the last answer told when the limit is full again
 };
 
 }  // namespace lanemq::core

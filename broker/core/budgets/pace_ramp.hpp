@@ -7,11 +7,11 @@
 
 namespace lanemq::core {
 
-/// The part of a limit's pace that counts: none in a pause, a tenth behind it, then twice as much each
-/// second. Where the upstream has said that the pace rises too fast it rises by a tenth instead.
+/// The part of a limit's pace that counts: none in a pause, a tenth after it, then twice as much each second.
+/// Where the upstream has said that the pace rises too fast it rises by a tenth instead.
 class PaceRamp {
  public:
-  /// Thousandths: where it begins behind a pause, and where it is full.
+  /// In thousandths: the part right after a pause, and the full pace.
   static constexpr int kFirst = 100, kFull = 1000;
 
   bool is_full() const { return share_ == kFull; }
@@ -55,7 +55,7 @@ class PaceRamp {
 
  private:
   static constexpr Duration kStep = std::chrono::seconds(1);
-  /// In hundredths: what a fall leaves of the pace, and what a step makes of it.
+  /// In hundredths: the pace after a fall, and after a step, of the pace before.
   static constexpr int kFallLeaves = 85, kGentle = 110, kSteep = 200;
 
   int share_ = kFull;

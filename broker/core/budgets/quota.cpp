@@ -10,7 +10,7 @@ namespace {
 constexpr Duration kRefusedPeriodMax = std::chrono::minutes(1);
 /// So many calls must have been answered before one that is refused without a word is held to be by chance.
 constexpr std::int64_t kByChanceOf = 30;
-/// Of the limits that an upstream states, where it says no other.
+/// Period of a limit that an upstream states without a period.
 constexpr std::int64_t kUnsaidPeriodMs = 60'000;
 
 }  // namespace

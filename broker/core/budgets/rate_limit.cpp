@@ -27,9 +27,9 @@ constexpr Duration kAskedEvery = std::chrono::milliseconds(500);
 /// Where nothing is known of a limit a refusal leaves a call each so long at the least: others may have taken
 /// the rest.
 constexpr Duration kGuessEvery = std::chrono::milliseconds(100);
-/// What is debited ahead of a limit that nobody knows: enough between two commits, and little after a crash.
+/// Debit ahead for an unknown limit: enough between two commits, and little after a crash.
 constexpr std::int64_t kOpenAheadCalls = 64, kOpenAheadTokens = 64'000;
-/// Of a limit that nobody configured and that counts longer than this words count from so many on.
+/// A stated limit that is not configured and has a longer period counts after kLongStated statements.
 constexpr Duration kLongPeriod = std::chrono::minutes(1);
 constexpr int kLongStated = 3;
 /// Words about another period say that all is back within such a part of the assumed one, so often in a row,
@@ -42,7 +42,7 @@ constexpr Duration kDoubtedSlack = std::chrono::seconds(1);
 /// Refusals leave at least so much of a limit, in millionths.
 constexpr std::int64_t kShareMin = 10'000;
 
-/// What the bucket may gather during a pause, so that one job can go at its end.
+/// Bound on what the bucket gathers during a pause, so that one job can go when the pause ends.
 constexpr std::int64_t kPausedLevelMax = 1;
 
 /// In parts of a limit: less may be missing upstream before others are taken to use the account. Calls cross
@@ -95,7 +95,7 @@ void RateLimit::configure(const RateOptions& options, TimePoint now) {
   note_room(now);  // of the capacity until now
   std::int64_t level = floor_divide(bucket_.level(), scale_);
   const std::int64_t before = limit_;
-  // What was used stays used: a smaller bucket that counted as full would let a large job go at once.
+  // Past use stays used: a smaller bucket that counted as full would let a large job go at once.
   if (!window_) level -= std::max<std::int64_t>(bucket_.capacity() / scale_ - capacity_of(options, kind_), 0);
   limit_ = options.limit;
   ceiling_ = ceiling_ == before ? limit_ : std::min(ceiling_, limit_);
@@ -114,7 +114,7 @@ std::int64_t RateLimit::effective() const {
 void RateLimit::apply_limit() {
   advanced_at_ = kNever;
   held_for_ = kNoHold;
-  // What is not configured has the burst that is the default of others.
+  // A limit that is not configured has the default burst of configured ones.
   if (open_) bucket_.set_capacity(std::max<std::int64_t>(effective() / 10, 1) * scale_);
   others_paced_ = 0;
   if (window_) window_->set_limit(window_limit());
@@ -122,7 +122,7 @@ void RateLimit::apply_limit() {
 }
 
 void RateLimit::apply_pace() {
-  // What a bucket gives back comes evenly, so it is pace enough.
+  // A bucket refills evenly, so others' use needs no further pacing.
   const bool given_back = others_count_ > 0 && others_.is_even();
   std::int64_t pace = effective() * scale_;
   if (window_ && !given_back) pace = burst_beyond() > 0 ? std::min(pace, window_->pace()) : window_->pace();
@@ -148,7 +148,7 @@ bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
   return true;
 }
 
-/// What refusals leave at the least: a call each kAskedEvery, where that is no more than half of it.
+/// Lower bound on the share after refusals: a call each kAskedEvery, at most half of the limit.
 std::int64_t RateLimit::share_min() const {
   if (resource_ != Resource::requests) return kShareMin;
   const std::int64_t asked = (period_ / kAskedEvery * ShownPart::kWhole + ceiling_ - 1) / ceiling_;
@@ -233,7 +233,7 @@ void RateLimit::leave_to_others(TimePoint now) {
   others_count_ = others_.amount(now);
   // A window has been reset: one goes at once, and the pace that others left does not keep it back.
   if (counted && others_count_ == 0 && !others_.is_even() && trial_ == Trial::none) trial_ = Trial::of_guess;
-  // What comes back at once leaves us the pace of a smaller window.
+  // Where others' use is refilled at once, our pace is that of a smaller window.
   const std::int64_t paced = others_.is_even() ? 0 : std::min(others_count_, effective() - 1);
   const bool changes = shows_bucket() && counted != (others_count_ > 0);
   if (changes) held_for_ = kNoHold;
@@ -244,7 +244,7 @@ void RateLimit::leave_to_others(TimePoint now) {
 
 std::int64_t RateLimit::headroom_left() const {
   if (others_count_ == 0) return window_->headroom();
-  // What others took makes no debt of ours.
+  // Others' use makes no debt of ours.
   const std::int64_t own = own_headroom();
   return own > 0 ? std::max<std::int64_t>(own - others_count_, 0) : own;
 }
@@ -327,7 +327,7 @@ void RateLimit::advance(TimePoint now) {
     bucket_.set_rate(rate_now);
   else
     apply_pace();
-  // What the window cannot take now must not gather for a later burst.
+  // The bucket must not gather, for a later burst, what the window cannot take now.
   bucket_.lower_to((headroom_left() + 1) * scale_);
 }
 
@@ -340,8 +340,8 @@ std::int64_t RateLimit::available(TimePoint now) {
 std::int64_t RateLimit::find_held(int hold) const {
   const std::int64_t held = capacity() * hold / 1000;
   if (!window_ || burst_beyond() > 0) return held;
-  // A strict window has room for a burst only if that room is always kept free, which costs rate; and behind
-  // a pause nothing could go at the pace of a tenth until it is gathered.
+  // A strict window has room for a burst only if that room is always kept free, which costs rate; and after a
+  // pause nothing could go at a tenth of the pace until the burst is gathered.
   return ramp_.is_full() ? std::min(held, held_in_window()) : 0;
 }
 
@@ -405,8 +405,8 @@ bool RateLimit::may_ask(std::int64_t amount, std::int64_t needed, TimePoint now)
          (trial_ == Trial::of_stated_pause || others_.may_ask(now));
 }
 
-/// Whether the amount may go although what refusals have left is used up: it finds out whether more is taken.
-/// What is configured or stated bounds it.
+/// Whether the amount may go although the share left by refusals is used up: it finds out whether more is
+/// taken. Configured and stated limits still bound it.
 bool RateLimit::may_ask_beyond(std::int64_t amount, TimePoint now) const {
   return amount > 0 && shown_.may_ask(now) && !ramp_.is_paused() && others_count_ == 0 &&
          window_->total() + amount <= ceiling_;

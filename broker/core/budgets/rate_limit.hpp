@@ -34,13 +34,13 @@ class RateLimit {
   /// Whether nobody configured it, and neither words nor refusals have shown yet how much it is.
   bool is_unknown() const { return open_ && ceiling_ == limit_ && !is_shown(); }
   bool is_open() const { return open_; }
-  /// Of a limit whose kind is learnt: whether the upstream's words show a bucket.
+  /// For a limit whose kind is learnt: whether the upstream's words show a bucket.
   bool shows_bucket() const { return bucket_signs_.shown(); }
-  /// What the upstream has stated or shown of it, as of the last time it was asked; 0: it is as configured.
+  /// The limit that the upstream has stated or shown, when last asked; 0: the configured one holds.
   std::int64_t learnt() const { return effective() < limit_ ? effective() : 0; }
   /// How far a save debits ahead of what was taken, where jobs that are not on disk use the limit.
   std::int64_t ahead() const;
-  /// What can be taken at `now`; negative when in debt.
+  /// The amount that can be taken at `now`; negative when in debt.
   std::int64_t available(TimePoint now);
   /// What `hold` thousandths of the burst keep free: in a strict window at most a hundredth of the limit.
   std::int64_t held(int hold) const {
@@ -93,7 +93,7 @@ class RateLimit {
   }
   /// Whether the call that was handed over at that time asked whether more is taken than refusals have left.
   bool has_asked(TimePoint taken_at) const { return shown_.has_asked(taken_at); }
-  /// A call that was handed over at that time was answered. What its answer says of this limit was learnt
+  /// A call that was handed over at `taken_at` was answered. The limits stated in its answer were learnt
   /// before.
   void answered(TimePoint taken_at, TimePoint now) {
     if (shown_.answered(taken_at)) apply_limit();
@@ -111,7 +111,7 @@ class RateLimit {
   bool is_shown() const { return !shown_.is_whole(); }
   /// When it was stated or shown. Requires: it is lower than configured.
   TimePoint learnt_at() const { return shown_.since(); }
-  /// What others have taken of it that still counts.
+  /// The part of others' use of this limit that still counts.
   std::int64_t others(TimePoint now) {
     advance(now);
     return others_count_;
@@ -130,7 +130,7 @@ class RateLimit {
   /// than ours is ignored.
   void learn_remaining(const OthersUse::Said& said, TimePoint sent_at, TimePoint now);
 
-  /// What can be sent, whatever the pace, and what is known of others' use: so that two times compare.
+  /// The amount that can be sent, leaving out the pace and others' use: so that two times compare.
   std::int64_t room(TimePoint now);
   /// There was such a room() around that time, at most.
   void recall_room(std::int64_t room, TimePoint when) { history_.note(room - history_.foreign(), when); }
@@ -157,18 +157,18 @@ class RateLimit {
   bool is_of_another_period(const OthersUse::Said& said, TimePoint now);
   std::int64_t headroom() const;
   std::int64_t own_headroom() const { return window_->headroom() + others_paced_; }
-  /// What a bucket lets through in a period beyond its limit, which a reserve may keep; 0: it is none. Where
-  /// others use the account that burst is theirs as much as ours.
+  /// How far a bucket lets calls through beyond its limit in a period, which a reserve may keep; 0: no
+  /// bucket. Where others use the account, that burst is theirs as much as ours.
   std::int64_t burst_beyond() const { return shows_bucket() && others_count_ == 0 ? capacity() : 0; }
   std::int64_t window_limit() const { return effective() + burst_beyond(); }
   void leave_to_others(TimePoint now);
-  /// What may be sent, others' use counted.
+  /// The amount that may be sent, others' use counted.
   std::int64_t headroom_left() const;
   /// The most that the window must have free for `amount`. An amount above the stated limit, but within the
   /// configured one, goes when the window is otherwise empty: else it would wait for ever, and the upstream
   /// decides.
   std::int64_t whole_for(std::int64_t amount) const;
-  /// What must be free before `amount` is taken: in the window, and as far as the bucket holds it there, too.
+  /// The room needed before `amount` is taken: in the window, and as far as the bucket holds it there, too.
   std::int64_t needed_for(std::int64_t amount, int hold) const;
   bool is_trial(std::int64_t amount) const;
   bool may_ask(std::int64_t amount, std::int64_t needed, TimePoint now) const;
@@ -191,7 +191,7 @@ class RateLimit {
   LeastRoom room_;  // of the bucket; not where the window is the bound
   std::optional<SlidingWindow> window_;
   PaceRamp ramp_;
-  /// Of a pause, or others' use until a reset, after which nothing was taken; none: something was.
+  /// Set by a pause, or by others' use until a reset, after which nothing was taken; none: something was.
   enum class Trial : std::uint8_t { none, of_guess, of_stated_pause } trial_ = Trial::none;
   TimePoint owed_at_{};             // when the debt last grew
   TimePoint advanced_at_ = kNever;  // then only take() and give() have changed it since
@@ -203,8 +203,8 @@ class RateLimit {
   OthersUse others_;               // where there is a window
   std::int64_t others_count_ = 0;  // of others_, as of advanced_at_
   std::int64_t others_paced_ = 0;  // of that, what the window's limit is lower by
-  // Of an open limit: how often words have stated it; words in a row that a shorter period would explain, and
-  // since when; and whether it turned out so, so that none of them is believed any more.
+  // For an open limit: how often words have stated it; words in a row that a shorter period would explain,
+  // and since when; and whether a shorter period was found, after which none of those words is believed.
   int stated_ = 0, doubts_ = 0;
   TimePoint doubted_since_{};
   bool misread_ = false;

@@ -15,10 +15,10 @@ namespace lanemq::core {
 /// over any stretch of time. So a failing upstream gets no more calls than a sound one, whatever attempts its
 /// jobs have left (Google, "Site Reliability Engineering", 2016, chapter 21).
 ///
-/// What succeeds while some are taken is saved up for its client first, kSavedMax retries at most, and its
-/// retries come out of that first: so a client whose calls all fail leaves the others what they earn. Where
-/// one has taken all retries, kForOthers more are left for clients that took fewer than that. What is taken
-/// beyond what a client has saved up is its tenant's.
+/// Successes while retries are taken are saved up for their client first, kSavedMax retries at most, and the
+/// client's retries use those first: so a client whose calls all fail leaves the others what they earn. Where
+/// one has taken all retries, kForOthers more are left for clients that took fewer than that. Retries beyond
+/// a client's savings are taken from its tenant.
 class RetryBudget {
  public:
   static constexpr int kRetriesMax = 10;  ///< also what a service starts with
@@ -56,7 +56,7 @@ class RetryBudget {
   bool full() const { return parts_ == kRetriesMax * kSuccessesPerRetry; }
 
  private:
-  /// What a client has saved up.
+  /// One client's savings.
   struct Saver {
     std::uint64_t tenant = kNoMark;
     int parts = 0;

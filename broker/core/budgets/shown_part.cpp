@@ -6,11 +6,11 @@ namespace {
 
 /// The least time between two cuts.
 constexpr Duration kCutPause = std::chrono::seconds(2);
-/// It rises twice as fast from so long after a cut on, again twice as fast after each further such time, up
-/// to so many hundredths a second.
+/// The rise doubles from kRiseFasterAfter after a cut on, and again with each further kRiseFasterEach, up to
+/// kRisePercentMax hundredths a second.
 constexpr Duration kRiseFasterAfter = std::chrono::seconds(20), kRiseFasterEach = std::chrono::seconds(5);
 constexpr std::int64_t kRisePercentMax = 16;
-/// What the answer to a call that asked adds, in hundredths.
+/// The rise when a call that asked is answered, in hundredths.
 constexpr std::int64_t kAnswerPercent = 25;
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace lanemq::core {
 /// How much of a limit's state a save has.
 enum class Detail : std::uint8_t {
   few,    ///< few bytes, erring on the side of the limit: for restarts, which are rare
-  exact,  ///< all of it: for state that is saved and restored with each use
+  exact,  ///< in full: for state that is saved and restored with each use
 };
 
 /// What was sent in the last period, in slices, for an upstream that counts every window of that length.
@@ -44,7 +44,8 @@ class SlidingWindow {
   /// Sets another limit. Requires: limit > 0.
   void set_limit(std::int64_t limit);
 
-  /// What still counts, in at most kSaved steps, each at the time of its latest part; `exact`: in slices.
+  /// The amounts that still count, in at most kSaved steps, each at the time of its latest part; `exact`: in
+  /// slices.
   static constexpr std::size_t kSaved = 61;
   struct Sent {
     TimePoint at{};
@@ -54,7 +55,7 @@ class SlidingWindow {
 
   /// How much may be sent now; negative after the limit was lowered.
   std::int64_t headroom() const { return limit_ - sent_; }
-  /// What still counts in all.
+  /// The sum of all that still counts.
   std::int64_t total() const { return sent_; }
   /// The refill rate, in 1/scale of the amount per period: above 0, at most `limit`, changed only when a
   /// slice ends. It may run ahead of the headroom by less than one, so that a job that waits for one to leave

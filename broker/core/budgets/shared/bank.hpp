@@ -22,9 +22,9 @@
 
 namespace lanemq::core {
 
-/// The bank of one budget that several shards share: it says who may use how much of it, and no two shards
-/// the same part. Its state is one row of a database. A shard locks the row, restores the bank from it,
-/// draws, and writes back what save() returns; so draws follow one another, whoever does them.
+/// The bank of one budget that several shards share: it decides which shard may use how much, and never lends
+/// a part twice. Its state is one row of a database. A shard locks the row, restores the bank from it, draws,
+/// and writes back what save() returns; so draws follow one another, from any shard.
 ///
 /// What a limit counts is counted by the core's own Budgets, over one budget. The bank adds the ledger of the
 /// slices whose use it does not know yet, the wants of lanes and shards, and the time.
@@ -113,13 +113,13 @@ class Bank {
     std::string shard;
     std::uint64_t draw = kOfEarlierOwner;
     std::uint16_t key = Claim::kNoKey;
-    bool over = false;  ///< its time is: it is counted at the end of it
+    bool over = false;  ///< its time is over: it is counted at its end
     TimePoint granted_at{};
     Counts amounts;
 
     TimePoint counted_at() const { return over ? granted_at + kSliceTime : granted_at; }
   };
-  /// What a lane of a shard waits for, and its turn: what it was granted for its weight, above others.
+  /// The wants of a lane of a shard, and its turn: what it was granted for its weight, above others.
   struct LaneState {
     LaneWant want;
     TimePoint at{};
@@ -182,7 +182,7 @@ class Bank {
 
   void note_wants(Shard& shard, const std::vector<LaneWant>& wants);
   bool waits_above(std::size_t lane) const;
-  /// What one grant may be at most.
+  /// The most that one grant may be.
   struct Bounds {
     std::int64_t cost = 0, jobs = 0;
   };
@@ -218,7 +218,7 @@ class Bank {
   void restore_shard(std::string_view name, StoredNumbers& numbers, const RowIndexes& indexes);
 
   BudgetOptions options_;             ///< as the drawing shard knows it, and keys that others know
-  std::vector<TimePoint> known_at_;   ///< of the keys behind those that the drawing shard knows
+  std::vector<TimePoint> known_at_;   ///< for the keys listed after those of the drawing shard
   std::unique_ptr<Budgets> budgets_;  ///< one
   BudgetSet set_ = 0;
   int offline_share_;

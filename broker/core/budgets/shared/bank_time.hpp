@@ -36,7 +36,7 @@ struct BankTime {
   }
 
  private:
-  /// What has passed since the draw before, at most. Counts a change where that is not known exactly.
+  /// An upper bound on the time since the draw before. Counts a change where that is not known exactly.
   Duration passed(const BankClock& clock, const Draw& draw);
 };
 

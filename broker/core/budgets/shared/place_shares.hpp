@@ -16,7 +16,7 @@ struct PlaceSharer {
   TimePoint since{};  ///< it holds some, or none
   // What share_places() finds.
   std::int64_t share = 0;
-  std::int64_t before = 0;  ///< of free places so many are for others first
+  std::int64_t before = 0;  ///< free places that are for others first
 };
 
 /// Shares `places` among all, max-min by weight (Bertsekas and Gallager, "Data Networks", 6.5.2), in whole

@@ -15,14 +15,14 @@ namespace lanemq::core {
 /// of its keys: in those that are free, and in each as many as went of late and as many again, so that short
 /// jobs are not held up. One at least, where it has a place: that may get free.
 ///
-/// A lane gets its jobs by turns. First each account with a free place has a part of them, as its places are
-/// to those of the others that have had none yet; then all that is left is for whoever has places.
+/// A lane gets its jobs by turns. First each account with a free place has a part of them, in proportion to
+/// its places among accounts that have had none yet; then any account with places gets what is left.
 class PlacesLeft {
  public:
   /// `draw`: a number that no other one of the same Budgets has, by which its claims are told apart.
   explicit PlacesLeft(std::uint64_t draw) : last_claim_(draw * kClaimsMax) {}
 
-  /// Of these the shard may use `allowed`. An account that is not added has no bound.
+  /// Adds an account whose places `allowed` bounds. An account that is not added has no bound.
   void add(const PlacesWanted& wants, std::int64_t allowed);
   /// Requires: all are added.
   void begin_lane();
@@ -30,7 +30,7 @@ class PlacesLeft {
   /// The claim so that it gets no key of an account in which the shard has no place, and one of an account
   /// whose turn it is if it can. Requires: the set is of one budget, the first one.
   Claim apart(Claim claim, Budgets& budgets, BudgetSet set, TimePoint now);
-  /// How many of so many jobs of a lane may get a key of the account now; kOfBudget: no key.
+  /// How many of `wanted` jobs of a lane may get a key of the account now; kOfBudget: no key.
   std::int64_t most(std::uint16_t account, std::int64_t wanted) const;
   void take(std::uint16_t account, std::int64_t jobs);
 

@@ -17,7 +17,7 @@ namespace lanemq::core {
 /// time at which it took a call in, and is compared with the room of then.
 class RoomsSeen {
  public:
-  /// Calls that lasted longer than so many draws tell nothing.
+  /// Calls that lasted longer than this number of draws tell nothing.
   static constexpr std::size_t kDrawsMax = 256;
 
   /// A draw was asked for and answered at these times, so that it was done in between.

@@ -32,7 +32,7 @@ BudgetOptions offline_part(const BudgetOptions& options);
 wire::UpstreamLimits offline_part(const wire::UpstreamLimits& limits, const BudgetOptions& options);
 /// For people: why no part of the budget can be set aside so; empty: one can.
 std::string cannot_set_aside(const BudgetOptions& options);
-/// What the claim says of keys of its set's pool.
+/// The keys of its set's pool that refuse the claim.
 KeysRefused keys_refused(const Claim& claim);
 
 /// The budgets that several shards share, of all that are configured: this shard uses what their banks grant
@@ -55,7 +55,7 @@ class SharedBudgets {
   /// The budgets have other limits or keys.
   void configure(TimePoint now);
 
-  /// What a lane wants of a budget from now on. Requires: it is shared.
+  /// Sets a lane's want of a budget from now on. Requires: it is shared.
   void want(std::size_t budget, const LaneWant& want);
   /// When the next draw is due; kNever: none is, or an answer comes first.
   TimePoint draw_due(TimePoint now) const;
@@ -76,7 +76,7 @@ class SharedBudgets {
   /// Counts a job that an earlier owner of the shard handed over.
   void adopt(const Places& set, Reservation& reservation);
   void settle(const Reservation& reservation, const std::optional<Amounts>& used, TimePoint now);
-  /// What the upstream stated of its limits, in the answer that tell() is called for next.
+  /// Notes the limits that the upstream stated in the answer that tell() is called for next.
   void hear_limits(const wire::UpstreamLimits& limits) { limits_ = limits; }
   void forget_limits() { limits_.reset(); }
   /// Tells the banks what the upstream said in answer to the job.

@@ -16,14 +16,14 @@
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/time.hpp"
 
-// What shards and the bank of a shared budget say to each other (Bank, Slices). Two times meet here: a
-// shard's own, by a clock that runs through suspend, and the bank's, which is never ahead of what passed.
+// Messages between shards and the bank of a shared budget (Bank, Slices). Two times meet here: a shard's own,
+// by a clock that runs through suspend, and the bank's, which is never ahead of what passed.
 
 namespace lanemq::core {
 
 /// So long may a slice be used, from when its shard asked for it.
 inline constexpr Duration kSliceTime = std::chrono::milliseconds(500);
-/// No clock gains or loses more than one part in so many.
+/// No clock gains or loses more than one part in kClockParts.
 inline constexpr std::int64_t kClockParts = 1000;
 /// So long a want counts after its shard has said it.
 inline constexpr Duration kWantKept = std::chrono::seconds(2);
@@ -35,7 +35,8 @@ inline constexpr Duration kPlacesSaidEvery = std::chrono::seconds(5);
 /// hear have told it of theirs by then, though two draws in a row are lost.
 inline constexpr Duration kPlacesUnknown = 3 * kPlacesSaidEvery;
 
-/// So many lanes a draw may name, so many uses of a slice, words, corrections and lost draws one report.
+/// Bounds on the lanes named by a draw, and on the uses of a slice, words, corrections and lost draws in a
+/// report.
 inline constexpr std::size_t kWantsMax = 16, kUsesMax = 64, kWordsMax = 64, kCorrectionsMax = 1024,
                              kDisclaimedMax = 64;
 /// Slices of one shard whose use the bank does not know yet.
@@ -81,7 +82,7 @@ struct KeysRefused {
   bool forbid(std::uint16_t other) const { return key != Claim::kNoKey && key == other; }
 };
 
-/// What a lane's waiting jobs want.
+/// The wants of a lane's waiting jobs.
 struct LaneWant {
   std::size_t lane = 0;                 ///< 0: the top lane
   Amounts head{};                       ///< of the job that is next
@@ -93,7 +94,7 @@ struct LaneWant {
   std::uint64_t client_mark = kNoMark;  ///< of that job
 };
 
-/// What was used under a slice, so long after its shard asked for it (rounded up).
+/// One use under a slice, and how long after the shard's request for the slice (rounded up).
 struct SliceUse {
   Duration age{};
   Counts used;
@@ -119,14 +120,14 @@ inline constexpr Duration kRoomHolds = Duration(std::chrono::minutes(1)) / 100;
 /// In place of an account's number: the budget's own limits, which count all accounts.
 inline constexpr std::uint16_t kOfBudget = Claim::kNoKey;
 
-/// What could be sent by each limit of a budget, or of an account of its keys, as if nobody else used the
-/// account: what is known of these is added.
+/// The amount that each limit of a budget, or of an account of its keys, would let through if nobody else
+/// used the account: their known use is added.
 struct LimitRooms {
   std::uint16_t account = kOfBudget;
   std::vector<std::int64_t> rooms;
 };
 
-/// What an upstream said or showed in answer to a call.
+/// What an upstream stated or showed in answer to a call.
 struct UpstreamWord {
   enum class Kind : std::uint8_t {
     answered,
@@ -142,7 +143,7 @@ struct UpstreamWord {
   bool tries_key = false;               ///< its slice was for a key that had rested
   std::string model{}, client{};        ///< of the job
   std::uint64_t model_mark = kNoMark;   ///< answered: of that model
-  std::int64_t calls = 1;               ///< answered: for so many calls this stands
+  std::int64_t calls = 1;               ///< for `answered`: the number of calls that this stands for
   std::uint64_t client_mark = kNoMark;  ///< key_taken, key_refused: of that client
   bool answered = false;                ///< key_taken: the call did what its client asked
   bool may_spend = true;                ///< key_refused: false: the job was refused another key before
@@ -155,7 +156,7 @@ struct UpstreamWord {
       rooms{};  ///< soon after the call, for what `limits` say that remains; empty: unknown
 };
 
-/// What happened under a shard's slices. The bank takes each report once, however often it arrives.
+/// All events under a shard's slices. The bank takes each report once, however often it arrives.
 struct Report {
   std::uint64_t number = 0;  ///< of the draw with which it was said first; 0: there is nothing to say
   std::vector<SliceReport> slices;
@@ -180,7 +181,7 @@ struct BankClock {
   std::uint64_t server = 0;  ///< a mark of the server whose clock it is: with another one it may jump
 };
 
-/// One draw of a shard. What it does not name of its wants and places counts as before.
+/// One draw of a shard. Wants and places that it does not name count as before.
 struct Draw {
   std::string shard;
   std::uint64_t epoch = 0;   ///< of the shard's owner: an earlier one gets nothing
@@ -230,7 +231,7 @@ struct LaneAnswer {
 struct PlacesGranted {
   std::uint16_t account = kOfBudget;
   std::int64_t places = 0;   ///< that the shard has now
-  std::int64_t allowed = 0;  ///< no job is handed over while so many run: the rest is for other shards
+  std::int64_t allowed = 0;  ///< no job is handed over while this many run: the rest is for other shards
 };
 
 /// How a limit of the budget stood after a draw.
@@ -239,7 +240,7 @@ struct LimitLevel {
   std::int64_t lent = 0;   ///< in slices whose use the bank does not know yet, of all shards
 };
 
-/// What the bank says to a draw.
+/// The bank's answer to a draw.
 struct Drawn {
   enum class Outcome : std::uint8_t {
     taken,

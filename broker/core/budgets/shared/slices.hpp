@@ -17,8 +17,8 @@
 
 namespace lanemq::core {
 
-/// What one shard holds of a budget that several share: the slices that the bank granted it. Stands in for
-/// the budget's windows in Budgets:
+/// One shard's part of a budget that several share: the slices that the bank granted it. Stands in for the
+/// budget's windows in Budgets:
 ///
 /// * `Budgets::obstacle()` asks affordable() instead of `Quota::blocks()`, and names the refusal of the lane;
 /// * `Budgets::reserve()` calls take() instead of `Quota::take()`: the key is the slice's, and the
@@ -44,11 +44,11 @@ class Slices {
   /// `only_owner`: nobody else can own the shard while this one does, whatever the epochs say. Where the bank
   /// knows a later one, since these came of a clock that was set back, it begins a later one still.
   Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget, bool only_owner = false);
-  /// Applies other limits and keys; these stand in their places as before, new ones behind them. Requires: a
-  /// key stays of its account.
+  /// Applies other limits and keys; these keep their places, new ones follow. Requires: a key keeps its
+  /// account.
   void configure(const BudgetOptions& budget);
 
-  /// What a lane wants from now on; no jobs: nothing.
+  /// Sets a lane's want from now on; no jobs: none.
   void want(const LaneWant& want);
   /// Whether a job of the lane can be had now. A slice of a lane serves it and those above.
   bool affordable(std::size_t lane, const Amounts& amounts, TimePoint now,
@@ -69,8 +69,8 @@ class Slices {
   /// Counts a job that the shard's earlier owner handed over; leave() ends it.
   void adopt(std::uint16_t key) { change_running(key, 1); }
   void leave(std::uint16_t key) { change_running(key, -1); }
-  /// What the upstream said to a call. Ages and rooms are filled in here. Nothing more is used of the slices
-  /// of a key that was refused, and may be spent: the bank says whether it is granted again.
+  /// Notes the upstream's answer to a call. Ages and rooms are filled in here. A refused key may be spent:
+  /// its slices are used no more, and the bank decides whether it is granted again.
   void hear(UpstreamWord word, TimePoint called_at, TimePoint now);
 
   /// From when a draw is to be made; kNever: one is under way, or nothing is wanted.
@@ -88,11 +88,11 @@ class Slices {
   bool superseded() const { return owner_.superseded; }
   /// Whether another broker draws for the shard, or did just now: what is the shard's alone is then nobody's.
   bool is_contested(TimePoint now) const { return owner_.superseded || now < owner_.contested_until; }
-  /// What the bank said of a lane last; null: nothing.
+  /// The bank's last answer for a lane; null: none.
   const LaneAnswer* answer(std::size_t lane) const;
   /// The budget's limits as the bank said last; empty: it has said nothing.
   const std::vector<LimitLevel>& limits() const { return limits_; }
-  /// What is granted here, and neither used nor over.
+  /// Granted amounts that are neither used nor over.
   Counts left(TimePoint now) const;
   /// Places of the budget's concurrency, for people.
   struct PlacesShown {
@@ -144,8 +144,8 @@ class Slices {
     LaneWant want;
     LaneAnswer answer;
     TimePoint retry_at{};
-    Duration pause{};   ///< the least time to the next draw: longer each time that the bank had not all of it
-    bool told = false;  ///< the bank knows of it
+    Duration pause{};   ///< least time to the next draw: longer each time the bank could not grant all
+    bool told = false;  ///< the bank knows that one
   };
   struct Flight {
     bool drawing = false, any = false;

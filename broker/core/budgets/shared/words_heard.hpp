@@ -10,7 +10,7 @@
 
 namespace lanemq::core {
 
-/// What a shard has heard of the upstream of a shared budget, and not told the bank yet, in order: at most
+/// Upstream words that a shard has heard about a shared budget, and not told the bank yet, in order: at most
 /// kWordsMax words.
 ///
 /// Most calls are answered, and each answer says the same. So of usual words those stay that tell the bank
