@@ -48,7 +48,7 @@ class ClientQueue {
 
   /// Appends all its jobs, in no particular order.
   void append_to(std::vector<Job*>& all) const;
-  /// What it was served does not count any more: it comes to other turns.
+  /// Forgets the service it was given: the queue joins other turns, where that does not count.
   void begin_anew() { tag_ = tag_rest_ = 0; }
 
   /// Whether its jobs leave it to other clients' jobs to try the upstream (Service::bars). A change is
@@ -94,14 +94,14 @@ class ClientQueue {
 class Turns {
  public:
   bool empty() const { return known_.empty() && newcomers_.empty(); }
-  /// Whose turn it is; null: nobody's.
+  /// The queue whose turn it is; null: none waits.
   ClientQueue* next() const {
     if (newcomers_.empty()) return known_.front();
     return known_.empty() || newcomers_.front_key() < known_.front_key() ? newcomers_.front()
                                                                          : known_.front();
   }
   std::size_t size() const { return known_.size() + newcomers_.size(); }
-  /// Calls `tell` with so many of the queues at most.
+  /// Calls `tell` with at most `most` of the queues.
   template <class Tell>
   void each_of(std::size_t most, Tell tell) const {
     known_.each_of(most, tell);
@@ -135,7 +135,7 @@ class Turns {
 
   Heap known_, newcomers_;
   std::int64_t now_ = 0;       // virtual time: where newcomers start
-  std::int64_t now_rest_ = 0;  // the rest, less than a unit of it
+  std::int64_t now_rest_ = 0;  // the rest, less than one unit
   std::int64_t lead_ = 0;      // how far it may have passed those who wait
   std::int64_t step_ = 0;      // by which the last newcomer's job moved that
   std::int64_t weight_ = 0, known_weight_ = 0;

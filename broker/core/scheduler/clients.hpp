@@ -18,9 +18,9 @@
 
 namespace lanemq::core {
 
-/// For whom jobs run: the `client` that they name, else their connection. Or a tenant, which stands for all
-/// its clients: what is scarce is shared by tenants first, and inside each by its clients, by their weights.
-/// A client without a tenant is its own tenant, so that what is said of it is kept once.
+/// The party for whom jobs run: the `client` that they name, else their connection. Or a tenant, which stands
+/// for all its clients: what is scarce is shared by tenants first, and inside each by its clients, by their
+/// weights. A client without a tenant is its own tenant, so that its state is kept once.
 struct Client {
   std::string name;              ///< of a tenant: the space of its names, `@TENANT/`
   std::uint64_t mark = kNoMark;  ///< of the name: tells clients apart where no name is kept
@@ -28,7 +28,7 @@ struct Client {
   Client* tenant = nullptr;      ///< null: it has none, or is one
   std::size_t waiting = 0;       ///< jobs queued or delayed,
   std::size_t webhooks = 0;      ///< and those of them that tell of ends
-  /// What the client has waiting in one lane.
+  /// A client's waiting jobs in one lane.
   struct Held {
     std::size_t jobs = 0, bytes = 0, webhooks = 0;
   };
@@ -105,7 +105,7 @@ class Clients {
   const Client* at(std::size_t place) const { return places_[place]; }
 
  private:
-  /// What a client and a queue take beside their records: places in tables, lists of theirs, and the
+  /// The memory of a client and a queue beside their records: places in tables, lists of theirs, and the
   /// allocator's rounding.
   static constexpr std::size_t kBesideBytes = 320;
 

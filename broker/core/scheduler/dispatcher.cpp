@@ -18,7 +18,7 @@ namespace {
 /// once, do the rest, so that messages are read in between.
 constexpr std::size_t kPickedInATurn = 1000;
 
-/// Flows of a line whose wants are added up: those behind them wait behind them.
+/// Flows of a line whose wants are added up: later ones wait behind them.
 constexpr std::size_t kFlowsWanting = 256;
 
 /// Names the client, or its tenant, for which alone the breaker is not closed; empty: it is so for all.
@@ -156,8 +156,7 @@ Pick Dispatcher::pick_alone(TimePoint now) {
   return pick;
 }
 
-/// Its claim, where nothing but a worker keeps the job back. Flows that are ahead of it in line have what
-/// they wait for.
+/// The job's claim, where it waits for a worker alone. Flows ahead of it in line have what they wait for.
 std::optional<Claim> Dispatcher::claim_alone(const Job& job, TimePoint now) {
   const Flow& flow = job.flow();
   const Lane& lane = flow.lane();
@@ -200,7 +199,7 @@ Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
   }
   // A boosted job never reaches the top lane.
   if (!terms_.boosts() || level == 0 || (next != nullptr && next_turn < lane.turn_of_boosted())) return next;
-  // Of equal turns the older one goes.
+  // Among equal turns the older one goes.
   Flow* boosted = next != nullptr && next_turn == lane.turn_of_boosted() ? next : nullptr;
   for (std::size_t below = level + 1u; below < state_.lanes.size(); ++below) {
     const std::vector<FlowGroup*>& ready = state_.lanes[below]->ready();
@@ -234,7 +233,7 @@ Pick Dispatcher::pick_from(LaneIndex level, TimePoint now) {
     if (moves_left_ == 0 && !pick) return {};
     if (!pick) continue;
     if (pick.what != Pick::What::start || !behind_ || now < pick.job->deadline) return pick;
-    // This job's timer is left for the next turns, and so is what stands behind it.
+    // The timers of this job and of those behind it are left for the next turns.
     if (overdue_left_ == 0) return {};
     --overdue_left_;
     return {Pick::What::overdue, pick.job};
@@ -388,8 +387,9 @@ Pick Dispatcher::ask_as_owed(const Flow& flow, TimePoint now) {
   return {Pick::What::start, flow.head(), claim};
 }
 
-/// How long an owed flow may keep others waiting while it saves: within a period all that was sent before has
-/// left the window. What is missing then goes to the top lane as it comes in, and would never be there.
+/// How long an owed flow may keep others waiting while it saves: after a period all that was sent before has
+/// left the window. If room is still missing then, the top lane takes it as it comes in, and saving on would
+/// never end.
 Duration Dispatcher::saving_time(const std::vector<Stall>& stalls) {
   Duration longest = std::chrono::minutes(1);
   for (const Stall& stall : stalls)
@@ -446,7 +446,7 @@ Pick Dispatcher::owed_others(const Flow& next, TimePoint now) {
 }
 
 /// The job of another service that is owed to its lane, stands before the flow in a line of a budget of both,
-/// and can start now. If it were asked later the flow behind it would wait until others have taken the place.
+/// and can start now. If it were asked later, the flow would wait until others have taken the place.
 Pick Dispatcher::owed_elsewhere(const Flow& next, TimePoint now) {
   for (const std::size_t budget : state_.budgets.of(next.budgets()))
     while (Flow* const owed = parking_.owed_before(budget, next))

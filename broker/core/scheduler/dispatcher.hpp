@@ -21,7 +21,7 @@ class Terms;
 class Upstreams;
 struct Worker;
 
-/// What the caller is to do next with a waiting job.
+/// The caller's next step with a waiting job.
 struct Pick {
   enum class What : std::uint8_t {
     none,           ///< nothing can be done in this turn
@@ -46,8 +46,8 @@ class Dispatcher {
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
-  /// Begins a turn. `behind`: timers are left for later turns, so that queued jobs may be past their
-  /// deadline.
+  /// Begins a turn. `behind`: the backlog of timers is left for later turns, so that queued jobs may be past
+  /// their deadline.
   void begin(TimePoint now, bool behind);
   /// The next pick; to be called until there is none. Requires: begin(), and the last pick was carried out.
   Pick next(TimePoint now);
@@ -69,8 +69,8 @@ class Dispatcher {
   /// Limits have changed: empties all lines.
   void limits_changed();
 
-  /// What a queued job waits for. `until`: when it starts if nothing comes and nothing but time changes until
-  /// then; none where that is not known, as for a job behind others.
+  /// The reason why a queued job waits. `until`: when the job starts if only time passes until then; none
+  /// where that is not known, as for a job behind others.
   struct Wait {
     std::string what;
     std::optional<TimePoint> until;

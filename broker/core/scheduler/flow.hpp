@@ -98,7 +98,7 @@ class Flow {
   /// A charge turned out to be `more` (less: below 0) than was charged.
   void correct(ClientQueue& queue, std::int64_t more);
 
-  /// Of the head: its cost where lanes share, its place, and its arrival. Requires: !empty().
+  /// The head's cost where lanes share, its place, and its arrival. Requires: !empty().
   std::int64_t head_cost() const { return listed_.cost; }
   std::uint64_t head_arrival() const { return listed_.arrival; }
   TimePoint head_accepted_at() const { return listed_.accepted_at; }

@@ -38,13 +38,13 @@ class FlowGroup {
 
   /// Whether no flow is to be asked.
   bool empty() const { return due_.empty() && later_.empty(); }
-  /// Of the flows to be asked, the one whose turn it is; null: none.
+  /// Among the flows to be asked, the one whose turn it is; null: none.
   Flow* first();
-  /// Of the flows to be asked, the one with the oldest head; null where the lane has no boost_after.
+  /// Among the flows to be asked, the one with the oldest head; null where the lane has no boost_after.
   Flow* oldest() const { return by_arrival_.front(); }
   /// The sum of the weights of the flows to be asked.
   std::int64_t weight() const { return weight_; }
-  /// Of the flows to be asked, the lowest tag behind the lane's virtual time; none: none is behind it.
+  /// The lowest tag behind the lane's virtual time among the flows to be asked; none: no tag is behind it.
   std::optional<std::int64_t> next_tag() const {
     if (later_.empty()) return std::nullopt;
     return later_.front_key().first;

@@ -114,7 +114,7 @@ bool Isolation::arrange(Service& service, const MayGo& may_go) {
   return !service.suspects.empty() || !isolated.empty();
 }
 
-/// Of the workers that could take one of the jobs, the one that holds fewest.
+/// The least loaded of the workers that could take one of the jobs.
 Worker* Isolation::best_for(const std::vector<const Job*>& jobs) const {
   Worker* best = nullptr;
   for (const auto& [number, worker] : workers_.all())

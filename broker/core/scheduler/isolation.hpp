@@ -25,13 +25,13 @@ namespace lanemq::core {
 /// asks for them here. Decides which workers are kept empty for them, and owns nothing.
 class Isolation {
  public:
-  /// Workers of a service that are kept empty at a time: one, or one of so many.
+  /// Workers of a service that are kept empty at a time: one, or one in kWorkersPerIsolated.
   static constexpr std::size_t kWorkersPerIsolated = 4;
   /// How long a company's jobs go out one at a time.
   static constexpr Duration kAloneFor = std::chrono::seconds(20);
   /// Companies that are remembered; the jobs of one before go as any.
   static constexpr std::size_t kCompaniesMax = 256;
-  /// Jobs of a service that are looked at in a turn: those behind them wait behind them.
+  /// Jobs of a service that are examined in a turn; later ones wait behind them.
   static constexpr std::size_t kLookedAtMax = 256;
 
   explicit Isolation(Workers& workers) : workers_(workers) {}

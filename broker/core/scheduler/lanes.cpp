@@ -41,7 +41,7 @@ void Lane::update_ready(FlowGroup& group) {
   group.ready_at = FlowGroup::kNotReady;
 }
 
-/// Of a job, in tokens where they are counted.
+/// A job's cost, in tokens where they are counted.
 std::int64_t Lane::cost_of(std::optional<std::int64_t> tokens) {
   constexpr std::int64_t kOfLate = 16;
   if (!tokens) return usual_cost_;

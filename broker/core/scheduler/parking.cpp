@@ -21,7 +21,7 @@ Rank Parking::rank_of(const Flow& flow, const Rank& fresh) const {
   return keeps ? flow.parked_.rank : fresh;
 }
 
-/// Such a flow saves nothing up, and comes back behind those that did.
+/// Such a flow saves nothing up, and returns behind those that did.
 bool Parking::waits_for_model(const Flow& flow) const {
   return flow.parked_.stalls.size() == 1 && flow.parked_.stalls.front().budget >= budgets_;
 }

@@ -81,9 +81,9 @@ struct State {
     if (store_away && !away) store_owned_at = now;
     store_away = away;
   }
-  /// From when on the silence of a peer counts that was heard at `heard`. While the store is away the broker
-  /// refuses what peers ask, and they look elsewhere: nothing of that time counts, and behind it theirs
-  /// begins anew, since they have to find their way back.
+  /// The start of a peer's counted silence, for a peer last heard at `heard`. While the store is away the
+  /// broker refuses what peers ask, and they look elsewhere: that time does not count, and after it their
+  /// silence begins anew, since they have to find their way back.
   TimePoint silent_from(TimePoint heard, TimePoint now) const {
     return store_away ? now : std::max(heard, store_owned_at);
   }

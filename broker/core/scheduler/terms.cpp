@@ -72,7 +72,7 @@ void Terms::appraise(Job& job) {
   job.estimate_rough = seen.rough;
 }
 
-/// Of a job's body, or of one that counts as so many tokens.
+/// The estimate for a job's body, or for a body that counts as a number of tokens.
 Estimate Terms::estimate_of(const Job& job, const auto& body) const {
   const std::optional<wire::Cost> cost = job.extra ? job.extra->cost : std::nullopt;
   Estimate estimate =

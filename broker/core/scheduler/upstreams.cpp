@@ -45,7 +45,7 @@ Caller Upstreams::caller_of(const Job& job) {
 void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {
   Service& service = job.flow().service();
   const bool was_sound = service.is_sound();
-  // What came due since the last turn is handled first, since the timer is set anew below.
+  // Timers that came due since the last turn are handled first, since the timer is set anew below.
   if (!was_sound) look_after(service, now);
   if (job.at_away().model_called_in != CircuitBreaker::kNoPeriod) {
     const std::size_t model = state_.budgets.model_of(job.flow().budgets());
@@ -65,7 +65,7 @@ void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {
   if (!was_sound || !service.is_sound()) set_timer(service, now);
 }
 
-/// A receiver of webhooks fails by itself, whoever is to be told.
+/// A receiver of webhooks fails alone, whichever client's webhook it was.
 void Upstreams::judge_receiver(const Job& job, Verdict verdict, TimePoint now) {
   CircuitBreaker& breaker = job.flow().service().breaker;
   const Caller caller = verdict == Verdict::unknown ? Caller{} : caller_of(job);

@@ -36,17 +36,18 @@ class Upstreams {
   void comes(const Job& job, TimePoint now);
   /// A timer of a breaker or bar of the service has fired.
   void look_after(Service& service, TimePoint now);
-  /// What a job does not wait for, because its client can go elsewhere.
+  /// Conditions that a job does not wait for, because its client can go elsewhere.
   struct Elsewhere {
     bool when_limited = false, when_spent = false;
   };
-  /// What keeps every job of the set from running before the deadline, or what the job will not wait for; no
-  /// budget: nothing. Where all keys rest, the client may try those that only another client found spent.
+  /// The pause that keeps every job of the set from running before the deadline, or that the job will not
+  /// wait for; no budget: none. Where all keys rest, the client may try those that only another client found
+  /// spent.
   Budgets::UpstreamPause shut_out(BudgetSet set, const Client& client, TimePoint deadline,
                                   Elsewhere elsewhere, TimePoint now);
   /// The same for a queued job and its own deadline.
   Budgets::UpstreamPause shut_out(const Job& job, TimePoint now);
-  /// What keeps jobs from a service's upstream.
+  /// The breakers that keep jobs from a service's upstream.
   std::vector<ShownBreaker> breakers_of(const Service& service) const;
   /// Whether jobs wait for the apart model at that place, or it fails for some service: the place is in use.
   bool waits_apart(std::size_t model) const;

@@ -265,7 +265,7 @@ void Workers::take_place(Worker& worker, Job& job) {
   list_anew(worker);
 }
 
-/// Moves the worker behind those of its services that have as much in use: the next job goes to another one.
+/// Moves the worker behind others of its services with as much in use: the next job goes to another one.
 void Workers::list_anew(Worker& worker) {
   const std::uint8_t part = worker.part_in_use();
   for (const auto& place : worker.places) {

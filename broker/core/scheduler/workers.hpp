@@ -131,8 +131,9 @@ class Service {
   TimePoint unserved_since{};        ///< when Unserved found it listed first; kept by it
   bool paused = false;               ///< by an operator
   NamedTimes::Place times;
-  /// What each lane is owed of its share_min, in thousandths of cost: at most the cost of two of its jobs.
-  /// Cost is in tokens where any job's are counted; jobs whose tokens are not counted have the usual cost.
+  /// The part of its share_min that each lane is owed, in thousandths of cost: at most the cost of two of its
+  /// jobs. Cost is in tokens where any job's are counted; jobs whose tokens are not counted have the usual
+  /// cost.
   std::array<std::int64_t, kLanesMax> owed{};
   /// The mean cost of recent jobs whose tokens are counted. While none has run, what one that waits is
   /// expected to cost: else the others would weigh nothing beside it, and its lane would never be owed it.
@@ -258,7 +259,7 @@ struct Worker {
     return occupied() < capacity && !draining && !awaits_inventory && !cut && !silent && !rest.is_set();
   }
   bool available() const { return fit() && isolated_for == nullptr; }
-  /// What part of its places is in use, in eighths. Requires: one is free.
+  /// The part of its places that is in use, in eighths. Requires: one is free.
   std::uint8_t part_in_use() const {
     return static_cast<std::uint8_t>(occupied() * Places::kParts / capacity);
   }
