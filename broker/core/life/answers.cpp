@@ -23,7 +23,7 @@ constexpr Duration kRetryAfter = std::chrono::milliseconds(100), kRetryAfterFull
 /// The state of a job that nobody knows.
 constexpr std::string_view kUnknown = "unknown";
 
-/// What is said of each submit that was taken.
+/// The reply to each submit that was taken.
 wire::Accepted accepted(std::string_view id, const Lane& lane, bool durable, const State& state,
                         wire::Raw ref) {
   wire::Accepted reply;
@@ -342,7 +342,7 @@ void Answers::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optio
 }
 
 void Answers::end_waiting(Waiter& waiter, TimePoint now) {
-  // Who asks now would be refused: this broker may not know the job's state.
+  // A client that asks now would be refused: this broker may not know the job's state.
   if (state_.store_away) return state_.timers.set(waiter.timer, now + kAwayLook);
   Job& job = *waiter.job;
   auto& waiters = job.extra->waiters;

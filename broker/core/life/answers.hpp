@@ -39,14 +39,14 @@ class Answers {
 
   // ---- answers
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
-  /// The refusal of a request that would have to wait for a disk that is far behind.
+  /// The refusal of a request that would have to wait for the disk, whose backlog is too long.
   static const Refusal& disk_behind();
   /// The refusal while another broker may own the store.
   static const Refusal& another_owns();
   /// Refuses a request whose answer would wait for the store while more waits than may (it would come late
   /// and use memory until then), or while another broker may own it. True if refused.
   bool refused_for_store(const Origin& to, wire::Raw ref, std::string_view id);
-  /// A submit of a known job was taken. `ignored`: fields of it that count for nothing.
+  /// Answers a submit of a known job as a duplicate. `ignored`: fields of the submit that have no effect.
   void say_duplicate(const Record& known, const Lane& lane, std::vector<std::string_view> ignored,
                      const Origin& to, wire::Raw ref);
   /// `position`: of the job in its queue. `eta_ms`: where known.

@@ -21,7 +21,7 @@ constexpr Duration kRetryGroupAfter = std::chrono::seconds(1);
 constexpr std::string_view kCountsEntry = "counts";
 /// Its numbers, of which the last is a time.
 constexpr std::size_t kCountsNumbers = 8;
-/// What the entry of whose group it is begins with.
+/// Prefix of the entry that names a group's client.
 constexpr std::string_view kClientEntry = "client ";
 
 std::size_t bytes_of_group(std::string_view name) {
@@ -127,7 +127,8 @@ void Groups::join(const Job& job, std::optional<std::int64_t> size, bool again, 
   const auto stated = static_cast<std::uint64_t>(size.value_or(0));
   if (group.open == 0) wake(group);
   if (begins_anew(group, stated)) {
-    // Whoever goes on where it stopped hears of the life that follows. Somebody else would wait for ever.
+    // The receiver of the life that stopped also hears of the one that follows. Another receiver would wait
+    // for ever.
     const std::string_view url = job.text.get(JobText::notify);
     if (!group.over && !group.notify.empty() && group.notify != url) give_up(group, now);
     begin_anew(group);

@@ -29,9 +29,9 @@ struct State;
 
 /// Jobs that are counted together, since their submits named the group.
 ///
-/// A group lives from its first job until it is over: with a size, when so many jobs have ended; without one,
-/// when none of its jobs is open. A job that comes after that begins another life, with counts of its own; so
-/// does one that states another size while no job is open.
+/// A group lives from its first job until it is over: with a size, when that number of jobs has ended;
+/// without one, when none of its jobs is open. A job that comes after that begins another life, with counts
+/// of its own; so does one that states another size while no job is open.
 struct Group {
   /// How the jobs of this life ended.
   struct Counts {
@@ -109,16 +109,16 @@ class Groups {
   /// The group of that name; null: none is known.
   const Group* find(std::string_view name) const;
   std::size_t size() const { return groups_.size(); }
-  /// Those that have a size and are not over; the last begun last. Some have had no open job for long:
-  /// whoever made them has stopped.
+  /// Groups that have a size and are not over; the last begun last. Some have had no open job for long: their
+  /// makers have stopped.
   using UnderWay = IntrusiveList<Group, &Group::among_under_way>;
   const UnderWay& under_way() const { return under_way_; }
 
   /// Why a job may not join the group that its submit names; none: it may. `again`: a dead job
   /// that is run again, which the size of a group keeps from nothing.
   std::optional<Refusal> why_not(const wire::Submit& fields, bool again) const;
-  /// What a new group of that name counts for in the byte bounds; 0 where the group is known, and stays while
-  /// room is made.
+  /// A new group's share of the byte bounds under that name; 0 where the group is known, and stays while room
+  /// is made.
   std::size_t bytes_of_new(const wire::Submit& fields) const;
   /// A job joins its group. Requires: the job has one, and why_not() had nothing against it. `again` as
   /// there.

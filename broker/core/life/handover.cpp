@@ -13,9 +13,9 @@
 namespace lanemq::core {
 namespace {
 
-/// Bodies that are read ahead: those of so many jobs behind the one that is handed over.
+/// Bodies that are read ahead: those of the next kReadAhead jobs.
 constexpr int kReadAhead = 8;
-/// Beyond memory_max, this part of it may be used for lent bodies.
+/// Lent bodies may exceed memory_max by this part.
 constexpr std::size_t kLentShare = 8;
 
 }  // namespace
@@ -133,7 +133,7 @@ bool Handover::go_on(Worker& worker, const Lost& lost, TimePoint now) {
   away.dispatched_at = lost.dispatched_at;
   away.charged = lost.charged;
   away.missing = 0;
-  // What its call takes of the rates is debited since the worker was taken for lost.
+  // The call's amounts count against the rates since the worker was taken for lost.
   away.reservation =
       state_.budgets.adopt(job.flow().budgets(), job.expected().amounts(), lost.key, lost.dispatched_at);
   run_on(job, worker, now);

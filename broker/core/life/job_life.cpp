@@ -410,8 +410,8 @@ void JobLife::tell_end(Job& job, const Terminal& how) {
   job.connection = nullptr;
 }
 
-/// Frees what an ended job does not need: all of it, or while its worker has it all but the record. `bytes`:
-/// its former share of the byte bounds.
+/// Frees what an ended job does not need: all, or all but the record while its worker still has the job.
+/// `bytes`: its former share of the byte bounds.
 void JobLife::let_go(Job& job, std::size_t bytes) {
   if (job.worker() == nullptr) return erase(job, bytes);
   // The end of its call still says something about its model and client.

@@ -76,7 +76,7 @@ class JobLife {
   /// An attempt ended without success and the job has left its place: it waits until `due`. `why`: for who
   /// watches it.
   void requeue(Job& job, Requeue how, std::string_view why, TimePoint due, TimePoint now);
-  /// The job was handed over, and its worker does not hear of it: it goes back to its place.
+  /// The job was handed over, but the offer is not sent to its worker: it goes back to its place.
   void take_back_unsent(const HandoverVoid& event, TimePoint now);
   /// The job's call is over: frees its place, and erases the job if it has ended.
   void leave_place(Job& job, Verdict verdict, TimePoint now);
@@ -91,7 +91,7 @@ class JobLife {
   /// Ends a queued job whose upstream is paused beyond the job's deadline, as if the upstream had refused it.
   /// False: a call may be possible earlier, and the job waits on.
   bool end_if_shut_out(Job& job, TimePoint now);
-  /// Ends a job that a lowered limit can never grant: it would wait for ever, and others behind it.
+  /// Ends a job that a lowered limit can never grant: it and all jobs behind it would wait for ever.
   void end_unsatisfiable(const Pick& pick, TimePoint now);
   /// Cancels a job whose last owner has stopped reading it.
   void cancel_unread(Job& job, TimePoint now);

@@ -75,8 +75,8 @@ void ProgressKeeper::set_timer(Progress& progress, TimePoint now) {
     state_.timers.clear(progress.timer);
 }
 
-/// As if its worker had been lost with it, but for the worker: that may still be busy with the job, so the
-/// lease takes a place of it until its outcome comes or an inventory lacks it.
+/// Requeues as if the worker were lost, but keeps the worker: it may still be busy with the job, so the lease
+/// takes one of its places until its outcome comes or an inventory lacks it.
 void ProgressKeeper::end_attempt(Job& job, TimePoint now) {
   Worker& worker = *job.worker();
   const Away& away = job.at_away();

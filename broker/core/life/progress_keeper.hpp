@@ -13,9 +13,9 @@ class Results;
 struct State;
 class Watchers;
 
-/// What workers say of how far their jobs are. Keeps the last word of each running job, tells it to those who
-/// watch, and ends attempts of which nothing more is heard: once an attempt has said a word, the lane's
-/// stall_timeout bounds its silence. The word goes with the attempt (State::forget_progress()).
+/// Workers' reports on the progress of their jobs. Keeps the last report of each running job, tells it to
+/// those who watch, and ends attempts that have gone silent: after an attempt's first report, the lane's
+/// stall_timeout bounds its silence. The report goes with the attempt (State::forget_progress()).
 class ProgressKeeper {
  public:
   /// Watchers hear of one job at most so often; of words in between the last one.

@@ -30,7 +30,7 @@ constexpr std::size_t kSpilledBytesMin = 512;
 /// How often results make way on a full disk: some ms of work each time.
 constexpr Duration kMakeRoomPause = std::chrono::seconds(1);
 constexpr std::size_t kMadeRoomMax = 4096;
-/// What ended so long before the disk was full is in the store: a commit that takes longer counts as a
+/// A result that ended this long before the disk was full is in the store: a longer commit counts as a
 /// standstill. Younger results may be those that the disk has no room for, and stay.
 constexpr Duration kStoredAfter = std::chrono::seconds(1);
 

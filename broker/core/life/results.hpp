@@ -40,8 +40,7 @@ class Results {
   /// Whether so much is loose that some must be left to the store.
   bool much_is_loose() const;
 
-  /// Replaces an ended job by what is kept of it, or by nothing. Returns the result if it is of a dead job,
-  /// else null.
+  /// Replaces an ended job by its kept result, or by nothing. Returns the result of a dead job, else null.
   KeptResult* keep(Job& job, const Terminal& how, std::unique_ptr<Ending> ending,
                    std::unique_ptr<AnswerStream> answer, TimePoint now);
   /// Adds an attempt without success to the job's history. Requires: the job still has its worker.
@@ -72,8 +71,9 @@ class Results {
   ///
   /// To be asked last, when nothing else refuses what needs the room.
   bool make_room(std::size_t needed, bool job, TimePoint now);
-  /// The store's disk is full, and new work is refused for nothing else: once a second an eighth of the
-  /// results in it makes way, until there is room. What may still wait to be stored stays.
+  /// Evicts an eighth of the results in the store, once a second until there is room. For a full disk of the
+  /// store, where nothing else keeps new work from being accepted. Results that may still wait to be stored
+  /// stay.
   void make_room_in_store(TimePoint now);
 
   /// How long after its job ended an id is known at present: retain, or less while a bound forgets results

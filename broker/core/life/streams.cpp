@@ -18,7 +18,7 @@ constexpr Duration kSlowReader = std::chrono::seconds(30);
 /// reader may pause the stream for up to kSlowReader, which is no fault of the worker.
 constexpr Duration kStreamSilenceLeast = std::chrono::minutes(1);
 
-/// How far a reader may be behind: everything that is kept, which a late reader gets at once, and a window.
+/// How many bytes a reader may lag: all that is kept, which a late reader gets at once, and a window.
 std::size_t unseen_bytes_max(const Options& options) {
   return options.stream_kept_bytes_max + limits::stream_bytes_max;
 }

@@ -38,7 +38,7 @@ class Streams {
   /// for.
   void say_windows(Worker& worker, TimePoint now);
 
-  /// Who reads a stream, and from which chunk on.
+  /// The reader of a stream, and its first chunk.
   struct Reading {
     Origin from;
     wire::Raw ref;

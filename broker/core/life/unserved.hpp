@@ -19,7 +19,7 @@ class Unserved {
   static constexpr Duration kLookEvery = std::chrono::seconds(2);
   /// How many looks are a minute.
   static constexpr std::uint32_t kLooksApart = 30;
-  /// How many services are looked at. Whoever names thousands that nobody serves fills no log.
+  /// Bound on the services looked at, so that a client that names thousands that nobody serves fills no log.
   static constexpr std::size_t kWatchedMax = 16;
 
   explicit Unserved(State& state) : state_(state) {}

@@ -12,7 +12,7 @@ namespace lanemq::core {
 
 struct State;
 
-// What jobs with a `trace` waited for, told by way of the outbox. With Options::tells_waits off, or for a job
+// Reports through the outbox what jobs with a `trace` waited for. With Options::tells_waits off, or for a job
 // without a trace, these do nothing.
 
 /// A job goes back to its queue: it waits again from now on. Requires: its share of the byte bounds is

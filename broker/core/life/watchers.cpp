@@ -24,7 +24,7 @@ bool is_in_space(std::string_view id, std::string_view space) {
 
 bool follows(const Watcher& watcher, const Job& job, LaneIndex from_lane, std::string_view client) {
   if (!watcher.sees_all && !is_in_space(job.id(), watcher.space)) return false;
-  // Who follows a lane sees a job leave it, too.
+  // A watcher of a lane also sees jobs leave it.
   if (watcher.lane && *watcher.lane != job.lane && *watcher.lane != from_lane) return false;
   return (watcher.id.empty() || watcher.id == job.id()) &&
          (watcher.client.empty() || watcher.client == client) &&
@@ -32,7 +32,7 @@ bool follows(const Watcher& watcher, const Job& job, LaneIndex from_lane, std::s
          (watcher.group.empty() || watcher.group == job.text.get(JobText::group));
 }
 
-/// Who follows the group, or everything.
+/// Whether the watcher follows the group, or everything.
 bool follows(const Watcher& watcher, const Group& group) {
   if (!watcher.sees_all && !is_in_space(group.name, watcher.space)) return false;
   if (!watcher.group.empty()) return watcher.group == group.name;
@@ -133,11 +133,11 @@ void Watchers::on(const WatchAsked& event, TimePoint now) {
   watcher.heard_at = now;
   state_.timers.set(watcher.timer, now + kSilenceMax);
   say_watching(watcher, false);
-  // Whoever comes when the group is over would wait for that in vain.
+  // A watcher that comes after the group's end would wait for that event in vain.
   tell_if_over(watcher);
 }
 
-/// Of the group that it follows by name.
+/// Tells the watcher if the group that it follows by name is over.
 void Watchers::tell_if_over(Watcher& watcher) {
   const bool late = std::exchange(watcher.over_left_out, false);
   const Group* const group = watcher.group.empty() ? nullptr : groups_.find(watcher.group);

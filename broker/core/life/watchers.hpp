@@ -46,7 +46,7 @@ struct Watcher {
   bool has_room() const { return next - 1 - taken < static_cast<std::int64_t>(limits::watch_events_max); }
 };
 
-/// What has become of a job, besides what the job itself says.
+/// A change of a job, beyond what the job itself records.
 struct Change {
   std::string_view what;
   JobState state;  ///< the job's from now on
@@ -57,9 +57,9 @@ struct Change {
   std::string_view note{};            ///< progress
 };
 
-/// Who follows jobs, and what they are told: events, numbered for each watch as they are sent. Keeps no
-/// event: one that its follower has no room for (limits::watch_events_max under way) is left out, and the
-/// next one says so. Whoever says nothing for kSilenceMax is let go. Where nobody watches, a change costs one
+/// The watchers that follow jobs, and their events, numbered for each watch as they are sent. Keeps no event:
+/// one that its watcher has no room for (limits::watch_events_max under way) is left out, and the next one
+/// tells so. A watcher that is silent for kSilenceMax is dropped. Where nobody watches, a change costs one
 /// comparison.
 class Watchers {
  public:

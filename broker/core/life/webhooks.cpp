@@ -16,9 +16,9 @@
 namespace lanemq::core {
 namespace {
 
-/// What the id of a webhook's job begins with, in its tenant's space.
+/// Prefix of the id of a webhook's job, in its tenant's space.
 constexpr std::string_view kIdBegins = "webhook:";
-/// Room for the time of the end behind it, with its colon.
+/// Room for the time suffix of the end, with its colon.
 constexpr std::size_t kTimeBytes = 16;
 
 void add_text(std::string& json, std::string_view text) {

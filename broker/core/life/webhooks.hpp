@@ -19,16 +19,15 @@ struct State;
 
 /// A job that the broker owes: it tells a URL that another job has ended, or that a group is over.
 struct Webhook {
-  std::string id;  ///< of the job to be made, in its tenant's space, without the time behind it
-  std::int64_t unix_ms =
-      0;  ///< of the end: stands behind the id, which tells it from other ends of that name
+  std::string id;            ///< of the job to be made, in its tenant's space, without the time suffix
+  std::int64_t unix_ms = 0;  ///< of the end: the id's suffix, which tells it from other ends of that name
   std::string url, body;
   std::string client;        ///< whose job it is, by the broker's name
   std::string named_client;  ///< the same as a submit named it; empty: none did
   bool durable = false;
 };
 
-/// What is owed to who wants to be told of ends (`notify` of a submit). Makes no job: the face has what is
+/// Webhooks that are owed to receivers of ends (`notify` of a submit). Makes no job: the face has what is
 /// owed admitted in the turn in which the end came, so that both are in one commit.
 class Webhooks {
  public:
@@ -42,8 +41,8 @@ class Webhooks {
   Webhooks(const Webhooks&) = delete;
   Webhooks& operator=(const Webhooks&) = delete;
 
-  /// The `model` of the job: the receiver, or its hash behind its beginning where that would be too long. So
-  /// a receiver that fails is left alone by itself, and budgets may name it.
+  /// The `model` of the job: the receiver, or a prefix and its hash where the receiver is too long. So a
+  /// receiver that fails is paused alone, and budgets may name it.
   static std::string model_of(const Webhook& webhook);
 
   /// A job without a group has ended. Requires: it has `notify`.
