@@ -190,8 +190,8 @@ std::optional<Refusal> Admission::unreadable_as_offer(const Submitted& event) {
 
 std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, TimePoint now) {
   const wire::Submit& fields = *event.fields;
-  // What the broker owes to an end is in the end's commit, or a crash between the two would lose it. It is
-  // bounded by the jobs that end.
+  // A webhook that the broker owes for an end is in the end's commit, or a crash between the two would lose
+  // it. Such webhooks are bounded by the jobs that end.
   const bool owed = to.owed && state_.options.store_durable && fields.durable.value_or(false);
   to.durable = state_.options.store_durable && fields.durable.value_or(to.lane->options().durable);
   const bool needs_disk = to.durable && !owed;
@@ -321,8 +321,8 @@ std::optional<Refusal> Admission::too_large_for(BudgetSet budgets, const Estimat
       ErrorCode::unsatisfiable, limit.too_large(estimate.amounts), {}, "budget " + limit.limit_name()};
 }
 
-/// What is said of a tenant and what is said of its client must both allow it; what never may come is told
-/// before what may come later.
+/// The limits of the tenant and of the client must both allow it; lasting refusals are told before those that
+/// may pass.
 std::optional<Refusal> Admission::not_allowed(const Client& client, const Lane& lane) const {
   for (const Client* party = &client; party != nullptr; party = party->tenant) {
     const ClientOptions& options = party->options;

@@ -42,10 +42,10 @@ class Admission {
   std::optional<Refusal> admit(const Submitted& event, Admitted& to, TimePoint now);
   /// Refuses a job that can never run, since its estimate exceeds a limit of its budgets.
   std::optional<Refusal> too_large_for(BudgetSet budgets, const Estimate& estimate) const;
-  /// Refuses one more job of so many bytes where the lane is full.
+  /// Refuses one more job of `bytes` where the lane is full.
   std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
-  /// Makes room for so many new services, where there are unused ones: forgets those longest without jobs and
-  /// workers, an eighth of the table at once, since each time all recently idle ones are looked through.
+  /// Makes room for `count` new services by evicting unused ones, those longest without jobs and workers
+  /// first: an eighth of the table at once, since each pass looks through all recently idle ones.
   void make_room_for_services(std::size_t count);
 
  private:

@@ -35,8 +35,8 @@ class ClientHold {
   Client& client_;
 };
 
-/// What a submit of a known job says that counts for nothing, since the job says something else. Of a job
-/// that has ended nobody knows what it said, and whoever asks gets its answer.
+/// Fields of a submit of a known job that have no effect, since the job has other values. An ended job's
+/// fields are not known, and a repeated submit gets its result.
 std::vector<std::string_view> ignored_of(const Record& known, const wire::Submit& fields) {
   std::vector<std::string_view> ignored;
   if (known.result() != nullptr) return ignored;
@@ -190,7 +190,7 @@ void ClientDesk::on(const CancelAsked& event, TimePoint now) {
   Record* record = state_.jobs.find(fields.id);
   const bool by_operator = event.from.peer == Peer::admin;
   const bool ends = record != nullptr && record->result() == nullptr;
-  // On a full disk, or one that is far behind, operators are answered at once, and so is a client whose
+  // On a full disk, or one with a long backlog, operators are answered at once, and so is a client whose
   // cancel changes nothing.
   const bool at_once =
       !state_.store_away && (state_.store_full || state_.store_behind) && (by_operator || !ends);
@@ -215,7 +215,7 @@ void ClientDesk::on(const CancelAsked& event, TimePoint now) {
 void ClientDesk::on(const StatusAsked& event, TimePoint now) {
   const wire::StatusQuery& fields = *event.fields;
   if (state_.store_away) return answers_.refuse(event.from, fields.ref, fields.id, Answers::another_owns());
-  // On a full disk, or one that is far behind, the answer does not wait for the commit: that could take as
+  // On a full disk, or one with a long backlog, the answer does not wait for the commit: that could take as
   // long as the fault lasts.
   const Outbox::Waiting waiting(state_.outbox,
                                 state_.options.store_durable && !state_.store_full && !state_.store_behind);

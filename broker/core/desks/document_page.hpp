@@ -48,7 +48,7 @@ class DocumentMap {
 /// As many rows of a list as fit one answer.
 class DocumentPage {
  public:
-  /// A page with so many bytes is full. Its last row may go beyond; the page still fits a header.
+  /// Bytes at which a page is full. Its last row may go beyond; the page still fits a header.
   static constexpr std::size_t kBytesMax = 8192;
   static constexpr std::size_t kRowsUsual = 100;
 

@@ -16,7 +16,7 @@
 
 namespace lanemq::core {
 
-// What the answers to operators share.
+// Functions shared by the answers to operators.
 
 /// Places of the job table that one answer looks at, whatever its filter passes: a list of a million jobs
 /// takes many answers, each a small part of a turn.

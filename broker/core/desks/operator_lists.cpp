@@ -63,7 +63,7 @@ std::string_view shown(std::string_view message) {
   return message.substr(0, size);
 }
 
-/// What the worker of a running job has said of it.
+/// The progress that a running job's worker has reported.
 void add_progress(DocumentMap& row, const Job& job, TimePoint now) {
   const Progress* const progress = job.progress();
   if (progress == nullptr) return;
@@ -128,7 +128,7 @@ void OperatorLists::list_jobs(const AdminAsked& event, TimePoint now) {
 
 namespace {
 
-/// What became of submits and jobs, and how long they took.
+/// Counts of submits and jobs by outcome, and the jobs' times.
 void add_lane_figures(DocumentMap& row, Lane& lane, TimePoint now) {
   DocumentMap refused;
   for (const auto& [code, count] : lane.counters.refused_by)
@@ -139,7 +139,7 @@ void add_lane_figures(DocumentMap& row, Lane& lane, TimePoint now) {
   add_times(row, "first_piece_ms", lane.first_piece, now);
 }
 
-/// What is known of how long a service's or a client's jobs take; nothing where it has no figures.
+/// The times of a service's or a client's jobs; nothing where there are no figures.
 void add_named_times(DocumentMap& row, const NamedTimes::Place& times, TimePoint now) {
   NamedTimes::Figures* const figures = times.figures();
   if (figures == nullptr) return;
@@ -320,7 +320,7 @@ DocumentMap key_row(Budget& budget, const Key& key, TimePoint now) {
   if (key.state == Key::State::spent)
     row.integer("rests_ms", std::max<std::int64_t>(to_ms(key.rests_until - now), 0));
   if (account.name != key.name) row.text("quota_group", account.name);
-  // Of a shared budget the bank counts, and says no more than which key a call may have.
+  // For a shared budget the bank counts, and reports only which key a call may have.
   if (budget.slices != nullptr)
     add_pause(row, account.quota, now);
   else

@@ -12,7 +12,7 @@ DocumentMap limit_map(std::int64_t level, std::int64_t capacity, std::int64_t li
   return map;
 }
 
-/// What counts where the upstream has stated or shown another limit, from what that is known, and since when.
+/// The limit in force where the upstream has stated or shown another, whether it was stated, and since when.
 void add_learnt(DocumentMap& limit, std::int64_t effective, bool stated, Duration ago) {
   limit.integer("effective", effective).text("learnt_from", stated ? "words" : "refusals");
   limit.integer("learnt_ms", to_ms(ago));

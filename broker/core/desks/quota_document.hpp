@@ -13,8 +13,8 @@ namespace lanemq::core {
 /// Adds a map for each limit under its name: what can be taken now (`level`), at most at once (`capacity`),
 /// and per period (`limit`). Up to 13 entries.
 void add_limits(DocumentMap& map, Quota& quota, TimePoint now);
-/// The same of a budget's own ones. Of one that several shards share as its bank said last: `level` is what
-/// it had for all of them, `here` what this shard holds of it, `lent` what all hold.
+/// Adds a budget's own limits in the same way. For a budget shared by several shards, as its bank last
+/// reported: `level` is what it had for all of them, `here` what this shard holds, `lent` what all hold.
 void add_limits(DocumentMap& map, Budget& budget, TimePoint now);
 /// Adds `paused_ms`, the rest of the upstream's pause, where there is one.
 void add_pause(DocumentMap& map, const Quota& quota, TimePoint now);

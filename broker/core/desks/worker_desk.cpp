@@ -21,11 +21,11 @@ namespace {
 
 /// So many outcomes are acknowledged together; fewer at the heartbeat.
 constexpr std::size_t kAcksMax = 64;
-/// A worker that is silent for so many heartbeats is lost.
+/// A worker that is silent for this many heartbeats is lost.
 constexpr int kSilentHeartbeatsMax = 3;
-/// One that is silent for so many halves of a heartbeat has missed it, and is given nothing more.
+/// A worker that is silent for this many half heartbeats has missed one, and gets no further jobs.
 constexpr int kMissedHalvesMax = 3;
-/// A job missing from so many inventories in a row never arrived.
+/// A job missing from this many inventories in a row never arrived.
 constexpr int kMissingMax = 2;
 /// Sessions of lost workers that are kept at a time, and jobs of each: those beyond are lost for good.
 constexpr std::size_t kLostSessionsMax = 256, kLostJobsMax = 4096;
@@ -68,7 +68,7 @@ std::string session_name(std::mt19937_64& random) {
   return name;
 }
 
-/// What an attempt's outcome says of the upstream's health.
+/// The health of the upstream that an attempt's outcome shows.
 Verdict verdict_of(ErrorClass error_class, std::string_view code) {
   switch (error_class) {
     case ErrorClass::retry:
@@ -128,8 +128,8 @@ Worker* returning(const State& state, const WorkerReady& event) {
   return known != nullptr && known->key == key_of(event) ? known : nullptr;
 }
 
-/// Whether an offer to it may still wait for the disk. What its `ready` is answered with comes behind that: a
-/// worker that takes fewer jobs from now on counts those that it has, and gives the other places away.
+/// Whether an offer to this worker may still be uncommitted. The reply to its `ready` must follow that offer,
+/// or a worker that lowers its capacity would count too few of its jobs and give their places away.
 bool has_waiting_offer(Worker& worker) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away))
     if (away->offer_waited) return true;
@@ -175,8 +175,7 @@ Duration time_left(const State& state, const Worker& worker, TimePoint now) {
 }
 
 /// Anywhere between 0 and the exponential bound: full jitter (AWS Architecture Blog, "Exponential Backoff and
-/// Jitter"). Of a webhook between half of it and all, so that it is known how long its attempts reach at
-/// least.
+/// Jitter"). For a webhook between half the bound and all, which gives its attempts a known least reach.
 Duration backoff_of(const Job& job, const Options& options, std::mt19937_64& random) {
   const bool tells = job.flow().service().tells_ends;
   const Duration most = tells ? options.webhook_backoff_max : options.backoff_max;
@@ -542,7 +541,7 @@ void WorkerDesk::tick(Worker& worker, TimePoint now) {
   const Duration left = time_left(state_, worker, now);
   if (left <= Duration::zero()) return lose(worker, false, now);
   if (worker.cut) return state_.timers.set(worker.timer, now + std::min(left, state_.options.heartbeat));
-  // What it is given now would wait, and go out at once with all the rest when it is back.
+  // Further messages would queue, and go out at once with all the rest when the worker is back.
   worker.silent =
       now - state_.silent_from(worker.heard_at, now) >= kMissedHalvesMax * state_.options.heartbeat / 2;
   state_.workers.update(worker);
@@ -727,8 +726,8 @@ void WorkerDesk::settle(Job& job, const std::optional<wire::Usage>& usage, TimeP
   state_.budgets.settle(away.reservation, used, now);
 }
 
-/// What the attempt used: the worker's numbers within bounds, else what the broker has seen, else what was
-/// expected.
+/// The attempt's use: the worker's numbers within bounds, else what the broker has seen, else the expected
+/// use.
 Amounts WorkerDesk::used_by(const Job& job, const wire::Usage& usage, TimePoint now) {
   Amounts used = job.at_away().reservation.amounts();
   const auto take = [&](std::int64_t& amount, const std::optional<std::int64_t>& said) {
@@ -749,7 +748,7 @@ void WorkerDesk::learn(const Job& job, const wire::Usage& usage) {
     return;
   }
   wire::Usage counted = usage;
-  // What the client knew is no guess, so nothing is learned from it.
+  // A number known to the client is no guess, so nothing is learnt from it.
   if (job.extra && job.extra->cost && job.extra->cost->knows_output()) counted.output_tokens.reset();
   state_.estimates.learn(job.text.get(JobText::model), job.text.get(JobText::client),
                          job.expected().raw_input, counted);
@@ -959,8 +958,8 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
           again > 0 || (state_.budgets.is_learnt(budgets) && pause.until - now > kLongRefusal);
       if (paused && may_be_why) {
         const TimePoint open = std::max(pause.until, now);
-        // Of several the next one may begin another pause: where others wait this one stays away for that,
-        // too.
+        // With several such jobs the next one may begin another pause: where others wait this one stays away
+        // for that, too.
         const bool others = again > 1 && job.flow().depth() > 0;
         due = open + (others ? std::min(open - now, kLongRefusal) : Duration{}) + 2 * Budgets::kOthersFirst;
       }
@@ -976,8 +975,8 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
 void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint now) {
   if (job.attempts_spent()) return fail(job, ErrorCode::upstream_failed, event, now);
   Service& service = job.flow().service();
-  // A webhook waits for minutes and hours between its attempts, so that many are no storm; and none is to be
-  // given up because others were tried again. What was no call is no storm, either.
+  // Webhooks wait for minutes and hours between attempts, so many of them make no storm; and none is to be
+  // given up because others were retried. A failure without a call makes no storm, either.
   const bool in_budget = !service.tells_ends && !says_uncalled(event.fields->code);
   if (in_budget && !service.retries.take(job.queue->client().caller())) {
     ++state_.stats.jobs_failed_retry_budget;

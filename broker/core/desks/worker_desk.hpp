@@ -56,7 +56,7 @@ class WorkerDesk {
   void say_welcome(Worker& worker);
 
  private:
-  /// What a refused call has shown of its key and budgets.
+  /// What a refused call has shown about its key and budgets.
   struct Refused {
     bool key_left = false;                                ///< quota: another key of the pool is good
     Budgets::HeldBack holds = Budgets::HeldBack::nobody;  ///< limited: until then

@@ -19,9 +19,9 @@ inline constexpr std::size_t kClientsWanting = 1024;
 /// over, as far as their budgets can feed them, each with a place of its own. More workers would wait as
 /// well.
 ///
-/// Of a client those may be handed over that its in_flight_max leaves; none while an operator pauses it, or
-/// while it leaves it to others to try a failed upstream. Of a service or a model whose upstream fails it is
-/// the one job that tries it.
+/// A client's jobs count as far as its in_flight_max leaves room; none while an operator pauses the client,
+/// or while the client leaves it to others to try a failed upstream. For a service or a model whose upstream
+/// fails, only the one job counts that tries it.
 ///
 /// A budget feeds as many jobs at once as its concurrency allows, and as its rates give in the time that one
 /// runs (before one has run: as may start now); nothing while its upstream or an operator pauses it. Jobs
