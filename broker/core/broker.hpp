@@ -36,12 +36,12 @@ class Broker {
 
   /// Takes note of what happened. Hands out no job: only advance() does.
   void handle(const Event& event, TimePoint now);
-  /// Brings everything up to `now`: expires, wakes, then hands out what can run. Where very much is due at
-  /// once it does a part of it; next_wakeup() is then not after `now`.
+  /// Brings everything up to `now`: expires, wakes, then hands out what can run. A large backlog of due
+  /// timers is handled in part; next_wakeup() is then not after `now`.
   void advance(TimePoint now);
   /// When advance() wants to be called even if nothing happens.
   std::optional<TimePoint> next_wakeup() const;
-  /// What this turn wants done. The caller sends the messages in order and clears it.
+  /// The effects of this turn. The caller sends the messages in order and clears it.
   Outbox& outbox() { return state_.outbox; }
 
   /// Draining, and nothing runs any more.

@@ -6,10 +6,10 @@
 
 namespace lanemq::core {
 
-/// What a limit counts.
+/// The unit that a limit counts.
 enum class Resource : std::uint8_t { requests, tokens, input_tokens, output_tokens };
 
-/// What a job takes, or took, of what its upstream allows.
+/// The amounts that a job takes, or took, from its upstream's limits.
 struct Amounts {
   std::int64_t requests = 1, input_tokens = 0, output_tokens = 0;
 
@@ -40,7 +40,7 @@ inline std::int64_t cost_of(const Amounts& amounts) {
   return std::max<std::int64_t>(amounts.input_tokens + amounts.output_tokens, 1);
 }
 
-/// What a job wants of its budgets, and how it stands among others.
+/// A job's claim on its budgets, and its standing among others.
 struct Claim {
   Amounts amounts;
   std::size_t lane = 0;      ///< the level at which it competes, 0 the top lane

@@ -8,7 +8,7 @@
 
 namespace lanemq::core {
 
-/// Whoever reads stderr may stand still, which must not hold up the end.
+/// The reader of stderr may have stopped reading, which must not hold up the end.
 [[noreturn]] inline void end_of_check(const char* condition, const char* file, int line) {
   pollfd writable{.fd = 2, .events = POLLOUT, .revents = 0};
   if (poll(&writable, 1, 1000) > 0)

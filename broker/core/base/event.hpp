@@ -17,7 +17,7 @@ namespace lanemq::core {
 
 struct Drawn;
 
-// What can happen to the broker. Views and pointers are valid during handle() alone; the core copies what it
+// Events that the broker handles. Views and pointers are valid during handle() alone; the core copies what it
 // keeps. It adopts a body that owns its bytes, and copies a borrowed one.
 
 /// Where a request came from: the connection's address and the frames in front of the header.
@@ -116,7 +116,7 @@ struct WorkerUnreachable {
 };
 /// The transport says that nobody is at this address any more: the worker died, or only its connection did.
 struct WorkerDisconnected {
-  /// What the system knows about the worker's process.
+  /// The state of the worker's process, as the system tells it.
   enum class Process : std::uint8_t { unknown, lives, ended };
   std::string_view address;
   Process process = Process::unknown;
@@ -125,8 +125,8 @@ struct WorkerDisconnected {
 struct ClientUnreachable {
   std::string_view address;
 };
-/// A key counts no more, or allows something else: its connections are treated as gone. Those of it that may
-/// go on say so with their next message.
+/// A key is void, or allows something else: its connections are treated as gone. Connections that may go on
+/// report so with their next message.
 struct KeyRevoked {
   std::string_view name;
 };
@@ -164,8 +164,8 @@ struct StoreStalled {
 };
 
 /// Another broker may own the store by now, or it is sure again that none does. Meanwhile nothing is handed
-/// over and no job is taken: whoever asks is to look for the owner. What runs goes on, and its workers are
-/// kept. No peer's time runs: when it is over the silence of each begins anew.
+/// over and no job is taken: peers that ask are told to look for the owner. Running jobs go on, and their
+/// workers are kept. No peer's time runs: when it is over the silence of each begins anew.
 struct StoreAway {
   bool away;
 };
@@ -194,8 +194,8 @@ struct StoodStill {
   Duration how_long;
 };
 
-/// The configuration was read again. What it says of lanes (by place: their names stay), of the limits and
-/// keys of budgets (by name) and of clients counts from now on, for what is queued too.
+/// The configuration was read again. Its lanes (by place: their names stay), limits and keys of budgets (by
+/// name) and clients count from now on, for queued jobs too.
 struct OptionsChanged {
   const Options* options;
 };

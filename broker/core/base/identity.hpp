@@ -8,8 +8,8 @@
 
 namespace lanemq::core {
 
-/// Who a peer has shown to be by its key, and what that key allows. The adapter makes it; views of it are
-/// valid during one event.
+/// The identity that a peer has proved by its key, and what that key allows. The adapter makes it; views of
+/// it are valid during one event.
 struct Identity {
   enum class Role : unsigned char {
     client,   ///< jobs of its own

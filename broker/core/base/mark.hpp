@@ -15,14 +15,14 @@ inline std::uint64_t mark_of(std::string_view name) {
   return name.empty() ? kNoMark : XXH3_64bits(name.data(), name.size());
 }
 
-/// Who made the call and for which model, by marks. Or for whom alone an upstream fails: one client; all of a
-/// tenant, where no client is named; nobody in particular, where nothing is.
+/// The client and tenant that made a call, and its model, by marks. Or the party for which alone an upstream
+/// fails: one client; all of a tenant, where no client is named; nobody in particular, where neither is.
 struct Caller {
   std::uint64_t client = kNoMark, model = kNoMark;
   std::uint64_t tenant = kNoMark;  ///< the client's; kNoMark: it has none, and is its own
 
   std::uint64_t party() const { return tenant != kNoMark ? tenant : client; }
-  /// Of the client, or else of the tenant.
+  /// The client's mark, or else the tenant's.
   std::uint64_t narrowest() const { return client != kNoMark ? client : tenant; }
 };
 

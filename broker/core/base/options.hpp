@@ -68,7 +68,7 @@ std::span<const RateKind> rate_kinds();
 /// The kind of that name, null when there is none.
 const RateKind* rate_kind(std::string_view name);
 
-/// What an upstream counts as the output of a call.
+/// The units that an upstream counts as the output of a call.
 enum class OutputCount : std::uint8_t {
   used,   ///< the answer's tokens
   bound,  ///< the request's max_tokens, if it states them
@@ -81,17 +81,17 @@ struct KeyOptions {
   std::string name;
   std::string quota_group{};         ///< keys of one account upstream share its limits; empty: one of its own
   std::uint32_t weight = 1;          ///< 1..kWeightMax: its share where keys have equal room
-  std::vector<RateOptions> rates{};  ///< of the key alone, or of its group: then the same for all of it
+  std::vector<RateOptions> rates{};  ///< of the key alone, or of its group: then the same for the whole group
   std::int64_t concurrency = 0;      ///< likewise; 0: no limit
   bool draining = false;             ///< given to no job any more
 
-  /// Of the account whose limits it has: that of its group, or its own.
+  /// The name of the account whose limits it has: its group's, or its own.
   const std::string& account() const { return quota_group.empty() ? name : quota_group; }
 
   bool operator==(const KeyOptions&) const = default;
 };
 
-/// What an upstream allows, shared by all workers. Patterns are globs; an empty one matches everything.
+/// An upstream's limits, shared by all workers. Patterns are globs; an empty one matches everything.
 struct BudgetOptions {
   std::string name;
   std::string service, model, client, lane;
@@ -144,7 +144,8 @@ struct Options {
   /// of the one that this broker owns.
   std::vector<ShardOptions> shards{};
   std::string shard{};
-  /// Of this owner of the shard: later ones have a greater one, so that banks know who is deposed.
+  /// The epoch of this owner of the shard: later owners have a greater one, so that banks know who is
+  /// deposed.
   std::uint64_t shard_epoch = 0;
 
   /// Thousandths of a lane's depth and bytes, and of memory_max, that only tenants, and clients without one,

@@ -32,7 +32,7 @@ struct Send {
   /// A hand-over of that job that may leave only if SharedBudgets::leaves() says so; 0: any message may.
   std::uint64_t checked_job = 0;
   std::uint32_t checked_attempt = 0;
-  Blob body;  ///< a frame of its own behind the header; empty: none
+  Blob body;  ///< a frame of its own after the header; empty: none
 };
 
 /// Something that an operator may want to read in a log.
@@ -73,8 +73,8 @@ struct Notice {
   std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: as the upstream said, and as it counts
 };
 
-/// What a job with a `trace` waited for, for who follows the trace: from its acceptance, or since it went
-/// back to its queue, to its hand-over or end.
+/// The reason for which a job with a `trace` waited, for followers of the trace: from its acceptance, or
+/// since it went back to its queue, to its hand-over or end.
 struct Wait {
   std::string trace;  ///< as its submit said, msgpack
   std::string job{}, service{}, lane{}, model{};
@@ -92,7 +92,7 @@ struct BodyWanted {
   bool of_result = false;  ///< a result: its record is read, too
 };
 
-/// What a turn wants done. Messages to one peer keep their order, and are batched where it takes batches.
+/// The effects of a turn. Messages to one peer keep their order, and are batched for peers that take batches.
 /// Messages about durable jobs wait for the commit; others do not. Owns everything that it names, so that its
 /// sends can wait for its writes while later turns go on.
 ///

@@ -12,7 +12,7 @@
 
 namespace lanemq::core {
 
-/// What an operator can pause.
+/// The kinds of things that an operator can pause.
 enum class PauseKind : std::uint8_t { lane, service, client, budget };
 
 std::string_view name_of(PauseKind kind);

@@ -26,7 +26,7 @@ class PlacedHeap {
   /// Requires: not empty.
   const Key& front_key() const { return all_.front().key; }
 
-  /// Calls `tell` with so many of them at most: the one with the lowest key, and then others.
+  /// Calls `tell` for a bounded number of items: the one with the lowest key, and then others.
   template <class Tell>
   void each_of(std::size_t most, Tell tell) const {
     for (std::size_t at = 0; at < all_.size() && at < most; ++at)

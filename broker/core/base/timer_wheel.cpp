@@ -51,7 +51,7 @@ void TimerWheel::Level::unmark(std::uint64_t number) {
 
 std::optional<std::uint64_t> TimerWheel::Level::next_after(std::uint64_t number) const {
   const std::uint64_t here = number % kSlots, bit = here % 64;
-  // Around the ring: the first word is looked at twice, for what is behind `here` and for what is before it.
+  // Around the ring: the first word is looked at twice, for slots after `here` and for those before it.
   for (std::size_t i = 0; i <= occupied.size(); ++i) {
     const std::uint64_t word = (here / 64 + i) % occupied.size();
     std::uint64_t bits = occupied[word];
@@ -75,7 +75,7 @@ void TimerWheel::set(Timer& timer, TimePoint when) {
   clear(timer);
   const std::int64_t us = std::max<std::int64_t>(when.time_since_epoch().count(), 0);
   const auto tick = (static_cast<std::uint64_t>(us) + 999) / 1000;  // rounded up: never early
-  // A time beyond the highest level waits in its last slot: no slot stands behind that to wrap around to.
+  // A time beyond the highest level waits in its last slot: no slot follows that to wrap around to.
   timer.tick = std::min(std::max(tick, current_ + 1), kSpan) & kSpan;
   link(timer);
   ++size_;

@@ -84,7 +84,7 @@ class TimerWheel {
  private:
   static constexpr int kLevels = 5;
   static constexpr int kLevelBits = 8;          // a slot is 256 of the level below
-  static constexpr std::uint64_t kSlots = 512;  // and two of it fit there
+  static constexpr std::uint64_t kSlots = 512;  // room for two such spans
   static constexpr std::uint64_t kNoTick = ~std::uint64_t{0};
 
   struct Level {

@@ -27,7 +27,7 @@ namespace lanemq::core {
 /// or an eighth. 42 KiB.
 class RecentTimes {
  public:
-  /// What a window holds.
+  /// The figures of a window.
   struct Summary {
     std::uint64_t count = 0;
     Duration p50{}, p99{};
@@ -160,7 +160,7 @@ class Times {
 /// each.
 class NamedTimes {
  public:
-  /// Of one name.
+  /// The figures of one name.
   struct Figures {
     Times wait;                ///< from acceptance to the first hand-over
     Times run;                 ///< from the last hand-over to the end, of jobs that end while they run

@@ -34,8 +34,8 @@ struct Write {
   Blob body;  ///< where it owns its bytes; else they are in Writes', too
 };
 
-/// What a turn wants kept, in order: all of it or nothing. Owns everything that it names, so that another
-/// thread can take it while later turns go on. Used again, it keeps its memory.
+/// A turn's writes to the store, in order and atomic. Owns everything that it names, so that another thread
+/// can take it while later turns go on. Used again, it keeps its memory.
 class Writes {
  public:
   bool empty() const { return items_.empty(); }

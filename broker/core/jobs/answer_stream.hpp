@@ -21,7 +21,7 @@ namespace lanemq::core {
 /// decides which older ones go. The worker may send another chunk while fewer than limits::stream_chunks_max
 /// chunks and limits::stream_bytes_max bytes are not taken; so the last chunk may go beyond the bytes.
 ///
-/// What is kept outlives the job, with its result; the readers do not.
+/// Kept chunks outlive the job, with its result; the readers do not.
 class AnswerStream {
  public:
   /// A chunk's share of the byte bounds, without its body.
@@ -46,7 +46,7 @@ class AnswerStream {
   const Blob& chunk(std::int64_t seq) const { return at(seq).body; }
   /// Bytes of the stream up to the end of a chunk, as far as known.
   std::uint64_t bytes_until(std::int64_t seq) const;
-  /// Bytes of the stream so far; none where an earlier life of the broker had a part of it.
+  /// Bytes of the stream so far; none where an earlier life of the broker had its beginning.
   std::optional<std::uint64_t> bytes() const { return whole_ ? std::optional(bytes_) : std::nullopt; }
   /// The kept chunks' share of the byte bounds.
   std::size_t kept_bytes() const;

@@ -42,7 +42,7 @@ class History {
   std::size_t bytes_ = 0;
 };
 
-/// What is kept of a dead job besides its result: enough to say why it died and to run it again.
+/// The record of a dead job besides its result: enough to tell why it died and to run it again.
 struct DeadJob {
   std::uint64_t number = 0;    ///< of the death: later deaths have higher numbers
   std::string record;          ///< the submit as the store has it; decoded when the job runs again

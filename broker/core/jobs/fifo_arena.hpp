@@ -7,9 +7,9 @@
 
 namespace lanemq::core {
 
-/// Memory for blocks that are freed in the order in which they were made. They lie one behind the other, so
-/// that writing and forgetting many of them streams through the caches and evicts little that the program
-/// uses often.
+/// Memory for blocks that are freed in the order in which they were made. The blocks are contiguous, so that
+/// writing and forgetting many blocks streams through the caches and evicts little that the program uses
+/// often.
 class FifoArena {
  public:
   /// Bytes taken from the system at once; a larger block gets a chunk of its own.

@@ -120,8 +120,8 @@ class StoredSize {
   std::uint32_t size_;
 };
 
-/// What a job has only while it is delayed, runs, or has ended and keeps its place. Millions of queued jobs
-/// do without. Lives in the JobTable.
+/// The part of a job that exists only while it is delayed, runs, or has ended and keeps its place. Millions
+/// of queued jobs do without. Lives in the JobTable.
 struct Away {
   explicit Away(Job& of) : job(of) {}
 
@@ -154,7 +154,7 @@ inline constexpr Company kNoCompany = 0;
 
 /// One job, from its acceptance until it has ended and its place is free. Lives in the JobTable.
 struct Job final : Record {
-  /// What few jobs have.
+  /// Fields that few jobs have.
   struct Extra {
     std::optional<wire::Cost> cost;  ///< as the client stated it
     Blob body;                       ///< a body that is too large for `text`
@@ -172,11 +172,11 @@ struct Job final : Record {
     History history;                                  ///< of its attempts
     std::unique_ptr<AnswerStream> answer;             ///< set where the client asked for a stream
     std::unique_ptr<Progress> progress;               ///< set once this attempt's worker has said any
-    /// Of a job that is cancelled when it has no client left: its clients.
+    /// The clients of a job that is cancelled when it has no client left.
     std::vector<std::unique_ptr<Owner>> owners;
   };
-  /// A job's share of the byte bounds without its texts: the record, what stands behind it, and its share of
-  /// the indexes.
+  /// A job's share of the byte bounds without its texts: the record, the fixed part behind it, and its share
+  /// of the indexes.
   static constexpr std::size_t kRecordBytes = 192;
   /// A streamed answer's share of the byte bounds without its chunks.
   static constexpr std::size_t kStreamBytes = sizeof(AnswerStream) + sizeof(StreamReader);
@@ -273,7 +273,7 @@ struct Job final : Record {
     return kRecordBytes + text.size() + (streams ? kStreamBytes : 0) + (extra_counts ? kExtraBytes : 0) +
            (extra ? extra->body.size() + extra->history.bytes() : 0) + (progress() ? progress()->bytes() : 0);
   }
-  /// What its worker says of how far it is; null: nothing yet.
+  /// The progress that its worker has reported; null: nothing yet.
   Progress* progress() const { return extra ? extra->progress.get() : nullptr; }
   /// Its worker is about to hear that it may send more chunks: if it had to wait for that, its silence begins
   /// now. Requires: answer() is not null.

@@ -16,9 +16,9 @@ namespace lanemq::core {
 /// header per slot.
 ///
 /// The slot that was given back last is taken first, and chunks in use are filled before others are begun: so
-/// what is in flight stays in few cache lines. An empty chunk can serve any size. Where no chunk of a size
-/// has room, a free slot of a larger size is taken before a new chunk. So memory follows the jobs there are,
-/// not the most there ever were of each size.
+/// jobs in flight stay in few cache lines. An empty chunk can serve any size. Where no chunk of a size has
+/// room, a free slot of a larger size is taken before a new chunk. So memory follows the jobs there are, not
+/// the most there ever were of each size.
 class JobSlots {
  public:
   static constexpr std::size_t kStep = 32;  ///< between sizes

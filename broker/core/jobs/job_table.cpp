@@ -12,7 +12,7 @@ namespace {
 
 /// A job's share of the tables when they have just grown.
 constexpr std::size_t kIndexBytes = sizeof(std::uint64_t) + IdIndex::kBytesMost;
-/// What stands behind a record besides texts: their ends, the numbers, and the slot's rounding.
+/// The bytes behind a record besides texts: their ends, the numbers, and the slot's rounding.
 constexpr std::size_t kTailBytes =
     JobText::kParts * sizeof(std::uint16_t) + sizeof(std::uint64_t) + sizeof(Expected) + JobSlots::kStep / 2;
 static_assert(Job::kRecordBytes >= sizeof(Job) + kTailBytes + kIndexBytes);

@@ -25,7 +25,7 @@ namespace lanemq::core {
 /// numbers pass 2^53 only after 2^29 jobs in each of at least 1024 places.
 class JobTable {
  public:
-  /// A number is a generation, and behind it a place: what is in the table at a time has places of its own.
+  /// A job's number is a generation, then a place: jobs in the table at the same time have different places.
   using PlaceIndex = std::uint32_t;
   static constexpr int kNumberBits = 56, kSlotBits = IdIndex::kPlaceBits;  ///< of a number, of its place
   static constexpr std::size_t kPlacesMax = std::size_t{1} << kSlotBits;

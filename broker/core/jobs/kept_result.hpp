@@ -44,7 +44,7 @@ struct Terminal {
   Blob body;
 };
 
-/// What is kept of an ended job, for those who ask later. One block with its texts behind it, written once:
+/// The record of an ended job, for clients that ask later. One block with its texts behind it, written once:
 /// results are many and rarely read. Made by KeptResults.
 struct KeptResult final : Record {
   /// A result's share of the byte bounds without its texts: the record, and its share of the indexes.
@@ -60,8 +60,8 @@ struct KeptResult final : Record {
   /// Its share of the byte bounds; constant while it is kept.
   std::size_t bytes() const;
 
-  /// What it takes where it stands. A large body and what is kept of a stream stand apart, and stay there
-  /// when it moves.
+  /// Bytes in its place. A large body and the kept part of a stream are allocated apart, and stay there when
+  /// it moves.
   std::size_t place_bytes() const {
     return kRecordBytes + names_size() + body_size + (body_loose ? body_bytes : 0);
   }
@@ -72,13 +72,13 @@ struct KeptResult final : Record {
   /// Whether it is kept for a time of its own, and not for the usual one.
   bool apart() const { return extra && extra->apart != nullptr; }
 
-  /// What is kept of a dead job; null: it is not dead.
+  /// The dead job's record; null: it is not dead.
   DeadJob* dead() const { return extra ? extra->dead.get() : nullptr; }
 
-  /// What is kept of a streamed answer; null: nothing.
+  /// The kept part of a streamed answer; null: nothing.
   const AnswerStream* answer() const { return extra ? extra->answer.get() : nullptr; }
 
-  /// What few results have.
+  /// Fields that few results have.
   struct Extra {
     std::unique_ptr<Ending> ending;
     std::unique_ptr<AnswerStream> answer;
@@ -155,7 +155,7 @@ class KeptResults {
   KeptResults(const KeptResults&) = delete;
   KeptResults& operator=(const KeptResults&) = delete;
 
-  /// What is kept of a job besides its end. Views.
+  /// The fields kept of a job besides its end. Views.
   struct Of {
     JobNumber number{};
     std::uint32_t attempt = 0;
@@ -171,7 +171,7 @@ class KeptResults {
   /// copied. `answer`: what is kept of a stream.
   KeptResult& add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,
                   std::unique_ptr<AnswerStream> answer = nullptr);
-  /// What else a restored result needs.
+  /// Further fields of a restored result.
   struct Restored {
     std::size_t body_bytes =
         0;  ///< used where the end has no body: only the store has it, and what else is loose
@@ -252,7 +252,7 @@ class KeptResults {
  private:
   using List = IntrusiveList<KeptResult, &KeptResult::hook>;
 
-  /// What one client holds, without dead results; and its results of the usual time, the oldest first.
+  /// One client's results, without dead ones; and those of the usual retention, the oldest first.
   struct Holder {
     struct Line {
       KeptResult* first = nullptr;

@@ -13,7 +13,7 @@ namespace lanemq::core {
 
 struct Job;
 
-/// What the worker of a running job has said last of how far it is: of one attempt, from its first word on.
+/// The last progress report from the worker of a running job: for one attempt, from its first report on.
 struct Progress {
   explicit Progress(Job& of) : job(of) {}
 

@@ -12,8 +12,8 @@ struct KeptResult;
 /// The number of a job between broker and workers; never used for another job. 0 is no job.
 enum class JobNumber : std::uint64_t {};
 
-/// What is known of a job by its id and number: the Job until it ends, then its KeptResult. There are no
-/// other kinds.
+/// The record found by a job's id and number: the Job until it ends, then its KeptResult. There are no other
+/// kinds.
 struct Record {
   JobNumber number : 56 {};
   const bool is_result : 1;

@@ -35,7 +35,7 @@ void write_record(const Job& job, const RecordNames& names, Buffer& out);
 /// hashes have another seed. Any body is taken for the same. 0 is that of a job whose id the broker made.
 inline constexpr std::uint64_t kHashNotKnown = 1;
 
-/// What changes of a job while it waits and runs.
+/// The stored state of a job that changes while it waits and runs.
 struct StoredState {
   enum class Kind : std::uint8_t { queued, delayed, running, dead };
 
@@ -61,7 +61,7 @@ struct StoredState {
 };
 void write(const StoredState& state, const History& history, std::int64_t epoch_us, Buffer& out);
 
-/// What the store keeps of an ended job.
+/// The stored form of an ended job.
 struct StoredResult {
   std::string_view id, model, service, lane, submitted_lane;
   JobState state = JobState::succeeded;

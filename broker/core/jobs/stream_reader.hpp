@@ -29,7 +29,7 @@ struct StreamReader {
   TimePoint until = kNever;      ///< of a fetch: the time to answer with a status
   bool told = false;             ///< its first chunk was sent
   bool joined = false;           ///< reads by another request than the job's first submit
-  bool waits = false;            ///< its `accepted` waits for the disk, and chunks wait behind it
+  bool waits = false;            ///< its `accepted` waits for the disk, and chunks wait for that
 
   /// The share of a joined reader in the byte bounds; the first one counts with the job.
   std::size_t bytes() const { return sizeof(StreamReader) + envelope.size() + ref.size(); }

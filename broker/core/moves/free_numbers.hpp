@@ -11,7 +11,7 @@
 
 namespace lanemq::core {
 
-/// Numbers and arrivals for rows that come to a store, behind all that it has used: of one generation, on
+/// Numbers and arrivals for rows that come to a store, after all that it has used: of one generation, on
 /// places that are free. Holds a bit for each place.
 class FreeNumbers {
  public:
@@ -31,7 +31,7 @@ class FreeNumbers {
 
   /// To be called once, when all is taken. False: the store has used all numbers that there are.
   bool begin() { return ++generation_ <= JobTable::kGenerationMax; }
-  /// Of all numbers to come.
+  /// The generation of all numbers to come.
   std::uint64_t generation() const { return generation_; }
   /// Later ones are higher. Requires: the table of a broker has room for one more.
   std::uint64_t next_number() {

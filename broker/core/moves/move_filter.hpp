@@ -36,10 +36,10 @@ class MoveFilter {
   bool has_client(std::string_view client) const;
   /// Remembers the client of a job that it has, for results, which have no name of theirs.
   bool has(const wire::Submit& fields);
-  /// Of the result of a job that is not kept. Without a key it is its tenant's, if the scope names that, or a
-  /// client of it has an entry, or a job that has() was told of before.
+  /// Whether the scope has the result of a job that is not kept. Without a key the result is its tenant's, if
+  /// the scope names that, or one of its clients has an entry, or a job that has() was told of before.
   bool has(const StoredResult& result) const;
-  /// Whose job it is by the rules; null: they say nothing of it.
+  /// The shard that owns the job by the rules; null: no rule matches.
   const Shard* shard_of(const wire::Submit& fields) const;
   /// The same of the result of a job that is not kept; null: its client's tenant is not known.
   const Shard* shard_of(const StoredResult& result) const;

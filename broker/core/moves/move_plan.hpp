@@ -24,15 +24,16 @@
 
 namespace lanemq::core {
 
-/// What of one store goes to another, and what it is there: the rows of one tenant, or of one service, with
-/// numbers, arrivals and times that the other store has room for. Pure; the caller reads and writes.
+/// The rows of one store that move to another, and their form there: the rows of one tenant, or of one
+/// service, with numbers, arrivals and times that the other store has room for. Pure; the caller reads and
+/// writes.
 ///
-/// First comes all that the source holds (source_*), each kind in the order in which a store tells it, then
-/// source_ends(); then all that the target holds (target_*), then settle(). Where neither has anything
-/// against it, the rows can be asked for what they become. A row that cannot be read is an error of the
-/// function that has it.
+/// Call source_* with all that the source holds, each kind in the order in which a store tells it, then
+/// source_ends(); then target_* with all that the target holds, then settle(). If neither refuses, the rows
+/// can be asked for their new form. A row that cannot be read is an error of the function that has it.
 ///
-/// Holds of each row that goes some 40 bytes and its id, of each group and budget of the source its note.
+/// Holds some 40 bytes and the id for each row that moves, and the note of each group and budget of the
+/// source.
 class MovePlan {
  public:
   /// A note as the target is to have it.
