@@ -22,7 +22,7 @@ namespace lanemq::io {
 /// The bank's answer to a draw.
 struct BankAnswer {
   std::size_t budget = 0;              ///< as of its DrawWanted
-  std::optional<core::Drawn> drawn{};  ///< none: nobody knows whether it was done, so nothing of it is used
+  std::optional<core::Drawn> drawn{};  ///< none: the outcome is unknown, so the draw is not used
 };
 
 /// Carries draws to the bank, one after the other, on a thread of its own: the loop never waits for a

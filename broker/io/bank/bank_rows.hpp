@@ -17,8 +17,8 @@ class BankRows {
  public:
   virtual ~BankRows() = default;
 
-  /// What becomes of a row. `row`: as it is, empty where there is none yet. `clock`: the place's.
-  /// An error leaves the row as it is.
+  /// Computes a row's new content. `row`: as it is, empty where there is none yet. `clock`: the place's. An
+  /// error leaves the row as it is.
   using Change = std::function<Result<std::string>(std::string_view row, const core::BankClock& clock)>;
 
   /// Changes the budget's row, which nobody else reads or writes meanwhile. An error says that it was not
@@ -32,8 +32,8 @@ class BankRows {
   virtual std::string name() const = 0;
 };
 
-/// Opens what `specification` names, postgres:CONNINFO, with the rows in a schema of it. Nothing is connected
-/// yet. An error (bad_request) says what is wrong with it.
+/// Opens the place that `specification` names, postgres:CONNINFO, with the rows in one of its schemas. Does
+/// not connect yet. An error (bad_request) tells what is wrong with the specification.
 Result<std::unique_ptr<BankRows>> open_bank(const std::string& specification, const std::string& schema);
 
 /// Refuses (bad_request) what draws would be refused for: its place, or the rights of its role. Changes

@@ -14,11 +14,11 @@
 namespace lanemq::io {
 
 /// The banks' rows in a table of PostgreSQL, in a schema of its own: `quota`, a row for each shared budget.
-/// Each change is one transaction of two round trips, which holds the row's lock in between: a shard that
-/// stands still meanwhile is ended by the server after kHeldMax, so that it keeps no other waiting.
+/// Each change is one transaction of two round trips, which holds the row's lock in between: the server ends
+/// a shard that stalls meanwhile after kHeldMax, so that it keeps no other waiting.
 ///
-/// Now and then it looks, beside the draws, whether another server has been promoted since the one that it
-/// draws at, which may live on: shards that draw at two of them have twice the limit.
+/// Now and then the table looks, beside the draws, whether another server has been promoted since the one
+/// that it draws at, which may live on: shards that draw at two servers have twice the limit.
 ///
 /// A commit counts only without a warning: a wait for a standby that was cancelled succeeds with one, and the
 /// standby that is promoted next may not know of it.

@@ -111,7 +111,7 @@ struct StoreOptions {
   std::string
       shard{};  ///< a store that was another shard's is refused before it is loaded; empty: any will do
 
-  // Of PostgreSQL, where one of several brokers owns the store.
+  // For PostgreSQL, where one of several brokers owns the store.
   std::string schema = "lanemq";  ///< of the tables
   std::string instance{};         ///< this broker's name; no two that are alive have one name
   bool alone = false;             ///< no other process has the instance: an owner of that name is dead

@@ -8,7 +8,7 @@
 namespace lanemq::io {
 namespace {
 
-/// A turn sends so many committed messages, or a few more: a commit may release a thousand answers of one
+/// A turn sends this many committed messages, or a few more: a commit may release a thousand answers of one
 /// client, and others must not wait for all of them.
 constexpr std::size_t kCommittedSendsPerTurn = 64;
 /// Outboxes of committed turns that are kept, to use their memory again.

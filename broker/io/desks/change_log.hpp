@@ -19,7 +19,7 @@ struct Change {
 class ChangeLog {
  public:
   static constexpr std::size_t kChangesMax = 200;
-  /// Of each of a change's texts; the log has them whole.
+  /// Bound on each text of a change; the log has them whole.
   static constexpr std::size_t kTextBytesMax = 200;
 
   void add(const Change& change, core::TimePoint now);

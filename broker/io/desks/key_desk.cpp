@@ -36,7 +36,7 @@ void KeyDesk::expire(core::TimePoint now) {
     take_back(key, Why::expired, now);
 }
 
-/// Who has shown the key gets nothing from now on, and its jobs at workers go elsewhere.
+/// Peers that have shown the key get nothing from now on, and their workers' jobs go elsewhere.
 void KeyDesk::take_back(const std::string& key, Why why, core::TimePoint now) {
   std::size_t connections = 0;
   broker_.connections().each_of_key(key, [&](const core::Connection& connection) {

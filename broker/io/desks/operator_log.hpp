@@ -14,8 +14,8 @@
 
 namespace lanemq::io {
 
-/// Who an operator is, as far as the system tells: `uid 0, pid 4711` at a socket file, else the address. One
-/// in this process says for whom it asks, in a frame of its own.
+/// An operator's identity, as far as the system tells: `uid 0, pid 4711` at a socket file, else the address.
+/// An operator in this process names its principal, in a frame of its own.
 std::string operator_of(const Incoming& message);
 
 /// Tells the log who did what as an operator: notices of changes get their author, and requests that were
@@ -24,7 +24,7 @@ class OperatorLog {
  public:
   static constexpr std::uint64_t kLinesPerSecond = 10;
 
-  /// What an operator asked for, just before the core hears of it. Views need to last until told().
+  /// An operator's request, recorded just before the core hears it. Views need to last until told().
   struct Asked {
     std::string who;
     std::string_view verb, what, name;

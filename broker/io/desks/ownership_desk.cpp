@@ -23,7 +23,8 @@ void OwnershipDesk::asked(const core::Origin& from, const wire::AdminQuery& quer
                       "(store = \"postgres:...\") alone");
   if (stats_.draining || hands_over_)
     return refuse(ErrorCode::draining, "the broker ends already, and gives its store back");
-  // What is durable could not be committed before the end: it would end with an error, and not hand over.
+  // The durable writes could not be committed before the end: the broker would end with an error, and not
+  // hand over.
   if (const std::string_view state = store_.state(); state == "stalled" || state == "away" || state == "full")
     return refuse(ErrorCode::conflict, "the store is " + std::string(state) +
                                            ", and what waits for it must be committed before a handover; "

@@ -9,7 +9,7 @@
 namespace lanemq::io {
 namespace {
 
-/// Of a value in an answer: a list may be long.
+/// Bound on a value in an answer: a list may be long.
 constexpr std::size_t kValueBytesMax = 256;
 
 core::DocumentMap row_of(const OptionChange& change) {
@@ -54,7 +54,7 @@ Result<Reloaded> ReloadDesk::apply(core::TimePoint now) {
 }
 
 void ReloadDesk::asked_by_signal(core::TimePoint now) {
-  static_cast<void>(apply(now));  // the log has what became of it
+  static_cast<void>(apply(now));  // the log has the outcome
 }
 
 void ReloadDesk::asked(const core::Origin& from, const wire::AdminQuery& query, std::string_view who,

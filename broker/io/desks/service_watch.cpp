@@ -6,8 +6,8 @@
 namespace lanemq::io {
 namespace {
 
-/// How long the start may last from each sign of a restore on: a part of it, such as the last one, which
-/// queues all jobs, may be long.
+/// How long the start may last after each sign of a restore: one step, such as the last, which queues all
+/// jobs, may be long.
 constexpr std::chrono::seconds kRestorePart{120};
 /// What a stop takes beside the time of its drain: the last commits, and answers that leave.
 constexpr std::chrono::seconds kStopMargin{30};

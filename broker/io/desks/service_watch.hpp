@@ -27,7 +27,7 @@ class ServiceWatch {
         store_watch_(store_watch),
         every_(notifier.beat_every()) {}
 
-  /// A restore goes on, with so many jobs and results read.
+  /// A restore goes on, with `rows` jobs and results read.
   void restoring(core::TimePoint now, std::size_t rows);
   void ready() { notifier_.ready(status()); }
   /// The broker drains, and ends `within` that time.

@@ -39,8 +39,8 @@ void ClockKeeper::look(core::TimePoint now, core::Writes& writes) {
   note(reading, writes);
 }
 
-/// While the wall clock stands before the note, the note goes on by itself: with that clock the next life
-/// would take for passed what it is behind.
+/// While the wall clock is behind the note, the note goes on by itself: with that clock the next life would
+/// count the lag as time passed.
 void ClockKeeper::note(const ClockReading& reading, core::Writes& writes) {
   const std::int64_t passed = reading.uptime_us - noted_.at.uptime_us;
   const std::int64_t expected = noted_.at.unix_us + passed;

@@ -40,13 +40,13 @@ class HeldMessages {
   /// What a client's message says.
   struct About {
     std::vector<std::string> ids;  ///< of the jobs that it names, as the core knows them
-    std::int64_t batch = 0;        ///< its connection may send batches of so many from then on; 0: unchanged
+    std::int64_t batch = 0;        ///< most messages in its connection's batches from then on; 0: unchanged
   };
   struct Message {
     Incoming message;
     bool sender_gone = false;  ///< its client's connection ended while it was held
   };
-  /// A submit or an outcome that is to be heard now, and behind a submit what has waited for it.
+  /// A submit or an outcome that is to be heard now, and after a submit the messages that have waited for it.
   struct Ready {
     Blob body;  ///< that is in; empty: it goes with its turn
     std::vector<Message> messages;
@@ -71,14 +71,14 @@ class HeldMessages {
   /// The same for a worker's outcome of that lease.
   void hold_and_put(Incoming& message, const Blob& body, wire::Lease lease, core::TimePoint now);
   /// Holds a message behind those that name one of its ids. `body`: where it was taken out of the message.
-  /// False: there is no room for it.
+  /// False: there is no room for the message.
   bool hold_behind(Incoming& message, const Blob& body, About about, core::TimePoint now);
   /// Adds the leases of the outcomes that are held of the worker at that address.
   void add_leases(std::string_view address, std::vector<wire::Lease>& leases) const;
   /// The connection of a client has ended.
   void sender_gone(std::string_view address);
 
-  /// What is to be heard now, in the order in which the bodies came.
+  /// The messages to be heard now, in the order in which the bodies came.
   std::vector<Ready> take_ready(core::TimePoint now);
   /// When take_ready() has something whatever the store does; none: not for now.
   std::optional<core::TimePoint> next_wakeup();
@@ -87,7 +87,8 @@ class HeldMessages {
   /// turn.
   template <class Goes>
   std::vector<Message> take_outcomes(Goes goes);
-  /// The messages were heard; `writes` from `first` on came of it. A body that is not among them is not kept.
+  /// The messages were heard; `writes` from `first` on are their effects. A body that is not among these is
+  /// dropped.
   void heard(const Blob& body, const core::Writes& writes, std::size_t first);
 
  private:

@@ -49,7 +49,7 @@ class AskedRule final : public BatchRule {
   Ask ask_;
 };
 
-/// An outcome is held no longer where its worker has been silent for so many heartbeats: one more, and the
+/// An outcome is held no longer once its worker has been silent for this many heartbeats: one more, and the
 /// worker is lost.
 constexpr int kSilentHeartbeatsMax = 2;
 
@@ -203,8 +203,8 @@ void Intake::watch_client() {
   }
 }
 
-/// Why a client may not send a batch of so many maps; empty: it may. Its first batch may state how many it
-/// sends.
+/// Why a client may not send a batch of `maps`; empty: it may. The first message may state the size of its
+/// batches.
 std::string Intake::client_batch_refused(core::Peer peer, std::size_t maps, std::int64_t first_says) const {
   if (peer == core::Peer::admin) return "operators send the maps of a batch one by one";
   if (incoming_.from_req())
@@ -406,8 +406,7 @@ std::size_t Intake::take_worker_message(core::TimePoint now) {
   return reports_.size();
 }
 
-/// Why a worker may not send a batch of so many maps; empty: it may. An unknown worker is told so for each
-/// outcome.
+/// Why a worker may not send a batch of `maps`; empty: it may. An unknown worker is told so for each outcome.
 std::string Intake::worker_batch_refused(std::size_t maps) const {
   const core::Worker* const worker = broker_.workers().find(incoming_.address());
   if (worker == nullptr || maps <= worker->grouping.max) return {};

@@ -48,7 +48,7 @@ class Intake {
   void let_go(std::string_view address, core::TimePoint now);
   /// The core is to give up what runs: tells it first of all outcomes that wait.
   void let_all_go(core::TimePoint now);
-  /// Tells the core that the client at that address is gone: now, and behind each message of it that waits.
+  /// Tells the core that the client at that address is gone: now, and after each of its held messages.
   void client_gone(std::string_view address, core::TimePoint now);
 
  private:

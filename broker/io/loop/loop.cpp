@@ -9,7 +9,7 @@
 namespace lanemq::io {
 namespace {
 
-/// After so many turns the loop handles the end of a worker, even if workers still have messages.
+/// After this many turns the loop handles the end of a worker, even if workers still have messages.
 constexpr int kTurnsDeferredMax = 100;
 /// How soon a client that reads slowly is tried again.
 constexpr auto kBacklogPause = std::chrono::milliseconds(2);
@@ -20,9 +20,9 @@ constexpr auto kAnswerLeaves = std::chrono::milliseconds(100);
 /// How long the last answers may take to leave.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
 
-/// Of this owner of the shard, for banks: by the store's clock, where it has one. So a later owner, on
-/// whatever machine, has a greater epoch. By a machine's clock that is ahead banks would refuse all who come
-/// after.
+/// This owner's epoch of the shard, for banks: by the store's clock, where it has one. So a later owner, on
+/// any machine, has a greater epoch. With the epoch of a machine's clock that is ahead, banks would refuse
+/// all later owners.
 std::uint64_t epoch_of(Store& store, std::int64_t wall_ms) {
   auto store_us = store.unix_us();
   for (int i = 1; i < kEpochTries && store.shared() && !store_us; ++i)
@@ -366,7 +366,7 @@ void Loop::begin_end(core::Duration within) {
   desks_.service.stopping(within);
 }
 
-/// Whoever goes on adopts what workers hold, so nothing that runs is waited for.
+/// The next owner adopts what workers hold, so no running job is waited for.
 void Loop::begin_handover() {
   begin_end(kAnswerLeaves);
   store_->hand_over_at_end([epoch = store_->ownership()->epoch](std::string_view successor) {

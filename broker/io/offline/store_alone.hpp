@@ -58,7 +58,7 @@ class StoreWriter {
   }
   /// Ends the turn: what was added so far is committed before what follows.
   Result<void> end_turn();
-  /// Waits until all of it is committed.
+  /// Waits until all rows are committed.
   Result<void> end();
   /// Writes in the turn so far.
   std::size_t turn_size() const { return writes_.size(); }

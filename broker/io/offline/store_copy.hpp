@@ -17,8 +17,8 @@ struct CopySummary {
 };
 
 /// Copies everything that a store holds to another one of any kind, which must hold nothing. Both are opened
-/// as a broker would, so no broker may have them. What was there before is left as it is in `from`; a copy
-/// that fails leaves a part of it in `to`.
+/// as a broker would, so no broker may have them. `from` stays as it was; a copy that fails leaves a part in
+/// `to`.
 Result<CopySummary> copy_store(const StoreOptions& from, const StoreOptions& to);
 
 }  // namespace lanemq::io

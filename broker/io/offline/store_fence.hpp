@@ -18,9 +18,9 @@ struct Fenced {
 };
 
 /// Raises the epoch of a store that several brokers share, whether one owns it now or not: no owner from
-/// before can commit any more, and whoever waits for the store takes it at once. For a database that was
-/// restored to a time in the past, whose epochs would else come a second time. An error (bad_request): the
-/// store is not shared, or there is none.
+/// before can commit any more, and a broker that waits for the store takes it at once. For a database that
+/// was restored to a time in the past, whose epochs would else be used a second time. An error (bad_request):
+/// the store is not shared, or there is none.
 Result<Fenced> fence_store(const StoreOptions& options);
 
 }  // namespace lanemq::io

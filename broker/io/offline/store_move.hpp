@@ -12,7 +12,7 @@
 
 namespace lanemq::io {
 
-/// What goes from where to where.
+/// The scope of a move, its source and its target.
 struct MoveOrder {
   StoreOptions from, to;
   core::MoveScope scope;
@@ -33,12 +33,12 @@ struct MoveSummary {
 /// Moves jobs, results and groups of the scope from one store to another, of any kinds. Both are opened as a
 /// broker would, so no broker may have them.
 ///
-/// What goes counts in one store or in the other, whatever ends the process: as MoveNote says. Said again
-/// after such an end it goes on: before the move was decided anew, with what the source has by then, and
-/// after that with what was decided. Where stores note whose they are, nothing goes to one whose jobs others
-/// are by the rules. A scope of which neither store has anything is an error (bad_request): its name is
-/// misspelt. An error (conflict) is from before that; then neither store has changed,
-/// but for what an earlier try has left in the target, which is erased.
+/// Each moved row counts in one store or in the other, whenever the process ends, as MoveNote describes.
+/// Running the same move again resumes it: before the decision, with the source's rows of that time; after
+/// the decision, with the rows decided. Where stores note their shard, no job moves to a store whose shard
+/// does not own it by the rules. A scope that matches nothing in either store is an error (bad_request): its
+/// name is misspelt. An error (conflict) comes before the decision; then neither store has changed, except
+/// that rows left in the target by an earlier try are erased.
 ///
 /// Holds 32 MiB of rows on their way, what MovePlan holds, and state and record of jobs and results with
 /// large bodies.

@@ -13,7 +13,7 @@ using core::Identity;
 /// libzmq's own addresses: a zero and a number that no peer is told.
 constexpr std::size_t kOwnAddressBytes = 5;
 
-/// What messages to a worker name: with a tenant's space in front of it, an id has to fit a name.
+/// Bound on names in messages to a worker: with a tenant's space in front, an id has to fit a name.
 constexpr std::size_t kNameMax = limits::name_bytes_max;
 
 bool is_marked(std::string_view name) {
@@ -44,7 +44,7 @@ std::string_view Authorizer::identify(const Incoming& message, Router& router, D
   // The role may have changed since the handshake.
   if (!opens(*identity, door))
     return "the key of this connection has another role now; connect where it is for";
-  // Who may choose an address could take that of a client that is away, and get its answers.
+  // A peer that chose its address could take that of a client that is away, and get its answers.
   if (message.address().size() != kOwnAddressBytes || message.address().front() != '\0')
     return "the socket has a routing id of its own; leave ZMQ_ROUTING_ID (IDENTITY) unset";
   router.let_in(message.address());

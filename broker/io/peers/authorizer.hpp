@@ -22,10 +22,10 @@ class Authorizer {
   /// `asks`: whether peers must show keys. `keys` outlives this.
   Authorizer(const KeyRing& keys, bool asks) : keys_(keys), asks_(asks) {}
 
-  /// Finds out who sent a message that came by `router`, the socket behind that door. Returns why its key
-  /// does not count there; empty: it does.
+  /// Finds out who sent a message that came by `router`, the socket behind that door. Returns why the
+  /// sender's key does not count there; empty: it does.
   std::string_view identify(const Incoming& message, Router& router, Door door);
-  /// Of the last identified message; null: the broker asks for no keys.
+  /// The sender of the last identified message; null: the broker asks for no keys.
   const core::Identity* sender() const { return sender_; }
   /// The next message is an operator's, who needs no key.
   void trust() { sender_ = nullptr; }

@@ -117,8 +117,8 @@ void ConnectionTable::received(int descriptor, std::uint64_t bytes) {
   connection->quiet = !heard;
   std::uint64_t held = bytes - std::min(bytes, connection->whole);
   if (held <= kUncounted) {
-    // What is no message adds up over months, so it is forgotten as long as messages come. Behind a message
-    // that has begun none comes.
+    // Bytes outside messages add up over months, so they are forgotten as long as messages come. No such
+    // bytes come after a message has begun.
     if (heard) connection->whole = bytes;
     held = 0;
   }

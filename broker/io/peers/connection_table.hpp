@@ -14,8 +14,8 @@
 
 namespace lanemq::io {
 
-/// Who owns an address, as far as a network tells: an IPv4 address, or the /64 of an IPv6 address, in which
-/// one owner has 2^64 of them. All zeros: whoever is not reached by IP.
+/// The owner of an address, as far as a network tells: an IPv4 address, or the /64 of an IPv6 address, in
+/// which one owner has 2^64 of them. All zeros: any peer that is not reached by IP.
 using AddressOwner = std::array<std::uint8_t, 16>;
 
 /// Bounds of a socket's connections.
@@ -51,10 +51,10 @@ class ConnectionTable {
   /// The connection has ended.
   void ended(int descriptor);
 
-  /// A whole message of so many bytes on its connection has come by that descriptor.
+  /// A whole message of `bytes` on its connection has come by that descriptor.
   void heard(int descriptor, std::uint64_t bytes);
 
-  /// What was read of a connection so far; to be told of each connection in turn.
+  /// The bytes read on a connection so far; to be reported for each connection in turn.
   void received(int descriptor, std::uint64_t bytes);
   /// Those that have to go, after received() was told of all: who holds more than a message that is none yet,
   /// and those with the most while all hold too much.
@@ -62,7 +62,7 @@ class ConnectionTable {
   /// The next descriptor to look at, after `descriptor`; none: that was the last one.
   std::optional<int> next(int descriptor) const;
 
-  /// Who has opened a connection that has said nothing; none: it has said something, or is not known.
+  /// The owner of a connection that has sent nothing; none: it has sent something, or is not known.
   std::optional<AddressOwner> silent_owner(int descriptor) const;
   std::size_t size() const { return size_; }
   std::size_t silent() const { return silent_.size(); }
@@ -70,7 +70,7 @@ class ConnectionTable {
   std::uint64_t receiving_bytes() const { return receiving_bytes_; }
 
  private:
-  /// Of a connection: less is not counted. It is what libzmq says by itself, the handshake and heartbeats.
+  /// Bytes of a connection that are not counted: libzmq's own, for the handshake and heartbeats.
   static constexpr std::uint64_t kUncounted = 64 << 10;
   /// Each costs a system call where a place is wanted.
   static constexpr std::size_t kCandidates = 8;

@@ -60,7 +60,7 @@ class Connections {
 
   /// Watches the peer at `address`, whose message was just read and came by `descriptor`.
   void watch(int descriptor, std::string_view address);
-  /// A message of so many bytes on its connection has come by that descriptor; -1: nobody knows.
+  /// A message of `bytes` on its connection has come by that descriptor; -1: the descriptor is not known.
   void heard(int descriptor, std::uint64_t bytes) {
     const std::size_t silent = table_.silent();
     table_.heard(descriptor, bytes);

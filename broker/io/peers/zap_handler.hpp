@@ -15,10 +15,10 @@ namespace lanemq::io {
 
 class KeyRing;
 
-/// Answers libzmq's question whether a peer may connect (ZAP, ZeroMQ RFC 27), on a thread of its own. Where
-/// keys are asked for, a peer whose key opens the door is called by it in each of its messages, any other one
-/// is refused. Elsewhere whoever speaks ZMTP 3 may come in: a socket with a handler is what libzmq opens to
-/// nobody who speaks ZMTP 1 or 2, such as a browser, whose POST is a peer of ZMTP 1 to it.
+/// Answers libzmq's question whether a peer may connect (ZAP, ZeroMQ RFC 27), on a thread of its own. With
+/// keys, each message of a peer carries the name of its key, and a peer whose key does not open the door is
+/// refused. Without keys, every peer that speaks ZMTP 3 may come in: libzmq opens a socket with a handler to
+/// no peer of ZMTP 1 or 2, such as a browser, whose POST is a peer of ZMTP 1 to it.
 class ZapHandler {
  public:
   static constexpr std::uint64_t kLinesPerSecond = 5;  ///< in the log, about refused keys

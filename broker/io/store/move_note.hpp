@@ -34,8 +34,8 @@ struct MoveNote {
 /// The kinds of such notes.
 enum class MoveSide : unsigned char { source, target };
 
-/// What a source's or a target's notes of moves are, by their names: each move has one, and parts of it,
-/// whose names go on behind a line end.
+/// The names of a source's or a target's notes of moves: each move has one note, and parts, whose names
+/// continue after a line end.
 std::string name_of(MoveSide side, std::string_view id);
 std::string part_name(MoveSide side, std::string_view id, std::string_view part);
 
@@ -44,7 +44,7 @@ bool is_part(MoveSide side, std::string_view name);
 
 /// A note's record.
 std::string record_of(const MoveNote& note);
-/// Of a note that is no part. None: the name is another's. An error: the record cannot be read.
+/// Reads a note that is no part. None: the name is another's. An error: the record cannot be read.
 Result<std::optional<MoveNote>> move_note(MoveSide side, std::string_view name, std::string_view record);
 
 /// Why no broker may serve a store that has this note, and what to do; none: it may.

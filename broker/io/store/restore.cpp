@@ -21,7 +21,7 @@ namespace {
 
 /// Rows between two calls of RestoreCalls::progress.
 constexpr std::size_t kRowsPerCall = 1024;
-/// The clocks of the machine and of the store are read within so long, if one of so many tries is as fast.
+/// The clocks of the machine and of the store are read within this time, if one of the tries is as fast.
 constexpr std::int64_t kClocksApartMaxUs = 100'000;
 constexpr int kClockTries = 10;
 /// A wall clock that is so much before the last note is wrong, or that one was.

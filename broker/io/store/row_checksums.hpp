@@ -12,7 +12,7 @@ namespace lanemq::io {
 
 /// A state's includes the row's number, so that no row can stand in for another.
 std::int64_t state_checksum(std::uint64_t number, std::string_view state);
-/// Of a job's record and body; `body` is empty where it is in the table of bodies.
+/// The checksum of a job's record and body; `body` is empty where it is in the table of bodies.
 std::int64_t job_checksum(std::string_view record, std::string_view body, std::size_t body_bytes);
 std::int64_t body_checksum(std::string_view body);
 /// `apart_bytes`: size of a body in the table of results' bodies; `body` is then empty.

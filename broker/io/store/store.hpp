@@ -140,8 +140,8 @@ class Store {
   /// before the first submit().
   virtual Result<void> load(StoreReader& reader) = 0;
 
-  /// The store is served from now on: it looks after itself, also while nobody asks anything of it. Requires:
-  /// after load(), before the first submit().
+  /// The store is served from now on: it maintains itself, also while it gets no requests. Requires: after
+  /// load(), before the first submit().
   virtual void begin() {}
 
   /// Takes a turn's writes. It commits them all or none, after those of earlier calls. Leaves `writes` empty,
@@ -180,7 +180,7 @@ class Store {
   virtual StoreCondition condition() const = 0;
   /// None: it keeps nothing on a disk. Asks no disk, which may hang.
   virtual std::optional<StoreRoom> disk_room() const { return std::nullopt; }
-  /// What is wrong, for people, with what to do.
+  /// The fault, for people, with what to do.
   virtual std::string trouble() const = 0;
 
   /// What an operator should know and nothing else says, once each; empty: nothing new. Asked in every turn.

@@ -57,7 +57,7 @@ class StoreExchange {
   /// Whether nothing is committed any more.
   bool over() const { return is_over(condition()); }
   std::string trouble() const;
-  /// Whoever holds it may also guard with it what a store hands its threads beside this.
+  /// The holder of the lock may also guard with it what a store hands its threads beside this.
   [[nodiscard]] Lock lock() const { return Lock(mutex_); }
   /// Wakes the store's threads that wait, after a change under the lock of what they wait for.
   void wake() { work_.notify_all(); }
@@ -107,11 +107,11 @@ class StoreExchange {
   std::size_t committed_now(Queue<core::Writes>& turns, std::size_t count);
   /// Gives the loop what was read, if anything was, and leaves `found` empty.
   void give(std::vector<StoredBody>& found);
-  /// Sets the condition and what people are told of it, in one. Tells the loop and the store's threads where
-  /// the condition is another than before, and returns whether it is. One that is_over() is for good:
-  /// the first that sets it says why, and what comes later changes nothing.
+  /// Sets the condition and its text for people, in one. Tells the loop and the store's threads where the
+  /// condition is another than before, and returns whether it is. A condition that is_over() is final: the
+  /// first that sets it gives the reason, and later calls change nothing.
   bool set_condition(StoreCondition condition, std::string trouble);
-  /// What an operator should know; one that comes before the last was taken stands behind it.
+  /// A remark for operators; one that comes before the last was taken is appended to that.
   void remark(const std::string& text);
   /// Wakes the loop, after a change of what it looks at. One wake-up stands for all that happened since the
   /// last, since the loop looks at everything.

@@ -12,7 +12,7 @@ namespace lanemq::io {
 
 /// Held by the one process of this machine that has an instance's name, for as long as it lives: its owner
 /// knows that an earlier process of that name is dead. A file that is locked, in the folder of this user's
-/// state; it stays behind, unlocked.
+/// state; the file remains, unlocked.
 class InstanceLock {
  public:
   /// Takes over an open file that is locked.

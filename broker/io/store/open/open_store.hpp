@@ -19,8 +19,8 @@ std::optional<std::string> path_of_store(const StoreOptions& options);
 /// Whether several brokers may wait for this store, of which one owns it.
 bool has_owners(const StoreOptions& options);
 
-/// Takes out of the environment what a store's library would read there behind the options' back. Requires:
-/// the process has one thread.
+/// Removes environment variables that a store's library would read, bypassing the options. Requires: the
+/// process has one thread.
 void ignore_environment_of_store(const StoreOptions& options);
 
 /// Opens the store that the specification names. An error says which are known (bad_request), or why it

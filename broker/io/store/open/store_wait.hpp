@@ -10,8 +10,8 @@
 
 namespace lanemq::io {
 
-/// What a broker does while it waits for its store: tells the log, the service manager and whoever else is to
-/// know why, and hears commands. Not thread-safe.
+/// The broker's work while it waits for its store: tells the log, the service manager and other listeners
+/// why, and hears commands. Not thread-safe.
 class StoreWait {
  public:
   /// A candidate looks again after this pause.

@@ -14,9 +14,9 @@ namespace lanemq::io {
 /// before another begins, since an earlier sending of it may still be under way on the server, and the row's
 /// ticket does not tell what was in it.
 ///
-/// Whoever drives it calls begin(), does what step() says, and tells what came of that, until step() is
-/// `done` or the store is lost. What the row says after a loss may be known to that server alone: it is
-/// `done` only behind a commit of the owner's own. Pure; not thread-safe.
+/// Its driver calls begin(), does what step() says, and reports the result, until step() is `done` or the
+/// store is lost. The row's state after a loss may be known to that server alone: it is `done` only after a
+/// commit of the owner's own. Pure; not thread-safe.
 class CommitFence {
  public:
   /// By a clock that runs through a suspend, after which another broker may own the store.
@@ -58,7 +58,7 @@ class CommitFence {
   const OwnerRow& owner() const { return owned_; }
   /// Whether the row is that of this owner.
   bool owns(const OwnerRow& row) const { return row.is_of(owned_); }
-  /// Of the last transaction that is in.
+  /// The ticket of the last transaction that is in.
   std::int64_t ticket() const { return owned_.ticket; }
   std::int64_t next_ticket() const { return owned_.ticket + 1; }
   /// Whether an earlier sending may still be under way.
@@ -88,7 +88,7 @@ class CommitFence {
     if (refusal == Refusal::fence) step_ = Step::read_row;
     if (refusal == Refusal::room) step_ = Step::wait_for_room;
   }
-  /// Nobody knows what has become of it; the connection is not used any more.
+  /// The transaction's outcome is unknown; the connection is not used any more.
   void lost() {
     in_doubt_ = in_doubt_ || under_way_;
     step_ = Step::read_row;
@@ -102,7 +102,7 @@ class CommitFence {
       step_ = Step::commits_lost;
     else if (!owns(row))
       step_ = Step::deposed;
-    // Of before going back, or of what was sent since: nobody knows which, so nothing is told of either.
+    // From before going back, or from what was sent since: it is unknown which, so neither is reported.
     else if (owned_.ticket < row.ticket && row.ticket <= went_back_from_)
       step_ = Step::deposed;
     else if (row.ticket == next_ticket())
@@ -123,7 +123,7 @@ class CommitFence {
   }
 
  private:
-  /// What was sent last is in. `told`: its commit said so, and not the row.
+  /// The transaction sent last is in. `told`: its commit said so, and not the row.
   void settled(bool told) {
     ++owned_.ticket;
     under_way_ = in_doubt_ = false;
@@ -157,8 +157,8 @@ class CommitFence {
   /// the tickets that come again now; 0: none.
   std::int64_t went_back_from_ = 0;
   Step step_ = Step::done;
-  bool under_way_ = false;  ///< what was sent is, and nothing was heard of it
-  bool in_doubt_ = false;   ///< an earlier sending of it may be
+  bool under_way_ = false;  ///< the last transaction was sent, and has no answer yet
+  bool in_doubt_ = false;   ///< an earlier sending may be under way
 };
 
 }  // namespace lanemq::io

@@ -15,7 +15,7 @@ namespace lanemq::io {
 /// changes of a kind, in any order but for erasing first. Each list is in the order in which its rows first
 /// came. Views are of the writes' bytes.
 struct NetWrites {
-  /// Of a body that is too large for its row.
+  /// The parts of a body that is too large for its row.
   struct Parts {
     std::int64_t key = 0;  ///< below zero; zero: it is in the row
     bool put = false;      ///< they are there already
@@ -50,7 +50,7 @@ struct NetWrites {
 /// Makes NetWrites of turns. Borrows the bytes of their writes. Pure.
 class WriteReducer {
  public:
-  /// Adds a turn's writes behind those of earlier turns.
+  /// Adds a turn's writes after those of earlier turns.
   void add(const core::Writes& writes);
   NetWrites net() const;
 

@@ -24,8 +24,8 @@ constexpr std::chrono::minutes kRemoveMax{1};
 constexpr std::chrono::seconds kPutAgain{1};
 constexpr std::chrono::seconds kRemoveAgain{5};
 
-/// Of the primary key alone: which rows name them is known from the load. To ask the server, without an index
-/// on that column, is to read all rows.
+/// Reads the primary key alone: the load has found which rows name these bodies. Without an index on that
+/// column, asking the server would read all rows.
 constexpr const char* kOfOthers = "SELECT DISTINCT number FROM body WHERE number < 0 AND number > $1::bigint";
 
 }  // namespace
@@ -213,7 +213,7 @@ Outcome<void> PostgresBodies::put_parts(std::int64_t key, std::string_view body)
   return {};
 }
 
-/// Waits for no lock for long: what is to be put waits behind it.
+/// Bounds the wait for a lock: the bodies to be put wait behind it.
 Outcome<void> PostgresBodies::remove(std::int64_t key) {
   return connect().and_then([&] {
     return connection_.run_script(

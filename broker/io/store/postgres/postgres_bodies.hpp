@@ -80,7 +80,7 @@ class PostgresBodies {
 
  private:
   using Clock = postgres::Clock;
-  /// Of a key, for the bodies of one owner; the epoch has the others, and may be a time in seconds
+  /// Bits of a key for the bodies of one owner; the epoch has the other bits, and may be a time in seconds
   /// (--fence).
   static constexpr int kKeyBits = 31;
 

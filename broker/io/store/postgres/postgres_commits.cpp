@@ -32,7 +32,7 @@ std::chrono::nanoseconds since_boot() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-/// Tells one server from another, behind whatever name, address or proxy it is reached.
+/// Tells one server from another, whatever name, address or proxy leads to it.
 Outcome<std::string> server_of(Connection& connection) {
   const auto row = connection.run(
       "SELECT pg_catalog.pg_postmaster_start_time()::text || ' ' || "

@@ -21,7 +21,7 @@ using postgres::Outcome;
 
 /// Reading and vacuuming may take longer.
 constexpr auto kLong = 10min;
-/// Dead rows are removed so often, once so many writes were committed.
+/// Lower bounds on the time and on committed writes between two removals of dead rows.
 constexpr auto kVacuumPause = 1s;
 constexpr std::uint64_t kVacuumWrites = 1000;
 

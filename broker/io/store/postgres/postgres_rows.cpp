@@ -276,7 +276,7 @@ Outcome<std::vector<StoredBody>> read_rows(Connection& connection,
 
 namespace {
 
-/// Passes each row of a query to `each`; an error of it ends the reading.
+/// Passes each row of a query to `each`; an error of `each` ends the reading.
 template <class Each>
 Result<void> for_rows(Connection& connection, const std::string& place, const char* query, const Each& each) {
   Result<void> outcome;

@@ -24,7 +24,7 @@ struct Fence {
   std::int64_t epoch = 0, ticket = 0, claim = 0;
 };
 
-/// The place of the fence among the answers of a batch, behind BEGIN.
+/// The place of the fence among the answers of a batch, after BEGIN.
 inline constexpr std::size_t kFencePlace = 1;
 /// What PostgreSQL says where a statement divided by zero: the fence, or a count of rows that differs.
 inline constexpr const char* kDivisionByZero = "22012";

@@ -22,7 +22,8 @@ struct Statement {
 /// whose values come as they are, which is much cheaper to begin. The text is of the former; each array is
 /// unnested, and is the value itself in the latter.
 ///
-/// Arrays are unnested side by side in the list of columns: behind FROM the server first puts all rows aside.
+/// Arrays are unnested side by side in the list of columns: in FROM the server would first put all rows
+/// aside.
 struct RowsStatement {
   const char* of_many;
   const char* of_one;
@@ -87,7 +88,7 @@ postgres::Outcome<void> prepare_statements(postgres::Connection& connection, pos
 /// The columns of rows, as a RowsStatement takes them. Borrows bytes until send().
 class Columns {
  public:
-  /// Each column has so many values.
+  /// Each column has `rows` values.
   explicit Columns(std::size_t rows) : rows_(rows) {}
 
   Columns& integers(std::span<const std::int64_t> values);

@@ -26,7 +26,7 @@ class File {
   int open(const std::string& path, Mode mode, const std::string& vfs);
 
   int size(std::uint64_t& bytes);
-  /// Bytes behind the end read as zeros, with the code SQLITE_IOERR_SHORT_READ.
+  /// Bytes after the end read as zeros, with the code SQLITE_IOERR_SHORT_READ.
   int read(std::uint64_t at, char* to, std::size_t count);
   int write(std::uint64_t at, std::string_view bytes);
   int sync();

@@ -217,7 +217,7 @@ Outcome<std::optional<StoreRows::ResultRow>> StoreRows::result(std::uint64_t num
 
 namespace {
 
-/// Calls `each(statement)` for each row of a query; an error of it ends the reading.
+/// Calls `each(statement)` for each row of a query; an error of `each` ends the reading.
 template <class Each>
 Result<void> for_rows(sqlite::Database& database, const std::string& path, const char* sql,
                       const Each& each) {

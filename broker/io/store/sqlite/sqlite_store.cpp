@@ -27,10 +27,10 @@ constexpr auto kRetryPause = 50ms;
 constexpr auto kLookPause = 250ms;
 /// The room is also asked for each time that this part of the reserve was written.
 constexpr std::size_t kLooksPerReserve = 16;
-/// Free pages are given back to the disk: so many at a time, and so often.
+/// Free pages are given back to the disk in steps of kTidyPages, with a pause between steps.
 constexpr int kTidyPages = 256;
 constexpr auto kTidyPause = 100ms;
-/// Pages that stay free for the next jobs: so many, or a part of the file.
+/// Lower bounds on the pages that stay free for the next jobs: a number, and a part of the file.
 constexpr std::int64_t kFreePagesKept = 256;
 constexpr std::int64_t kFreePartKept = 4;
 /// After so long without a commit the log's room is given back, too.

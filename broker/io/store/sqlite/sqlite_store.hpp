@@ -125,7 +125,7 @@ class SqliteStore final : public Store {
   std::optional<Result<void>> backup_done_;
   bool backup_runs_ = false;
 
-  // Of the store's thread alone.
+  // For the store's thread alone.
   StoreExchange::Queue<core::Writes> writes_;
   StoreExchange::Queue<Asked> asks_;
   std::vector<StoredBody> found_;

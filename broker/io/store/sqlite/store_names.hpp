@@ -14,8 +14,7 @@
 namespace lanemq::io {
 
 /// Whether the names of a store's files still lead to the files that it has open: PATH, its log and its mark.
-/// What is committed into files without names is gone with the process, and the next start reads what is
-/// there instead.
+/// A commit into files without names is gone with the process, and the next start reads other files there.
 ///
 /// look() and due() belong to one thread, the others to all.
 class StoreNames {

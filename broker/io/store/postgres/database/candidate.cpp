@@ -88,8 +88,8 @@ Outcome<std::optional<OwnerRow>> Candidate::read_and_take() {
   const auto moved = find_newer(*row);
   if (!moved) return tl::unexpected(moved.error());
   if (*moved) return wait("another server knows more of the owner");
-  // What was good when this connection was made may have been changed since: an owner that cannot write or
-  // read would be none, and the store's first owner may have said its shard.
+  // Checks made for this connection may be out of date: an owner that cannot write or read would be none, and
+  // the store's first owner may have noted its shard.
   const auto end = postgres::Clock::now() + kStatementMax;
   if (auto good = check_usable(connection_, place_.target.search_path, end).and_then([&] {
         return check_shard(connection_, shard_, end);

@@ -60,8 +60,8 @@ class DatabaseLook {
   /// As Store::promise() and Store::promise_trouble().
   StorePromise promise() const;
   std::string promise_trouble() const;
-  /// Asks for the promise alone, by the connection that makes `connections` of the commits: what it says
-  /// counts once they are so many. False: it did not answer.
+  /// Asks for the promise alone, by the connection that makes `connections` of the commits: the answer counts
+  /// from that number of connections on. False: it did not answer.
   bool ask_promise(postgres::Connection& connection, std::uint64_t connections);
 
  private:

@@ -8,10 +8,10 @@ namespace {
 
 /// PostgreSQL cuts a longer name without an error (NAMEDATALEN), so that two stores would be one.
 constexpr std::size_t kSchemaBytesMax = 63;
-/// Of an instance: statistics and probes say it.
+/// Bound on an instance's name: statistics and probes report it.
 constexpr std::size_t kInstanceBytesMax = 128;
 
-/// What libpq reads: what stands behind our word, or the whole where it is a URI that begins with it.
+/// The part for libpq: after our prefix, or the whole where it is a URI that begins with that word.
 std::string conninfo_of(const std::string& specification) {
   if (specification.starts_with("postgres://")) return specification;
   return specification.substr(specification.find(':') + 1);

@@ -79,7 +79,7 @@ FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1) AS oid
 )";
 constexpr const char* kUndefinedTable = "42P01";
 
-/// Of a transaction.
+/// The session of a transaction.
 struct Session {
   std::int64_t process;
   std::string server;  ///< tells one from another

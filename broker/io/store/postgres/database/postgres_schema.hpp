@@ -88,10 +88,10 @@ struct RaisedEpoch {
   OwnerRow before;
   std::int64_t epoch = 0;
 };
-/// Raises the epoch beyond all that any owner can have, and leaves the store to whoever comes: to the seconds
-/// since 1970 by the server's clock, since a takeover takes longer than one, so that the epochs of owners
-/// from before a restore are all lower. A fault with the state of kNewerFormat: a newer version has written
-/// the tables.
+/// Raises the epoch above that of any owner, and leaves the store to the next candidate: to the seconds since
+/// 1970 by the server's clock, since a takeover takes longer than one, so that the epochs of owners from
+/// before a restore are all lower. A fault with the state of kNewerFormat: a newer version has written the
+/// tables.
 postgres::Outcome<RaisedEpoch> raise_epoch(postgres::Connection& connection, postgres::Clock::time_point end);
 
 /// Gives the store back, so that a candidate need not wait for the lease. Nothing if this owner was deposed.
