@@ -436,7 +436,7 @@ constexpr Row kKeyRows[] = {
      kMs},
 };
 
-// What is said in words.
+// Metrics made from words of the statistics.
 constexpr Description kBuild{"lanemq_build_info", Kind::gauge, "1, with the broker's version."};
 constexpr Description kDraining{"lanemq_draining", Kind::gauge,
                                 "1 while the broker is about to stop and takes no work."};

@@ -20,8 +20,8 @@ struct MetricsRows {
   std::vector<Json> clients;  ///< that have series, those with the most tokens first
 };
 
-/// The broker's metrics in Prometheus' text format. However many clients there are, so many have series as
-/// `rows` holds, and no figure of another one is lost: it counts in its lane. `stats`: of a sample.
+/// The broker's metrics in Prometheus' text format. Only the clients in `rows` have series of their own, and
+/// no figure of another client is lost: it counts in its lane. `stats`: of a sample.
 std::string metrics_text(const Json& stats, const MetricsRows& rows);
 
 }  // namespace lanemq::admin

@@ -45,7 +45,7 @@ std::string shard_line(const std::string& shard) {
   return shard.empty() ? "" : "shard: " + printable(shard) + "\n";
 }
 
-/// Of the owner of a store that several brokers share; nothing of any other.
+/// Adds the role of the owner of a store that several brokers share; nothing for any other broker.
 void add_role(const Json& stats, std::string& text) {
   const auto store = stats.find("store");
   if (store == stats.end() || !store->contains("role")) return;

@@ -37,9 +37,9 @@ Verdict health(std::chrono::milliseconds age);
 /// statistics; null: there are none.
 Verdict readiness(const Json* stats, std::chrono::milliseconds age);
 
-/// The same of a broker that has no loop yet, which never is ready.
+/// The readiness of a broker that has no loop yet, which never is ready.
 ///
-/// Both say what a shared store's part is as lines of `name: value`, behind all others: `role` (owner or
+/// Both end with lines of `name: value` about this broker's part in a shared store: `role` (owner or
 /// candidate), `instance`, `owner`, `epoch`, `since_commit_ms`, and `shard`. `lanemq cluster status` reads
 /// these.
 Verdict readiness(const Candidacy& candidacy);

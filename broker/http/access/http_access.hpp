@@ -22,8 +22,8 @@ http::HttpAnswer json_of(int status, const Json& document);
 /// The same for an error. `code`: of the protocol, or one of docs/reference/admin-http.md.
 http::HttpAnswer refused(int status, std::string_view code, std::string_view message);
 
-/// Who may ask for what: the keys, which may be replaced. Without keys everybody who reaches it may do all,
-/// and it is for this machine alone. Belongs to the HTTP thread.
+/// Access rights by key; the keys may be replaced. Without keys everybody who reaches it may do all, and it
+/// is for this machine alone. Belongs to the HTTP thread.
 class HttpAccess {
  public:
   explicit HttpAccess(const HttpOptions& options) : hosts_(options.hosts) { replace(options.keys); }
@@ -33,7 +33,7 @@ class HttpAccess {
 
   /// Why a request is refused by its head, whatever it asks for; none: it is not.
   std::optional<http::HttpAnswer> refused_at_door(const http::HttpRequest& head) const;
-  /// Who asks, for the log, if it has the role; else the answer.
+  /// The caller's name for the log, if it has the role; else the answer.
   tl::expected<std::string, http::HttpAnswer> caller_of(const http::HttpRequest& request, Role needed,
                                                         http::Loop::TimePoint now);
 

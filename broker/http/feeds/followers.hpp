@@ -10,8 +10,8 @@
 
 namespace lanemq::admin {
 
-/// Who reads `/v1/events`: server-sent events, one for each sample. A reader that has not taken the last one
-/// is left out of the next ones, so that it costs nothing but itself. Belongs to the HTTP thread.
+/// The readers of `/v1/events`: server-sent events, one for each sample. A reader that has not taken the last
+/// one is left out of the next ones, so that it costs nothing but itself. Belongs to the HTTP thread.
 class Followers {
  public:
   static constexpr std::size_t kFollowersMax = 64;

@@ -26,15 +26,15 @@ struct HistoryValue {
 /// How far back, and how fine.
 enum class HistorySpan : unsigned char { quarter_hour, day };
 
-/// What was, over time: one value a second for a quarter of an hour, one in ten seconds for a day. Is told
-/// the time; belongs to whoever tells it.
+/// Values over time: one a second for a quarter of an hour, one in ten seconds for a day. Has no clock;
+/// belongs to the thread that records.
 class History {
  public:
   static constexpr std::size_t kSeriesMax = 200;
   static constexpr std::size_t kSecondsKept = 900, kTensKept = 8640;
   /// Values that make one of the coarse ones.
   static constexpr std::size_t kFolded = 10;
-  /// An answer has so many points of a series at most: neighbours are made one.
+  /// Bound on an answer's points of a series: neighbours are merged.
   static constexpr std::size_t kPointsMax = 1440;
   static constexpr std::size_t kBytesMax = std::size_t{8} * 1024 * 1024;
 

@@ -24,9 +24,8 @@ struct Sample {
   Json stats{};
 };
 
-/// Asks the loop for its statistics once a second, whoever looks: all that look share them. A sample has
-/// kPagesMax pages of budgets, and of lanes. Belongs to the
-/// thread of `loop`.
+/// Asks the loop for its statistics once a second, for all readers together. A sample has kPagesMax pages of
+/// budgets, and of lanes. Belongs to the thread of `loop`.
 class Sampler {
  public:
   using Take = std::function<void(const std::shared_ptr<const Sample>& sample)>;

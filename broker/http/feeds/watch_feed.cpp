@@ -24,7 +24,7 @@ constexpr std::int64_t kConfirmed = limits::watch_events_max / 4;
 /// After its connection is lost a reader comes back so soon; and what says that it is not lost.
 constexpr const char kComeBack[] = "retry: 1000\n\n", kStillHere[] = ": still here\n\n";
 
-/// Tells a reader that it lacks what came behind its last event.
+/// Tells a reader that it lacks the events after its last one.
 std::string gap_after(const std::string& last_event) {
   return "event: gap\ndata: " +
          harmless_text_of(
@@ -102,7 +102,7 @@ void WatchFeed::begin(Reader& reader) {
   reader.responder->write(http::blob_of(std::move(head)));
 }
 
-/// The broker's answer to a renewal stands behind all events: a reader that lacks some hears so.
+/// The broker's answer to a renewal follows all events: a reader that lacks some is told so.
 void WatchFeed::compare(Reader& reader, std::int64_t next) {
   if (next == reader.next) return;
   const std::string last = std::to_string(reader.next - 1);

@@ -17,10 +17,10 @@
 
 namespace lanemq::admin {
 
-/// Who reads `/v1/watch`: server-sent events, one for each change of a job that a reader follows. Each is a
-/// watch of an operator, the protocol's op, over a connection of its own: so a flood of events leaves the
-/// room of other questions alone. An event counts as taken when the system has accepted its bytes, so that a
-/// slow reader gets gaps and costs limits::watch_events_max events at the most.
+/// The readers of `/v1/watch`: server-sent events, one for each change of a job that a reader follows. Each
+/// is a watch of an operator, the protocol's op, over a connection of its own: so a flood of events leaves
+/// the room of other questions alone. An event counts as taken when the system has accepted its bytes, so
+/// that a slow reader gets gaps and costs limits::watch_events_max events at the most.
 ///
 /// Belongs to the thread of `loop`, which outlives it.
 class WatchFeed {
