@@ -125,7 +125,7 @@ using namespace config;
 std::vector<io::OptionChange> difference(const Config& before, const Config& after) {
   Differences differences;
   differences.add_options("", option_table(), before, after);
-  // The same source with another secret behind it. No change ever shows what it holds.
+  // The same source, but another secret. No change ever shows the secret.
   if (before.secret_key == after.secret_key && before.server.secret_key != after.server.secret_key)
     differences.add_value("secret_key (its content)", "the key in use", "another key");
   add_order(differences, "lane", before.core.lanes, after.core.lanes);

@@ -49,7 +49,7 @@ void read_lane(const std::string& path, const toml::table& table, bool in_list, 
   const std::string place = place_of(path, table.source());
   heard.places["lane." + lane.name] = place;
   const auto is_name = [&](std::string_view key, const toml::node& node) {
-    // TOML takes a [lane.NAME] behind [[lane]] for a table in that lane.
+    // After [[lane]], TOML reads a [lane.NAME] as a table in that lane.
     if (in_list && node.is_table())
       at_place(place_of(path, node.source()) + ": lane",
                [&] { throw ConfigError("[lane." + printable(key, 64) + "] " + std::string(kLaneOrLanes)); });

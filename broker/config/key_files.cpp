@@ -91,7 +91,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kKeysMax = 10'000;
 constexpr std::size_t kFileBytesMax = std::size_t{64} * 1024;
 constexpr std::string_view kSuffix = ".toml";
-/// Of a key's name and a tenant's: both together begin an id.
+/// Bound on a key's name and on a tenant's: both together begin an id.
 constexpr std::size_t kNameMax = 32;
 
 bool is_plain_name(std::string_view name) {
@@ -132,7 +132,7 @@ std::optional<core::ClientOptions> limits_of(const KeyFile& file, const Identity
   return limits;
 }
 
-/// Whoever may write there could let himself in, as anybody.
+/// A user who can write there could let himself in, as anybody.
 void require_not_everybodys(const fs::path& path) {
   std::error_code error;
   if ((fs::status(path, error).permissions() & fs::perms::others_write) == fs::perms::none || error) return;
@@ -233,7 +233,7 @@ void read_peer_keys(Config& config, const settings::Environment& environment) {
   config.server.keys.clear();
   for (const fs::path& path : key_files_in(config.keys_folder))
     read_key_file(path, config);
-  check_config(config);  // the bounds that the files state are part of it
+  check_config(config);  // includes the bounds that the files state
 }
 
 }  // namespace lanemq

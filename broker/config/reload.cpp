@@ -43,9 +43,8 @@ void edit_key(BudgetOptions& budget, const std::string& name, const std::string&
     if (other.account() == key->account()) edit_limit(other, setting, text);
 }
 
-/// The wanted keys, of which each that is known stays of its account until a restart: what this has counted,
-/// and which of its calls run, is known of the account. It has the limits that are wanted of keys that are to
-/// stay of it, or else those it has.
+/// The wanted keys. Each known key keeps its account until a restart, since counts and running calls are kept
+/// by account. The account gets the limits wanted of keys that are to stay in it, or else keeps its own.
 std::vector<KeyOptions> keys_of_their_accounts(const std::vector<KeyOptions>& running,
                                                const std::vector<KeyOptions>& wanted) {
   const auto stays = [&](const KeyOptions& key) {

@@ -50,7 +50,7 @@ void share_budgets(Config& config);
 /// Names the schema after the shard, where nobody has said one.
 void name_schema(Config& config);
 
-/// What of a rule's match rules before it have taken already.
+/// The part of a rule's match that the rules before it have taken already.
 struct TakenBefore {
   bool all = false;                     ///< so that it never takes a job
   std::vector<std::string> by{};        ///< the rules that have, by their names

@@ -80,7 +80,7 @@ std::vector<std::string> or_any(const std::vector<std::string>& patterns) {
   return patterns.empty() ? std::vector<std::string>{"*"} : patterns;
 }
 
-/// Of each of `patterns`, whether the rule's cover it.
+/// For each of `patterns`, whether one of the rule's patterns covers it.
 std::vector<bool> covered(const std::vector<std::string>& rule, const std::vector<std::string>& patterns) {
   std::vector<bool> covers;
   for (const std::string& pattern : patterns)
@@ -224,7 +224,7 @@ std::vector<std::string> shards_of(const BudgetOptions& budget, const std::vecto
     const Reach service = reach(shard.services, budget.service),
                 tenant = reach(shard.tenants, tenant_in(budget));
     if (service.meets && tenant.meets) found.push_back(shard.name);
-    if (service.covers && tenant.covers) break;  // no job is left for the rules behind it
+    if (service.covers && tenant.covers) break;  // no job is left for later rules
   }
   return found;
 }
