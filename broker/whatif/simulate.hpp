@@ -30,8 +30,8 @@ struct Request {
   std::string_view model;  ///< empty: none
 };
 
-/// How the model's workers work: each service has so many places, all for any lane. A job holds a place until
-/// its first token and all others have come.
+/// The model's workers: each service has a number of places, all for any lane. A job holds a place until its
+/// first token and all others have come.
 struct WorkerModel {
   std::size_t places = 256;  ///< of each service
   core::Duration first_token = std::chrono::milliseconds(500);
@@ -48,7 +48,7 @@ struct LaneReport {
   core::Duration wait_p50{}, wait_p99{}, wait_max{};
 };
 
-/// What was sent under one limit of a budget.
+/// The amounts sent under one limit of a budget.
 struct LimitReport {
   std::string budget;
   std::string name;        ///< as configured: requests_per_minute, concurrency, ...
@@ -58,7 +58,7 @@ struct LimitReport {
   double allowed = 0;     ///< by the limit in that time, at least one period; likewise
   std::int64_t peak = 0;  ///< in any window of a period; of a concurrency: at once
 
-  /// Of a rate: whole periods in which jobs waited all the time although a place was free, and the use in
+  /// For a rate: whole periods in which jobs waited all the time although a place was free, and the use in
   /// them; see WaitedUse.
   std::int64_t waited_periods = 0;
   double waited_used = 0;
