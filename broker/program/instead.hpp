@@ -6,8 +6,8 @@
 
 namespace lanemq::program {
 
-/// Does what a flag asks for in place of serving, with a store that no broker serves: checks, fences, copies
-/// it, or moves a part of it. False: no flag does. Throws ConfigError, io::StoreError.
+/// Runs the command that a flag asks for in place of serving, with a store that no broker serves: checks,
+/// fences or copies it, or moves a part. False: no flag asks. Throws ConfigError, io::StoreError.
 bool do_instead(const Config& config, const settings::Asked& asked);
 
 }  // namespace lanemq::program

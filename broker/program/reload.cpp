@@ -34,8 +34,7 @@ void log_change(const io::OptionChange& change) {
              {{"key", change.what}});
 }
 
-/// Compares a configuration that was read again with what runs. `counts`: the part of it that needs no
-/// restart.
+/// Compares a configuration that was read again with what runs. `counts`: the part that needs no restart.
 std::vector<io::OptionChange> changes_of(const Config& running, const Config& counts, const Config& wanted) {
   std::vector<io::OptionChange> changes = difference(running, counts);
   for (io::OptionChange& change : difference(counts, wanted)) {

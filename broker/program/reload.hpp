@@ -12,8 +12,7 @@ namespace lanemq::program {
 /// The configuration as it is now. Throws ConfigError, whatever is wrong: a running broker goes on.
 Config read_anew(int argc, char** argv);
 
-/// Who may ask over HTTP, and its certificate, read anew. Throws ConfigError with what is wrong with its
-/// files.
+/// The keys and the certificate for HTTP, read anew. Throws ConfigError that names the fault in their files.
 admin::HttpChange http_now(const Config& config);
 
 /// Applies what needs no restart of a configuration that was read again. `options`: the core's, in which

@@ -31,8 +31,7 @@ void require_local(const Config& config, const std::string& endpoint) {
                     "127.0.0.1, or say --insecure where the network is trusted");
 }
 
-/// Who reaches the operators' endpoint can stop and change everything, so no option opens it to other
-/// machines.
+/// A peer at the operators' endpoint can stop and change everything, so no option opens it to other machines.
 void require_admin_local(const std::string& endpoint) {
   if (is_local(endpoint)) return;
   throw ConfigError("admin_endpoint " + endpoint +
