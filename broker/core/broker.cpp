@@ -147,7 +147,7 @@ void Broker::advance(TimePoint now) {
           break;
       }
     }
-    // What ended meanwhile is told by jobs, which may start in this turn, too.
+    // Webhooks for ends of this turn are jobs, which may start in this turn, too.
   } while (parts_->clients.make_webhooks(now));
   dispatcher.say_wants(now);
 }

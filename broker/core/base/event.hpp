@@ -179,7 +179,7 @@ struct StoreUnsafe {
 /// The bank has answered the draw of a shared budget, or nobody knows whether it was done. A view.
 struct BankAnswered {
   std::size_t budget;            ///< its place among the configured ones
-  const Drawn* drawn = nullptr;  ///< null: nobody knows
+  const Drawn* drawn = nullptr;  ///< null: the outcome is unknown
 };
 
 /// A hand-over that was committed did not leave: it came too late for what the bank had granted.

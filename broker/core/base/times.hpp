@@ -93,7 +93,7 @@ class RecentTimes {
     sum.total += slot.total;
   }
 
-  /// The value that a share of `q` does not exceed: that of the same rank as Histogram::quantile().
+  /// The q-quantile, with the rank convention of Histogram::quantile().
   static Duration quantile(const Slot& slot, double q) {
     if (slot.total == 0) return {};
     const auto rank = static_cast<std::uint64_t>(q * static_cast<double>(slot.total - 1)) + 1;

@@ -184,9 +184,9 @@ class Quota {
   ConcurrencyLimit::Shown refused_at_once(TimePoint taken_at, TimePoint now, bool places) {
     return concurrency_.refused(taken_at, now, places);
   }
-  /// A call that was handed over at that time was refused for its rate; before anything else is told of it.
-  /// Whether that is about the job itself (RefusedJobs); or it is `bare`, and so many were answered since the
-  /// last one that it is by chance. Notes it, and gives back what earlier refusals of such a job lowered.
+  /// A call handed over at `taken_at` was refused for its rate; called before anything else hears of that.
+  /// Whether the refusal is about the job itself (RefusedJobs), or is `bare` and came by chance, after many
+  /// answers since the last one. Notes it, and gives back what earlier refusals of such a job lowered.
   bool is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoint now);
   /// Where the last refusals were of the same few jobs again: of how many; else 0.
   std::size_t refuses_again() const { return refused_jobs_.again_of(); }

@@ -34,7 +34,7 @@ void ShownPart::cut(std::int64_t least, TimePoint now) {
   ask_from(now);
 }
 
-/// What it rises by at that time.
+/// The rise at that time, in each step.
 std::int64_t ShownPart::rises(TimePoint at) const {
   std::int64_t percent = 1;
   for (TimePoint more = cut_at_ + unused_ + kRiseFasterAfter; at >= more && percent < kRisePercentMax;

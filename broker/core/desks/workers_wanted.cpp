@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-/// How many jobs a quota can feed beside those that run, where each takes `amounts` and runs for so long.
-/// Where nobody knows how long: those that may start now.
+/// How many jobs a quota can feed beside those that run, where each takes `amounts` and lasts `run`. Without
+/// a known `run`: those that may start now.
 double room_of(Quota& quota, const Amounts& amounts, std::optional<Duration> run, TimePoint now) {
   if (now < quota.open_from()) return 0;
   const auto running = static_cast<double>(quota.concurrency().running());
@@ -54,7 +54,7 @@ bool fails(const Service& service, std::size_t model) {
       [&](const Service::FailedModel& failed) { return failed.model == model && !failed.breaker.closed(); });
 }
 
-/// What clients, and tenants, leave of a service's jobs.
+/// The room that clients, and tenants, leave for a service's jobs.
 class ClientsRoom {
  public:
   /// How many jobs of the flow they may have at workers, beside those that they have.

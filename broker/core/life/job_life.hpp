@@ -36,7 +36,7 @@ inline constexpr std::string_view kOrphanCancel = "cancel";
 /// Bytes of an id that the broker makes.
 inline constexpr std::size_t kIdBytes = 26;
 
-/// What Admission finds out about a submit that is taken.
+/// Admission's findings about a submit that is taken.
 struct Admitted {
   Lane* lane = nullptr;
   Client* client = nullptr;

@@ -47,7 +47,7 @@ Streams::After Streams::take_chunk(Job& job, std::int64_t seq, const Blob& body,
   // The job now has content, so it is never run again: the next life of the broker must know that.
   if (first) {
     journal_.write_changed(job);
-    if (seq == 0 && job.away() != nullptr)  // of what was sent before a restart nobody knows
+    if (seq == 0 && job.away() != nullptr)  // chunks before a restart are not known
       state_.lanes[job.lane]->first_piece.record(now - job.at_away().dispatched_at, now);
   }
   for (const auto& reader : stream.readers) {

@@ -41,7 +41,7 @@ class Lane {
   void configure(const LaneOptions& options);
   LaneIndex index() const { return index_; }
   std::size_t depth() const { return queued + delayed; }
-  /// What depth_max bounds: jobs that tell of ends have a bound of their own.
+  /// The number of jobs that depth_max bounds: jobs that tell of ends have a bound of their own.
   std::size_t bounded_depth() const { return depth() - webhooks; }
 
   /// The flow for jobs of a service with a set of budgets, which is added if there is none.

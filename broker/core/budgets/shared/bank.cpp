@@ -38,7 +38,7 @@ std::int64_t refilled_in_slice(const std::vector<RateOptions>& rates, Resource r
   return least;
 }
 
-/// Of all accounts of the keys together.
+/// The same for all accounts of the keys together.
 std::int64_t refilled_in_slice(const std::vector<KeyOptions>& keys, Resource resource) {
   std::int64_t all = 0;
   std::set<std::string_view> accounts;
@@ -54,7 +54,7 @@ std::int64_t burst_of(const RateOptions& rate) {
   return rate.capacity > 0 ? rate.capacity : std::max<std::int64_t>(rate.limit / 10, 1);
 }
 
-/// What the bank grants of a limit: at least 1, since 0 is none.
+/// The part of a limit that the bank grants: at least 1, since 0 is none.
 std::int64_t granted(std::int64_t limit, int offline_share) {
   return std::max<std::int64_t>(
       static_cast<std::int64_t>(static_cast<Int128>(limit) * (1000 - offline_share) / 1000), 1);
@@ -87,7 +87,7 @@ std::int64_t divided_up(std::int64_t value, std::int64_t by) {
   return (value + by - 1) / by;
 }
 
-/// What each but the first of the waiting jobs wants.
+/// The amounts that each waiting job but the first wants.
 Amounts usual_job(const LaneWant& want) {
   const std::int64_t others = want.jobs - 1;
   if (others <= 0) return want.head;
@@ -116,7 +116,7 @@ LaneWant bounded(LaneWant want) {
   return want;
 }
 
-/// What the job that is next claims, whatever places there are.
+/// The claim of the lane's next job, whatever places there are.
 Claim claim_of(const LaneWant& want) {
   return {.amounts = want.head,
           .hold = want.hold,
@@ -281,7 +281,7 @@ std::vector<LimitRooms> Bank::rooms() {
   return all;
 }
 
-/// `on_its_way`: since the shard asked for the draw; none: nobody knows.
+/// `on_its_way`: since the shard asked for the draw; none: not known.
 void Bank::take_word(const UpstreamWord& word, const std::optional<Duration>& on_its_way) {
   if (word.kind == UpstreamWord::Kind::forgotten) {
     budgets_->lift(0, time_.at);
@@ -396,7 +396,7 @@ bool Bank::make_room_for_shard() {
 
 /// The shard that draws; null: it may not, and `drawn` says why.
 Bank::Shard* Bank::find_shard(const Draw& draw, Drawn& drawn) {
-  // What those hold that are gone for good would be nobody's for ever.
+  // Shards that are gone for good are erased, or their holdings would stay unused for ever.
   std::erase_if(shards_, [&](const Shards::value_type& one) {
     return one.second.is_silent(time_.at) && one.first != draw.shard &&
            std::find(draw.shards.begin(), draw.shards.end(), one.first) == draw.shards.end();
@@ -420,7 +420,7 @@ Bank::Shard* Bank::find_shard(const Draw& draw, Drawn& drawn) {
     // The owner before is gone. Its slices count to their end, its places are the shard's.
     shard.epoch = draw.epoch;
     shard.draw = shard.report = 0;
-    // Its draws had the numbers that come again now, and nobody knows what became of their slices.
+    // Its draws had the numbers that are used again now, and the use of their slices is unknown.
     for (auto& [number, entry] : ledger_)
       if (entry.shard == draw.shard) entry.draw = kOfEarlierOwner;
   }
@@ -439,7 +439,7 @@ void Bank::note_wants(Shard& shard, const std::vector<LaneWant>& wants) {
     LaneState& state = shard.lanes[want.lane];
     const bool waited = state.want.jobs > 0 && time_.at - state.at < kWantKept;
     if (want.jobs > 0 && !waited) {
-      // Who did not wait has saved up nothing.
+      // A lane that did not wait has saved up nothing.
       std::int64_t least = kForEver;
       for_waiting(want.lane, kTurnKept,
                   [&](const std::string&, const LaneState& other) { least = std::min(least, other.turn); });
@@ -458,8 +458,8 @@ bool Bank::waits_above(std::size_t lane) const {
   return waits;
 }
 
-/// What the shard may take of the lane before it is the turn of others, as a cost. Whoever is served least
-/// for its weight may take more than that at once.
+/// The cost that the shard may take of the lane before it is the turn of others. The shard served least for
+/// its weight may take more than that at once.
 std::int64_t Bank::turn_left(const Shard& shard, std::size_t lane) const {
   const LaneState& own = shard.lanes.at(lane);
   std::int64_t weights = 0, least = kForEver;
@@ -580,7 +580,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
     state.want.jobs = 0;
     return answer;
   }
-  // What waits for places of this shard alone keeps no lower lane of another one back.
+  // A job that waits for places of this shard alone keeps no lower lane of another shard back.
   if (!places.any()) {
     answer.refusal = DrawRefusal::places;
     state.want.jobs = 0;
@@ -601,7 +601,7 @@ LaneAnswer Bank::serve(const std::string& name, Shard& shard, std::size_t lane, 
       return answer;
     }
     explain(claim, answer);
-    // What waits for another key than all others may have keeps no lower lane back.
+    // A job that waits for a key other than all the rest may have keeps no lower lane back.
     Claim any_key = claim;
     any_key.refused_key = Claim::kNoKey;
     if (claim.refused_key != Claim::kNoKey && !budgets_->obstacle(set_, any_key, time_.at))
@@ -657,7 +657,7 @@ PlacesGranted Bank::give_places(Shard& shard, std::uint16_t account) {
   return {.account = account, .places = own.wants.held, .allowed = std::min(share, own.wants.held - over)};
 }
 
-/// Counts turns from that of whoever was served least on, so that they stay small.
+/// Counts turns from the least one on, so that they stay small.
 void Bank::lower_turns(std::size_t lane) {
   std::int64_t least = kForEver;
   for_waiting(lane, kTurnKept,

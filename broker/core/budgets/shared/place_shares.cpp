@@ -19,7 +19,7 @@ void share_places(std::int64_t places, std::vector<PlaceSharer>& sharers) {
     left.push_back(&sharer);
     weights += sharer.clients;
   }
-  // Who wants least for its weight is served first; what it leaves is the others'.
+  // The sharer that wants least for its weight is served first, and leaves the rest to the others.
   std::stable_sort(left.begin(), left.end(), [](const PlaceSharer* a, const PlaceSharer* b) {
     return static_cast<Int128>(a->wants) * b->clients < static_cast<Int128>(b->wants) * a->clients;
   });

@@ -14,7 +14,7 @@ struct PlaceSharer {
   std::uint32_t clients = 1;  ///< its weight
   std::int64_t held = 0;
   TimePoint since{};  ///< it holds some, or none
-  // What share_places() finds.
+  // Results of share_places().
   std::int64_t share = 0;
   std::int64_t before = 0;  ///< free places that are for others first
 };

@@ -73,7 +73,7 @@ class Counts {
   std::array<std::int64_t, kResources> all_{};
 };
 
-/// What upstreams said to a job of its keys.
+/// The key that upstreams refused to a job, if any.
 struct KeysRefused {
   bool any = false;  ///< one was refused: the job is the last one to try a key that has rested
   std::uint16_t key = Claim::kNoKey;  ///< that one: the job does not get it again

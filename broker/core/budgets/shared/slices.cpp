@@ -391,7 +391,7 @@ void Slices::add_places(Draw& draw) {
     const std::int64_t went = std::exchange(places.went, 0);
     if (places.limit == 0) continue;
     const std::int64_t kept = std::min({places.places, places.allowed, places.running + waiting});
-    // What is given back with this draw is not used again, whatever becomes of it.
+    // Places given back with this draw are not used again, whether the draw succeeds or not.
     places.places = std::max(places.running, kept);
     draw.places.push_back({.account = account,
                            .held = places.places,
@@ -441,8 +441,8 @@ void Slices::drawn(const Drawn& drawn, TimePoint now) {
     for (auto& [lane, want] : wants_)
       want.answer = {.lane = lane, .refusal = DrawRefusal::superseded};
   }
-  // The last one, though an earlier one may say more: what the bank's time lags behind may have grown since,
-  // and must not shrink.
+  // The last draw, though an earlier one may allow more: the bank's lag may have grown since, and must not
+  // shrink.
   reference_ =
       Reference{.bank = drawn.at, .here = now, .clock_changes = drawn.clock_changes, .draws = drawn.draws};
   if (drawn.outcome != Drawn::Outcome::taken) return;

@@ -64,7 +64,7 @@ class Slices {
   /// The job leaves now. False: the time of its slice is over, or its key was refused, and it must not;
   /// nothing was used.
   bool send(UseId use, TimePoint now);
-  /// Ends a use; `used`: what it took, null where nobody knows.
+  /// Ends a use; `used`: what it took, null where that is not known.
   void settle(UseId use, const Amounts* used);
   /// Counts a job that the shard's earlier owner handed over; leave() ends it.
   void adopt(std::uint16_t key) { change_running(key, 1); }

@@ -36,7 +36,7 @@ bool WordsHeard::spend(std::uint16_t key) const {
          });
 }
 
-/// Where those words begin behind which only usual ones came.
+/// The start of the trailing run of usual words.
 std::vector<WordsHeard::Heard>::iterator WordsHeard::usual_words() {
   const auto is_other = [](const Heard& one) { return !one.is_usual(); };
   return std::find_if(words_.rbegin(), words_.rend(), is_other).base();
@@ -78,7 +78,7 @@ bool WordsHeard::joins(const Heard& heard) {
 /// False: there is none.
 bool WordsHeard::make_room_for(const Heard& heard) {
   if (words_.size() < kWordsMax) return true;
-  // What is usual is said again with the next call.
+  // Usual words go first: the next call repeats them.
   auto least = std::find_if(words_.begin(), words_.end(), [](const Heard& one) { return one.is_usual(); });
   if (least == words_.end()) {
     if (!heard.is_operators()) return false;
