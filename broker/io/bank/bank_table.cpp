@@ -44,12 +44,12 @@ constexpr Statement kStatements[] = {
      " (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"},
     {kWrite, "UPDATE quota SET row = $2 WHERE budget = $1"},
     {kCommit, "COMMIT"},
-    // What a draw needs is asked for, and no row is written.
+    // Asks for what a draw needs, without writing a row.
     {kMayAdd, "INSERT INTO quota (budget, row) SELECT budget, row FROM quota WHERE false"},
     {kMayWrite, "UPDATE quota SET row = row WHERE false"},
 };
 
-/// What the role lacks; null: nothing.
+/// The privilege that the role lacks; null: none.
 constexpr const char* kMissingRight = R"(
 SELECT CASE
   WHEN s.oid IS NULL THEN

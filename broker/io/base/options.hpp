@@ -63,7 +63,7 @@ struct ServerOptions {
   std::vector<PluginOptions> plugins{};  ///< at most kPluginsMax
 };
 
-/// What a reload does to one option, or to one lane, budget, key or client.
+/// The effect of a reload on one option, or on one lane, budget, key or client.
 struct OptionChange {
   enum class How : unsigned char { changed, added, removed };
 
@@ -93,10 +93,10 @@ constexpr std::string_view name_of(Replication replication) {
 
 /// Why a broker waits for its store.
 struct StoreWaiting {
-  std::string why{};    ///< for people
-  bool reached = true;  ///< false: the database cannot be used now, so that nobody knows who owns the store
-  std::string owner{};  ///< its instance, as the store says; empty: it has none, or was not reached
-  std::int64_t epoch = 0;               ///< counts owners; 0: none yet, or not reached
+  std::string why{};       ///< for people
+  bool reached = true;     ///< false: the database cannot be used now, so the owner is unknown
+  std::string owner{};     ///< its instance, as the store says; empty: it has none, or was not reached
+  std::int64_t epoch = 0;  ///< counts owners; 0: none yet, or not reached
   std::chrono::milliseconds stands{0};  ///< for how long this process has seen the owner commit nothing
 };
 

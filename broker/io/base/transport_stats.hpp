@@ -45,7 +45,7 @@ class TurnTimes {
   core::TimePoint next_{};
 };
 
-// What the adapters count since the start, or hold now; as LANEMQ_CORE_COUNTERS: X(name, meaning).
+// The adapters' counts since the start, and what they hold now; as LANEMQ_CORE_COUNTERS: X(name, meaning).
 // clang-format off
 #define LANEMQ_TRANSPORT_COUNTERS(X)                                                       \
   X(frames_refused, "messages that were none, or broke the protocol")                      \
@@ -78,7 +78,7 @@ class Descriptors {
 
 /// The draws at the bank of budgets that shards share, since the start.
 struct BankFigures {
-  std::uint64_t draws = 0, lost = 0;  ///< lost: nobody knows whether they were done, or they were not
+  std::uint64_t draws = 0, lost = 0;  ///< lost: not done, or not known to be done
   std::chrono::microseconds time{0};  ///< of all draws that were done
   std::string trouble{};              ///< of the last draw; empty: it was done
 };

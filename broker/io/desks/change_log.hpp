@@ -10,7 +10,7 @@
 
 namespace lanemq::io {
 
-/// What an operator has changed.
+/// A change that an operator has made.
 struct Change {
   std::string verb, what, name, how, by;
 };

@@ -33,7 +33,7 @@ class OperatorLog {
   };
   /// The core has answered.
   void told(const Asked& asked, core::Outbox& outbox, core::TimePoint now);
-  /// What has been changed. `cancel` is no verb: it is added by who sees it.
+  /// The changes so far. `cancel` is no verb: its caller adds it.
   ChangeLog& changes() { return changes_; }
 
  private:

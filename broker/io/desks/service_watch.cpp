@@ -9,7 +9,7 @@ namespace {
 /// How long the start may last after each sign of a restore: one step, such as the last, which queues all
 /// jobs, may be long.
 constexpr std::chrono::seconds kRestorePart{120};
-/// What a stop takes beside the time of its drain: the last commits, and answers that leave.
+/// The time of a stop beside its drain: the last commits, and answers that leave.
 constexpr std::chrono::seconds kStopMargin{30};
 
 }  // namespace

@@ -30,7 +30,7 @@ void ClockKeeper::look(core::TimePoint now, core::Writes& writes) {
   const core::Duration set(reading.unix_us - seen_.unix_us - (reading.uptime_us - seen_.uptime_us));
   const bool was_set = std::chrono::abs(set) > kSetBy;
   if (was_set) {
-    behind_ = false;  // whoever sets a clock knows the time
+    behind_ = false;  // a clock that was set is right
     log::event(log::Level::info, "clock.set", {{"by_ms", core::to_ms(set)}});
   }
   const core::Duration age = now - noted_at_;

@@ -30,14 +30,15 @@ namespace lanemq::io {
 /// belongs to the loop.
 class HeldMessages {
  public:
-  /// What it holds at most. What is beyond either is not held: it is heard at once, and goes with its turn.
+  /// Bounds on held messages. A message beyond either is not held: it is heard at once, and its body goes
+  /// with its turn.
   static constexpr std::size_t kMessagesMax = 1024;
   static constexpr std::size_t kBytesMax = std::size_t{256} << 20;
   /// Where the store has put no body in for so long, what is held for as long goes with its turn: in this
   /// time 64 MiB come through 100 Mbit/s.
   static constexpr core::Duration kStandstillMax = std::chrono::seconds(5);
 
-  /// What a client's message says.
+  /// The facts of a client's message.
   struct About {
     std::vector<std::string> ids;  ///< of the jobs that it names, as the core knows them
     std::int64_t batch = 0;        ///< most messages in its connection's batches from then on; 0: unchanged

@@ -36,7 +36,7 @@ struct StoreDeposed : StoreError {
   using StoreError::StoreError;
 };
 
-/// What the program knows of its configuration, and the loop does not.
+/// The program's knowledge of its configuration, which the loop lacks.
 struct Configuration {
   Reload reload;                     ///< reads it again
   core::OptionEditor edit;           ///< changes one option, by the file's rules

@@ -13,7 +13,7 @@
 
 namespace lanemq::io {
 
-/// What surrounds the core, at the time of an answer.
+/// The state around the core, at the time of an answer.
 struct Surroundings {
   std::string_view store, store_state;  ///< Store::name(), StoreWatch::state()
   std::optional<StoreRoom> room{};

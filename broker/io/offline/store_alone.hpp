@@ -17,7 +17,7 @@
 
 namespace lanemq::io {
 
-// What commands do with stores that no broker serves meanwhile.
+// Commands' work on stores that no broker serves meanwhile.
 
 /// Opens a store as a broker would, so that no other process has it. Waits for an owner that may be dead, and
 /// says which one to stop where one is alive.

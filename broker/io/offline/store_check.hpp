@@ -10,7 +10,7 @@
 
 namespace lanemq::io {
 
-/// What a store's file holds; each page and checksum was right.
+/// The contents of a store's file; each page and checksum was right.
 struct StoreSummary {
   struct Rows {
     std::uint64_t count = 0, bytes = 0;

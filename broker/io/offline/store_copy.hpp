@@ -11,7 +11,7 @@
 
 namespace lanemq::io {
 
-/// What a copy has taken over.
+/// The rows that a copy has taken over.
 struct CopySummary {
   std::uint64_t jobs = 0, results = 0, notes = 0;
 };

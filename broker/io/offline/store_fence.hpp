@@ -10,7 +10,7 @@
 
 namespace lanemq::io {
 
-/// What became of a store's epoch.
+/// The change of a store's epoch.
 struct Fenced {
   std::string store;  ///< for people
   std::string owner;  ///< the instance that owned it; empty: nobody did

@@ -343,7 +343,7 @@ Result<void> Move::check_shards(const SourceReader& from, const TargetReader& to
   return plan_.of_shard(to.shard);
 }
 
-/// What to say where nothing goes: what has gone before is no mistake, a name that nobody has is one.
+/// The result where no row moves: rows that moved before are no mistake, a name that nothing has is one.
 Result<MoveSummary> Move::nothing(const TargetReader& to) const {
   const bool gone =
       plan_.counts().there > 0 || std::any_of(to.moves.begin(), to.moves.end(), [&](const MoveNote& move) {

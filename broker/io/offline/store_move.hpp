@@ -24,7 +24,7 @@ struct MoveOrder {
   std::vector<std::string> shards{};
 };
 
-/// What has gone.
+/// The rows that have moved.
 struct MoveSummary {
   core::MovePlan::Counts counts;
   bool went_on = false;  ///< an earlier try had decided it already

@@ -28,7 +28,7 @@ sockaddr_storage peer_of(int descriptor) {
   return address;
 }
 
-/// What an IPv4 address begins with as an IPv6 one.
+/// The prefix of an IPv4 address written as an IPv6 one.
 constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 AddressOwner owner_of(const sockaddr_storage& address) {

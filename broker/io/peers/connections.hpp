@@ -16,7 +16,7 @@
 
 namespace lanemq::io {
 
-/// What a socket's connections have been refused since the start.
+/// Refused connections of a socket since the start, by reason.
 struct ConnectionCounts {
   std::uint64_t gave_way = 0;   ///< had said nothing, and others came
   std::uint64_t refused = 0;    ///< came when there were as many as there may be
@@ -25,11 +25,11 @@ struct ConnectionCounts {
   std::uint64_t strangers = 0;  ///< spoke no ZMTP 3
 };
 
-/// What libzmq has said of the handshakes of a socket's connections: not of which.
+/// libzmq's reports on handshakes of a socket's connections, which do not name the connection.
 struct Handshakes {
-  std::size_t keyless = 0;    ///< of so many that they are, and they have not ended yet
-  std::size_t explained = 0;  ///< why those of so many came to nothing, which have not ended yet
-  /// So many have met, and their peers have said nothing since. Below 0 while its word of one is on the way.
+  std::size_t keyless = 0;    ///< reported as keyless, and not ended yet
+  std::size_t explained = 0;  ///< failed with a reported reason, and not ended yet
+  /// Handshakes done whose peers have sent nothing since. Below 0 while libzmq's report of one is on the way.
   std::int64_t silent = 0;
 };
 

@@ -44,7 +44,7 @@ class Incoming : public socket::Message {
   std::string_view envelope() const { return envelope_; }
   /// Whether the peer is a REQ: the last frame before the header is empty.
   bool from_req() const { return from_req_; }
-  /// What the ZAP handler has called the peer: its public key; empty: no key was asked for.
+  /// The peer's name from the ZAP handler: its public key; empty: no key was asked for.
   std::string_view user_id() const { return property("User-Id"); }
   /// Whether it was held since it came: it is not held again, and its connection may have ended.
   bool was_held() const { return was_held_; }

@@ -71,7 +71,7 @@ int control_of_libzmq(int poller, int operation, int descriptor, epoll_event* ev
   return result;
 }
 
-/// What libzmq is told of an event of the system's.
+/// The form in which libzmq gets an event of the system.
 epoll_event told(epoll_event event) {
   if ((event.events & kBreak) != 0) {
     const bool reads = (event.data.u64 & kReads) != 0 || (event.events & EPOLLIN) != 0;

@@ -14,7 +14,7 @@ namespace lanemq::io {
 /// system tells of a break, and nothing for others:
 ///
 /// - To a descriptor that libzmq wants to read it is input, and input alone. Else libzmq would read,
-///   stop, and hear of the break behind that.
+///   stop, and hear of the break after that.
 /// - To one that it wants to write alone it is room to write. The write fails, and libzmq goes on.
 /// - One of which it wants neither is not watched, for the system tells of a break even so.
 ///

@@ -97,7 +97,7 @@ void ZapHandler::answer() {
   };
   put(view_of(request[kVersion]));
   put(view_of(request[kRequestId]));
-  // What a stranger is told says nothing of keys that there are.
+  // The answer to a stranger reveals nothing about existing keys.
   put(why.empty() ? "200" : "400");
   put(why.empty() ? "" : "refused");
   put(why.empty() ? key : "");

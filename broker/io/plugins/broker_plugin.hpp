@@ -21,7 +21,7 @@ namespace lanemq::io {
 /// lanemq/broker_plugin.h or is too slow. Not thread-safe; belongs to the loop.
 class BrokerPlugin {
  public:
-  /// What plugins have said of a submit; its views point here. Held until the next submit.
+  /// The plugins' answers about a submit; its views point here. Held until the next submit.
   struct Said {
     std::string service, lane, model, extras;
     void clear() { service.clear(), lane.clear(), model.clear(), extras.clear(); }

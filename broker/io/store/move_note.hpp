@@ -14,7 +14,7 @@
 
 namespace lanemq::io {
 
-/// What a store knows of a move of rows to another one, or from it, that has begun.
+/// A store's record of a move of rows to another one, or from it, that has begun.
 ///
 /// The target's note comes first, with `arrived` unset: its rows do not count, and no broker serves it. The
 /// source's note follows when all rows are there: the move is decided, and no broker serves the source. Then

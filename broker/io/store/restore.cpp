@@ -30,7 +30,7 @@ constexpr std::int64_t kBehindMinUs = 1'000'000;
 /// 1970.
 constexpr std::int64_t kNoClockBeforeUs = 1'767'225'600'000'000;
 
-/// What passed since the note; none: the machine was started since.
+/// The time since the note; none: the machine was started since.
 std::optional<std::int64_t> uptime_since(const ClockNote& note, const ClockReading& now) {
   const bool known = now.boot != 0 && note.at.boot == now.boot && now.uptime_us >= note.at.uptime_us;
   return known ? std::optional(now.uptime_us - note.at.uptime_us) : std::nullopt;
@@ -110,8 +110,8 @@ struct Clocks {
   std::optional<std::int64_t> store_us;
 };
 
-/// What passes between the two readings shifts the windows of budgets. A store that has to be connected to
-/// first answers late, and perhaps not at once.
+/// The time between the two readings shifts the windows of budgets. A store that has to be connected to first
+/// answers late, and perhaps not at once.
 Clocks read_clocks(Store& store, const std::function<ClockReading()>& clock) {
   Clocks clocks;
   for (int i = 0; i < kClockTries; ++i) {

@@ -39,7 +39,7 @@ inline constexpr std::string_view kClockNote = "clock";
 Result<ClockNote> clock_note(std::string_view record);
 void write_clock_note(const ClockNote& note, core::Writes& writes);
 
-/// What a store's clock goes by: the store's own, or this machine's. Requires: before the first submit().
+/// The clock that a store goes by: the store's own, or this machine's. Requires: before the first submit().
 Result<ClockReading> clock_of(Store& store);
 
 /// For restore(), by its caller.
@@ -57,7 +57,7 @@ struct StartClocks {
   std::int64_t behind_us = 0;  ///< so far the wall clock stands before the last life's note; 0: it does not
 };
 
-/// What restore() has found.
+/// The findings of restore().
 struct Restored : core::Restorer::Restored {
   StartClocks clocks;
 };

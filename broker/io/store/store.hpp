@@ -47,7 +47,7 @@ struct StoreRoom {
   std::optional<std::uint64_t> free_bytes{};  ///< on its disk, as last looked at; none: unknown
 };
 
-/// What a store in a database has committed since this process owns it.
+/// The commits of a store in a database since this process owns it.
 struct StoreTransactions {
   std::uint64_t count = 0;            ///< with writes; signs of life are none
   std::uint64_t writes = 0;           ///< as the core made them, in all of these
@@ -74,7 +74,7 @@ enum class StorePromise : unsigned char {
   broken,
 };
 
-/// What the owner of a store that several brokers share knows of its part.
+/// The owner's knowledge of its part in a store that several brokers share.
 struct StoreOwnership {
   std::string instance;    ///< its own name
   std::int64_t epoch = 0;  ///< counts owners
@@ -183,7 +183,7 @@ class Store {
   /// The fault, for people, with what to do.
   virtual std::string trouble() const = 0;
 
-  /// What an operator should know and nothing else says, once each; empty: nothing new. Asked in every turn.
+  /// Remarks for operators that nothing else reports, once each; empty: nothing new. Asked in every turn.
   virtual std::string take_remark() { return {}; }
 
   /// A descriptor that becomes readable when committed(), bodies, condition or backup have changed; -1:

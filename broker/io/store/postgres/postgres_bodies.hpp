@@ -74,7 +74,7 @@ class PostgresBodies {
   /// removed, since no row comes to name it any more. Requires: before run().
   void loaded(const std::vector<std::int64_t>& keys) { of_others_.emplace(keys.begin(), keys.end()); }
   /// Puts what it is given until the exchange ends, and removes what earlier owners and discard() have left.
-  /// What the server does not answer by then is given up.
+  /// Work that the server has not answered by then is given up.
   void run();
   static constexpr std::chrono::seconds kNowhereMax{2};
 

@@ -196,7 +196,7 @@ bool PostgresCommits::send_and_wait(NetWrites& net) {
   return true;
 }
 
-/// What a statement's refusal means. `looks`: as send_batch() has returned them.
+/// The meaning of a statement's refusal. `looks`: as send_batch() has returned them.
 bool PostgresCommits::take_fault(const Fault& fault, std::span<const std::size_t> looks, NetWrites& net) {
   const std::size_t place = connection_.refused();
   if (fault.lost()) return lose();

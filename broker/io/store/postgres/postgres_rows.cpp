@@ -39,7 +39,7 @@ std::int64_t parts_in(std::size_t body_bytes) {
   return static_cast<std::int64_t>((body_bytes + kPartBytes - 1) / kPartBytes);
 }
 
-/// What the checksum of a row covers of its body: a load does not read more.
+/// The part of a row's body in its checksum: a load does not read more.
 std::string_view loaded_part(std::string_view body) {
   return comes_with_load(body.size()) ? body : std::string_view();
 }

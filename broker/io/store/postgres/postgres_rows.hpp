@@ -26,7 +26,7 @@ struct Fence {
 
 /// The place of the fence among the answers of a batch, after BEGIN.
 inline constexpr std::size_t kFencePlace = 1;
-/// What PostgreSQL says where a statement divided by zero: the fence, or a count of rows that differs.
+/// PostgreSQL's code for a division by zero: the fence, or a count of rows that differs.
 inline constexpr const char* kDivisionByZero = "22012";
 
 /// Puts one transaction into the connection's pipeline: the fence, all of `net`, the commit. It is committed

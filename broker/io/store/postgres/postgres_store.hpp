@@ -29,7 +29,7 @@ namespace lanemq::io {
 /// ahead of their turns (PostgresBodies). The constructor and all of Store belong to the loop's thread.
 class PostgresStore final : public Store {
  public:
-  /// What people are told where the database is there and its store cannot be used.
+  /// The text for people where the database is there and its store cannot be used.
   static Error cannot_be_used(const PostgresPlace& place, const postgres::Fault& fault);
   /// Waits until this process owns the store, and reads nothing before. `options.waiting` is asked twice a
   /// second whether to go on.

@@ -8,7 +8,7 @@
 
 namespace lanemq::io {
 
-/// What a store asks of the disk besides its own file. Tests bring their own.
+/// A store's requests to the disk besides its own file. Tests bring their own.
 class Disk {
  public:
   virtual ~Disk() = default;

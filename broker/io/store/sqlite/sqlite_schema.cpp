@@ -220,7 +220,7 @@ Result<void> refuse_newer(const std::string& path, std::int64_t version, std::in
                   "start the newer version, or restore a backup that this one has written");
 }
 
-/// What a file holds.
+/// The kind of a file's contents.
 struct FileKind {
   bool is_new;  ///< empty: a crash at its creation may have left it so
   std::int64_t version;

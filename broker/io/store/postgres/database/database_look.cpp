@@ -6,8 +6,8 @@
 namespace lanemq::io {
 namespace {
 
-/// What a role may see of others' sessions and of standbys it may see of all or of none: the views have empty
-/// columns else, which would look as if there were nothing.
+/// A role may see all of others' sessions and of standbys, or none: without the right the views have empty
+/// columns, which would look as if there were nothing.
 constexpr const char* kFigures = R"(
 SELECT (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_catalog.pg_stat_all_tables WHERE schemaname = $1),
   CASE WHEN s.sees THEN coalesce((extract(epoch FROM pg_catalog.clock_timestamp() - least(

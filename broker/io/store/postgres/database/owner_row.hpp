@@ -34,9 +34,8 @@ class OwnerWatch {
 
   /// An owner commits at least so often, so that candidates see that it is alive.
   static constexpr std::chrono::milliseconds kBeat{1000};
-  /// What counts in place of the lease for an owner that only a process before this one can be. Not nothing:
-  /// a second machine may have the name by mistake, and the two would take the store from each other for
-  /// ever.
+  /// The lease of an owner that only an earlier process of this machine can be. Not zero: a second machine
+  /// may have the name by mistake, and the two would take the store from each other for ever.
   static constexpr std::chrono::milliseconds kOwnLease{2500};
 
   /// `instance`: of this process. `alone`: no other process of this machine has that instance, so that an

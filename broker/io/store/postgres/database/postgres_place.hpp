@@ -30,12 +30,12 @@ inline std::string name_of_waiting(const PostgresPlace& place) {
   return name;
 }
 
-/// What people are told of a store that commits nothing any more.
+/// The text for people about a store that commits nothing any more.
 inline std::string failed_text(const std::string& why, const std::string& what_to_do) {
   return why + "; nothing is committed any more: " + what_to_do;
 }
 
-/// What a short statement may take; then its connection is given up.
+/// Time limit of a short statement; after that its connection is given up.
 inline constexpr std::chrono::seconds kStatementMax{10};
 /// The pause before something is tried again.
 inline constexpr std::chrono::milliseconds kRetryPause{50};

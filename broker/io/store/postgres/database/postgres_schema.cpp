@@ -54,7 +54,7 @@ Outcome<void> check_format(Connection& connection, Clock::time_point end) {
                                          std::to_string(kPostgresFormat) + "): start that version"});
 }
 
-/// What the role lacks; null: nothing.
+/// The privilege that the role lacks; null: none.
 constexpr const char* kMissingRight = R"(
 SELECT CASE
   WHEN s.oid IS NULL THEN
@@ -79,7 +79,7 @@ FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1) AS oid
 )";
 constexpr const char* kUndefinedTable = "42P01";
 
-/// The session of a transaction.
+/// The server process that runs a transaction.
 struct Session {
   std::int64_t process;
   std::string server;  ///< tells one from another
