@@ -56,7 +56,7 @@ std::string_view code_of(http::Refusal kind) {
   return "internal";
 }
 
-/// What the server itself refuses.
+/// The refusals of the server itself.
 HttpAnswer refused_by_server(http::Refusal kind, std::string_view detail) {
   std::string message(detail);
   if (kind == http::Refusal::not_found)
@@ -64,7 +64,7 @@ HttpAnswer refused_by_server(http::Refusal kind, std::string_view detail) {
   return refused(http::status_of(kind), code_of(kind), message);
 }
 
-/// What `lanemq explain` says of a job.
+/// The explanation of a job, as `lanemq explain` gives it.
 Json explained(const Json& job) {
   JobNow now{.id = job.value("id", ""),
              .lane = job.value("lane", ""),
@@ -237,8 +237,8 @@ class AdminHttp::Core {
         });
   }
 
-  /// What people see, and what is asked for it besides verbs. The files hold nothing of the broker: everybody
-  /// may read them.
+  /// The page for people, and its requests besides verbs. The files hold no data of the broker: everybody may
+  /// read them.
   void add_page() {
     router_.add("GET", "/", [](const HttpRequest& request, const ResponderPtr& responder) {
       responder->answer(page_answer(*page_file(kFrontPage), request));

@@ -11,7 +11,7 @@
 
 namespace lanemq::admin {
 
-/// What may change while it serves.
+/// The settings that may change while it serves.
 struct HttpChange {
   std::vector<HttpKey> keys{};
   std::shared_ptr<const http::TlsIdentity> identity{};  ///< null: no TLS

@@ -25,7 +25,7 @@ class CandidateHttp {
 
   /// Where it listens; another server may have the port when this one is gone.
   std::uint16_t port() const;
-  /// What `/readyz` says from now on. Thread-safe, and so is change().
+  /// Sets the answer of `/readyz` from now on. Thread-safe, and so is change().
   void tell(Candidacy candidacy);
   /// For connections to come.
   void change(HttpChange change);

@@ -14,7 +14,7 @@ inline constexpr std::size_t kSeriesMax = 500;
 /// Services, budgets and keys that have series: those with the most jobs, or the first configured.
 inline constexpr std::size_t kServicesShown = 16, kBudgetsShown = 16, kKeysShown = 32;
 
-/// What the metrics need besides a sample: rows of the verbs of those names.
+/// The rows that the metrics need besides a sample, from the verbs of those names.
 struct MetricsRows {
   std::vector<Json> services;
   std::vector<Json> clients;  ///< that have series, those with the most tokens first

@@ -39,7 +39,7 @@ bool lists(AdminVerb verb) {
   return only_looks(verb) && verb != AdminVerb::job;
 }
 
-/// What a verb is answered with: rows under its name, one job, or what has changed.
+/// The shape of a verb's answer: rows under its name, one job, or what has changed.
 Json answer_schema(const AdminInfo& info) {
   const std::string name(info.name);
   if (info.verb == AdminVerb::job)

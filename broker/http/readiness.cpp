@@ -13,7 +13,7 @@ std::string member(const Json& object, const char* outer, const char* inner) {
   return at != object.end() && at->is_object() ? at->value(inner, std::string()) : std::string();
 }
 
-/// What a person should look at, though work is taken.
+/// Faults that a person should look at, though work is taken.
 void add_remarks(const Json& stats, std::string& text) {
   if (member(stats, "bank", "state") == "away")
     text += "bank: away (jobs of budgets that shards share wait)\n";

@@ -15,14 +15,14 @@ struct Verdict {
   std::string text;
 };
 
-/// What a broker knows that waits for its store, or has just become its owner.
+/// The knowledge of a broker that waits for its store, or has just become its owner.
 struct Candidacy {
   bool owns = false;                          ///< it is the owner, and loads its jobs
   std::string why{};                          ///< it serves nobody
   std::string instance{};                     ///< its own name
   std::string shard{};                        ///< that it owns or waits for; empty: there are none
-  std::string owner{};                        ///< the owner's; empty: nobody knows
-  std::int64_t epoch = 0;                     ///< of the store; 0: nobody knows
+  std::string owner{};                        ///< the owner's; empty: unknown
+  std::int64_t epoch = 0;                     ///< of the store; 0: unknown
   std::chrono::milliseconds since_commit{0};  ///< of the owner, as far as this broker has seen
 };
 

@@ -13,7 +13,7 @@
 
 namespace lanemq::admin {
 
-/// What a GET of `/v1/watch` takes, as if the op were a verb.
+/// The parameters of a GET of `/v1/watch`, as if the op were a verb.
 inline constexpr AdminInfo kWatchRequest{
     {}, "watch", "", "id client lane service group", "follow jobs, as server-sent events"};
 

@@ -35,7 +35,7 @@ struct Question {
   std::chrono::milliseconds patience{10'000};
 };
 
-/// What became of one.
+/// The loop's answer to one request.
 struct LoopAnswer {
   int status = 200;  ///< of HTTP
   Json document{};   ///< the answer's fields, or `{"error": {…}}`
@@ -47,7 +47,7 @@ Json error_document(std::string_view code, std::string_view message);
 /// A connection to where the loop listens to operators of its own process.
 zmq::socket_t operator_socket(zmq::context_t& context, const std::string& endpoint);
 
-/// What the loop says: an op, and its fields with `ref`. None: the header is not understood.
+/// A message of the loop: an op, and its fields with `ref`. None: the header is not understood.
 struct LoopMessage {
   std::string op{};
   Json fields{};

@@ -12,7 +12,7 @@
 
 namespace lanemq::admin {
 
-/// What the holder of a key may do: look, or also change.
+/// The rights of a key's holder: to look, or also to change.
 enum class Role : unsigned char { viewer, manager };
 
 constexpr std::string_view name_of(Role role) {

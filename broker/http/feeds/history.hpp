@@ -50,7 +50,7 @@ class History {
   std::size_t series() const { return series_.size(); }
   /// Values that were left out, for there were too many series.
   std::uint64_t left_out() const { return left_out_; }
-  /// What the values take at most at present.
+  /// Upper bound on the memory of the values at present.
   std::size_t bytes() const { return series_.size() * kBytesOfSeries + kPlaces * sizeof(std::int64_t); }
 
  private:
