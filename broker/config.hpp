@@ -58,7 +58,7 @@ void check_config(const Config& config);
 /// Refuses a broker that would bind the default endpoints where its shard's rule tells peers others: it would
 /// be ready, and nobody would find it. Throws ConfigError.
 void check_binds(const Config& config);
-/// What may be so, and is hardly meant; a line each, for people. Requires: read_config().
+/// Settings that are allowed, but hardly meant; a line each, for people. Requires: read_config().
 std::vector<std::string> doubts(const Config& config);
 /// `running` with those options of `wanted` that need no restart: log level, bounds and guards of lanes,
 /// limits and keys of budgets, clients.

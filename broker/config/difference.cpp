@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between two configurations.
+// The differences between two configurations.
 #include <algorithm>
 #include <iterator>
 #include <string_view>

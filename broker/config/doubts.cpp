@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be so, and is hardly meant.
+// Settings that are allowed, but hardly meant.
 #include <algorithm>
 #include <chrono>
 #include <string_view>
@@ -41,7 +41,7 @@ bool serves(std::string_view bound, std::string_view told) {
   return here.port == there.port && (!is_loopback(here.host) || is_loopback(there.host));
 }
 
-/// What to bind, for a peer that is told `told`.
+/// The address to bind, for a peer that is told `told`.
 std::string to_bind(const std::string& told) {
   const Address there = address_of(told);
   if (told.starts_with(kIpc) || is_loopback(there.host)) return told;

@@ -7,7 +7,7 @@
 
 namespace lanemq {
 
-/// What the file of a key may say.
+/// The fields of a key's file.
 struct KeyFile {
   std::string public_key, role, tenant;
   std::vector<std::string> services, lanes;
@@ -16,7 +16,7 @@ struct KeyFile {
   core::ClientOptions limits;  ///< of its client
 };
 const settings::Options<KeyFile>& key_file_table();
-/// What a file would say to make this key; its limits are not part of a key.
+/// The file that would make this key; its limits are not part of a key.
 KeyFile file_of(const io::PeerKey& key);
 
 /// Reads the broker's own key, and those of its peers, one a file `NAME.toml` of the folder; the limits that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may change without a restart: when the file is read again, and by an operator.
+// The options that may change without a restart: when the file is read again, and by an operator.
 #include <algorithm>
 
 #include "broker/config/settings.hpp"
