@@ -112,7 +112,7 @@ void move_rows(const Config& config, const settings::Asked& asked) {
   order.scope.shards = core::shards_for_clients(config.core);
   order.scope.webhook_service = config.core.webhook_service;
   order.shard = config.core.shard;
-  // What a budget would count that is limited to the scope.
+  // The budget that would count the scope alone.
   core::BudgetOptions of_scope;
   of_scope.service = order.scope.service;
   of_scope.tenant = order.scope.tenant;

@@ -49,7 +49,7 @@ void raise_descriptor_limit() {
                 {"do", "raise LimitNOFILE or ulimit -n"}});
 }
 
-/// What the core starts with: what its shard has in the table of all, and the time.
+/// The core's options at the start: with its shard's part of the table, and the time.
 core::Options core_at_start(const Config& config) {
   core::Options core = config.core;
   for (const core::ShardOptions& shard : core.shards)
