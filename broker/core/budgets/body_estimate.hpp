@@ -31,7 +31,7 @@ bool is_json(std::string_view body);
 /// JSON is read as far as it goes. Tokens are weighed by byte classes, at about 4.2 bytes a token for English
 /// and at most 3 for a long text without spaces; Estimates learns from the upstream how far that is off.
 ///
-/// Behind about a megabyte of text, or ten of media, the rest is guessed from pieces all over it, and the
+/// After about a megabyte of text, or ten of media, the rest is guessed from pieces all over it, and the
 /// bound on the answer is looked for at its end.
 BodyEstimate estimate_body(std::string_view body);
 

@@ -19,11 +19,10 @@ class BucketSigns {
   static Duration full_in(std::int64_t used, std::int64_t whole, Duration period) {
     return Duration(static_cast<std::int64_t>(static_cast<Int128>(period.count()) * used / whole));
   }
-  /// Whether `reset` is not when a bucket is full of which so much is used.
+  /// Whether `reset` differs from the time in which a bucket with `used` taken is full again.
   static bool differs(Duration reset, std::int64_t used, std::int64_t whole, Duration period);
 
-  /// The upstream says so with an answer. `sent`: what it was sent in the last period. True if shown() is
-  /// another one now.
+  /// Notes the words of an answer. `sent`: the amount sent in the last period. True if shown() has changed.
   bool heard(Duration reset, std::int64_t used, std::int64_t whole, std::int64_t sent, Duration period,
              TimePoint now);
   bool shown() const { return shown_; }

@@ -861,7 +861,7 @@ Budgets::HeldBack Budgets::pause_part(const Part& part, const Limited& limited, 
   return all ? HeldBack::all : model != kNoModel ? HeldBack::model : HeldBack::nobody;
 }
 
-/// Behind a pause of all models one that was not refused is tried first: with its answer they are told apart.
+/// After a pause of all models one that was not refused is tried first: its answer tells them apart.
 void Budgets::refused_ones_last(const Part& part, TimePoint until, TimePoint now) {
   for (ModelApart& model : apart_) {
     ModelApart::Pause* const pause = model.pause_of(part.budget, part.account);

@@ -258,8 +258,8 @@ class Budgets {
   bool take_tried() { return std::exchange(tried_, false); }
   /// Ends an attempt that was handed back untouched: frees its place and gives everything back.
   void release(Reservation& reservation, TimePoint now);
-  /// When the claim can be had if nothing is taken, given or learnt until then: for people. kNever where
-  /// nobody can say, or the pool has more than kForeseenKeys keys, which would take long.
+  /// When the claim can be had if nothing is taken, given or learnt until then: for people. kNever where that
+  /// is unknown, or the pool has more than kForeseenKeys keys, which would take long.
   TimePoint foreseen(BudgetSet set, const Claim& claim, TimePoint now) const;
   static constexpr std::size_t kForeseenKeys = 16;
 
@@ -273,16 +273,16 @@ class Budgets {
     bool waits = true;               ///< `until` is the upstream's own word
     std::uint64_t job = kNoMark;     ///< its number
 
-    /// Whether it says nothing at all.
+    /// Whether the refusal states nothing at all.
     bool is_bare() const { return !by && !told && !waits; }
   };
-  /// Whom a refusal holds back: the job alone, its model, or all.
+  /// The jobs that a refusal holds back: that job alone, its model's, or all.
   enum class HeldBack : std::uint8_t { nobody, model, all };
   /// Pauses the account of the job's key; without a key every budget with rates. Pauses the job's model
   /// alone, unless another model was refused within kOthersWithin and none was answered since, nor within
   /// kAnsweredLately; or unless nothing is left of what all share, where none was answered since the model
   /// was last refused. Where a refusal pauses all the model is set apart as well, and waits kOthersFirst
-  /// longer: so another model finds out whether the pause holds. Behind its pause a model begins with one
+  /// longer: so another model finds out whether the pause holds. After its pause a model begins with one
   /// job; a pause is only ever lengthened. A refusal that states no limits also lowers them (cut()). One for
   /// a pace that rises too fast lowers the pace alone, and pauses nothing where it may come again soon. One
   /// that says nothing at all, or that it is for too many at once, may lower the concurrency instead

@@ -36,7 +36,7 @@ class CallerBudgets {
   static constexpr std::size_t kHoldersMax = 65'536;
   /// A tenant may use at most 1/kTenantPart of each of these bounds.
   static constexpr std::size_t kTenantPart = 4;
-  /// A session is over after so long without a word.
+  /// A session is over after this silence.
   static constexpr Duration kSilenceMax = std::chrono::seconds(15);
   /// A session whose connection is gone is over after this. The jobs of a gateway that died are cancelled
   /// after 5 s (Answers::kOrphanPause), and their calls end a moment later.

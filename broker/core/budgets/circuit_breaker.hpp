@@ -21,10 +21,10 @@ enum class Verdict : std::uint8_t {
   unknown,      ///< the call was not made, or its worker or its job is gone
 };
 
-/// Whether the `code` of a worker's failure says that the upstream could not be connected to.
+/// Whether the `code` of a worker's failure means that the upstream could not be connected to.
 bool says_unreachable(std::string_view code);
-/// Whether it says that the worker could not even call: it has no secret for the job's key. That says nothing
-/// of the upstream.
+/// Whether it means that the worker could not even call: it has no secret for the job's key. That shows
+/// nothing about the upstream.
 bool says_uncalled(std::string_view code);
 
 /// Whether an upstream is worth calling (Nygard, "Release It!", 2007): opens when calls fail, tries one, then
@@ -83,7 +83,7 @@ class CircuitBreaker {
   void open(const Caller& whose, TimePoint now, std::mt19937_64& random);
   /// For `one_client_fails`: the client, or the tenant whose clients fail.
   const Caller& suspect() const { return suspect_; }
-  /// For whom alone it is not closed: nobody in particular where it failed for several, or is closed.
+  /// The party for which alone it is not closed: none where it failed for several, or is closed.
   const Caller& only() const { return only_; }
   /// The mark of only().
   std::uint64_t only_client() const { return only_.narrowest(); }
@@ -96,7 +96,7 @@ class CircuitBreaker {
   void try_now(TimePoint now);
   /// Until when a client whose trial failed leaves the next trial to others. Requires: it is not closed.
   TimePoint others_first_until() const { return top_lane_from_; }
-  /// Whether it could be tried for so long that every client had its turn, and none tried.
+  /// Whether every client had time for its turn to try it, and none tried.
   bool is_idle(TimePoint now) const {
     return state_ == State::half_open && trials_out_ == 0 && now >= top_lane_from_;
   }

@@ -29,7 +29,8 @@ struct LearntBudgets {
   static constexpr std::size_t kMax = 64;
   /// How many of these may be because of one client's jobs where no more places than kForOthers are free.
   static constexpr std::size_t kOfClient = kMax / 4, kForOthers = kMax / 4;
-  /// One that was not heard of for so long makes way for another one, and is forgotten with a restart.
+  /// A learnt budget idle for kIdle may be evicted for another one; one idle for kKept is dropped at a
+  /// restart.
   static constexpr Duration kIdle = std::chrono::minutes(10), kKept = std::chrono::hours(24);
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 

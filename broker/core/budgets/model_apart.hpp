@@ -14,11 +14,11 @@ namespace lanemq::core {
 /// A model whose jobs wait apart, since an upstream refused it, or its calls failed, while others were
 /// answered.
 struct ModelApart {
-  /// Behind a pause of all models, and at each probe of one, a model that was refused goes so much later:
-  /// with the answer to another one the two are told apart.
+  /// After a pause of all models, and at each probe, a refused model goes this much later: the answer to
+  /// another model tells the two apart.
   static constexpr Duration kOthersFirst = std::chrono::milliseconds(100);
-  /// Behind its own pause the second job goes so long after the first one, the third after half that time,
-  /// and so on, until a hold would be shorter than the least; or as soon as a call is answered.
+  /// After the model's own pause the second job goes kFirstHold after the first one, the third after half
+  /// that time, and so on, until a hold would be shorter than kLeastHold; or as soon as a call is answered.
   static constexpr Duration kFirstHold = std::chrono::seconds(1), kLeastHold = kFirstHold / 8;
 
   /// A pause of a budget, or of an account of its keys: places as of Budgets::Part.

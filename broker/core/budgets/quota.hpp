@@ -195,8 +195,8 @@ class Quota {
     return std::any_of(rates_.begin(), rates_.end(),
                        [&](const RateLimit& rate) { return rate.has_asked(taken_at); });
   }
-  /// How long a refusal pauses that says nothing: as many in a row as are not followed by an answer make it
-  /// longer, every other time twice as long, from kBarePauseFirst to kBarePauseMost.
+  /// The pause after a refusal that states nothing. Refusals in a row, without an answer between them, make
+  /// it longer, every other time twice as long, from kBarePauseFirst to kBarePauseMost.
   Duration bare_pause(TimePoint now);
   static constexpr Duration kBarePauseFirst = std::chrono::seconds(1),
                             kBarePauseMost = std::chrono::seconds(8);
@@ -239,7 +239,7 @@ class Quota {
   TimePoint paused_at_{};
   Probe probe_;
   LastTwo answered_, refused_;  // models
-  /// Refusals that say nothing.
+  /// Refusals that state nothing.
   struct BareRow {
     int pauses = 0;          ///< in a row
     std::int64_t taken = 0;  ///< calls since the last pause began, but for refused ones

@@ -84,7 +84,7 @@ class ShownPart {
 
  private:
   static constexpr Duration kRecoverAfter = std::chrono::seconds(10);
-  /// After the last call the first asks after so long, each further one after twice as long.
+  /// The first call asks kAskFirst after the last one, each further one after twice as long, up to kAskMost.
   static constexpr Duration kAskFirst = std::chrono::seconds(1), kAskMost = std::chrono::seconds(8);
 
   TimePoint next_rise() const { return changed_at_ + kRecoverAfter; }

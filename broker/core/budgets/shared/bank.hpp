@@ -72,16 +72,15 @@ class Bank {
   /// Keys in the row, with those that the drawing shard does not know: those that were not drawn for longest
   /// go.
   static constexpr std::size_t kRowKeysMax = 2 * kKeysMax;
-  /// A report of a slice counts for so long after its grant. Later its amount counts as used at its end.
+  /// A slice's report counts until this long after its grant. Later its amount counts as used at its end.
   static constexpr Duration kReportTaken = std::chrono::seconds(60);
-  /// A shard is forgotten, with the places that it holds, that was silent for so long and that the drawing
-  /// one does not name. One that is named keeps its places, until an operator says otherwise (resume): it may
-  /// be cut off while calls run in them. Where there is no room for one more shard, one goes that holds
-  /// nothing.
+  /// A shard that was silent for this long, and that the drawing shard does not name, is forgotten with its
+  /// places. A named shard keeps its places, until an operator orders otherwise (resume): it may be cut off
+  /// while calls run in them. Where there is no room for one more shard, one that holds nothing is evicted.
   static constexpr Duration kShardKept = std::chrono::minutes(10);
-  /// A shard that waits is left its turn for so long after its last draw.
+  /// A waiting shard keeps its turn for this long after its last draw.
   static constexpr Duration kTurnKept = std::chrono::milliseconds(1100);
-  /// A key that has rested is given to no second job for so long: the first one finds out.
+  /// A key that has rested is given to no second job for this long: the first one finds out.
   static constexpr Duration kTrialTime = std::chrono::seconds(10);
 
   /// `offline_share`: thousandths of each limit that the bank grants to nobody. Requires: cannot_share() is
@@ -106,7 +105,7 @@ class Bank {
   std::size_t slices() const { return ledger_.size(); }
 
  private:
-  /// No draw has this number: who disclaims draws has not drawn the slice.
+  /// No draw has this number: a shard that disclaims draws has not drawn the slice.
   static constexpr std::uint64_t kOfEarlierOwner = 0;
   /// A slice of which no report has come.
   struct Entry {

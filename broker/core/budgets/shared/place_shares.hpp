@@ -20,9 +20,9 @@ struct PlaceSharer {
 };
 
 /// Shares `places` among all, max-min by weight (Bertsekas and Gallager, "Data Networks", 6.5.2), in whole
-/// places. What is left of whole ones goes to those first that would have none: who has had none for longest,
-/// then who has held one for the shortest time. So where there are fewer places than sharers each has one now
-/// and then. Pure.
+/// places. The remainder goes first to sharers that would have none: the one without a place for longest,
+/// then the one that has held a place for the shortest time. So where there are fewer places than sharers
+/// each has one now and then. Pure.
 void share_places(std::int64_t places, std::vector<PlaceSharer>& sharers);
 
 }  // namespace lanemq::core

@@ -47,8 +47,8 @@ class SharedBudgets {
   /// `budgets` outlives it.
   explicit SharedBudgets(std::vector<Budget>& budgets) : budgets_(budgets) {}
 
-  /// Begins to share those that say so. `epoch`: of this owner of the shard; `only_owner`: as of Slices;
-  /// `shards`: the names of all that are configured.
+  /// Begins to share the budgets configured so. `epoch`: of this owner of the shard; `only_owner`: as of
+  /// Slices; `shards`: the names of all configured shards.
   void begin(const std::string& shard, std::uint64_t epoch, bool only_owner,
              std::vector<std::string> shards = {});
   bool any() const { return any_; }
@@ -79,7 +79,7 @@ class SharedBudgets {
   /// Notes the limits that the upstream stated in the answer that tell() is called for next.
   void hear_limits(const wire::UpstreamLimits& limits) { limits_ = limits; }
   void forget_limits() { limits_.reset(); }
-  /// Tells the banks what the upstream said in answer to the job.
+  /// Tells the banks the upstream's answer to the job.
   void tell(const Places& set, std::size_t pool, const Reservation& reservation, const UpstreamWord& word,
             TimePoint now);
   /// The same of the job's key, which only the bank of its pool is told. Requires: the pool is shared.
@@ -88,7 +88,7 @@ class SharedBudgets {
   /// Tells the banks that keys were configured anew.
   void tell_keys_configured(TimePoint now);
 
-  /// A model that is paused alone, as a bank says.
+  /// A model that is paused alone, as a bank reports.
   struct ModelPaused {
     std::size_t budget = 0;
     std::string model;

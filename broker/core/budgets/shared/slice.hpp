@@ -21,18 +21,18 @@
 
 namespace lanemq::core {
 
-/// So long may a slice be used, from when its shard asked for it.
+/// Time in which a slice may be used, from its shard's request on.
 inline constexpr Duration kSliceTime = std::chrono::milliseconds(500);
 /// No clock gains or loses more than one part in kClockParts.
 inline constexpr std::int64_t kClockParts = 1000;
-/// So long a want counts after its shard has said it.
+/// Time for which a want counts after its shard's draw.
 inline constexpr Duration kWantKept = std::chrono::seconds(2);
 
-/// A shard in whose places calls run draws at least so often, so that its bank knows of them whatever becomes
-/// of its row.
+/// A shard with calls running in its places draws at least this often, so that its bank knows of them
+/// whatever happens to its row.
 inline constexpr Duration kPlacesSaidEvery = std::chrono::seconds(5);
-/// A bank that may not know of all places in which calls run gives none for so long. All shards that it can
-/// hear have told it of theirs by then, though two draws in a row are lost.
+/// A bank that may not know all places in use gives none for this long. All shards that can reach it have
+/// reported theirs by then, even if two draws in a row are lost.
 inline constexpr Duration kPlacesUnknown = 3 * kPlacesSaidEvery;
 
 /// Bounds on the lanes named by a draw, and on the uses of a slice, words, corrections and lost draws in a
@@ -113,8 +113,8 @@ struct Correction {
   Counts more;     ///< below 0: less
 };
 
-/// A bank's room is no more than an upstream's for so long: what has left the upstream's window counts for
-/// the slack of one of a minute longer here. No other windows are compared.
+/// Time for which a bank's room is no more than the upstream's: amounts that have left the upstream's window
+/// count here for the slack of a one-minute window longer. No other windows are compared.
 inline constexpr Duration kRoomHolds = Duration(std::chrono::minutes(1)) / 100;
 
 /// In place of an account's number: the budget's own limits, which count all accounts.

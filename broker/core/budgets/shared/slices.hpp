@@ -22,15 +22,13 @@ namespace lanemq::core {
 ///
 /// * `Budgets::obstacle()` asks affordable() instead of `Quota::blocks()`, and names the refusal of the lane;
 /// * `Budgets::reserve()` calls take() instead of `Quota::take()`: the key is the slice's, and the
-/// Reservation
-///   keeps the UseId;
+///   Reservation keeps the UseId;
 /// * the hand-over leaves the broker only when its turn is committed. Just before, send() is asked: false,
-/// and
-///   the hand-over is void, the job goes back to its place;
+///   and the hand-over is void, the job goes back to its place;
 /// * `Budgets::settle()` and release() call settle(), whatever the budget learns goes to hear();
-/// * after each turn the scheduler says want() for each lane whose head only this budget keeps back, and
+/// * after each turn the scheduler calls want() for each lane whose head only this budget keeps back, and
 ///   that has a place at a worker: a slice that nobody can use is taken from others;
-/// * who drives the broker asks draw_due(), runs begin_draw() through the bank in a transaction, and says
+/// * the broker's driver asks draw_due(), runs begin_draw() through the bank in a transaction, and calls
 ///   drawn() or lost(). A draw whose commit is not sure is lost(). The top lane draws when a job needs it, up
 ///   to fifty times a second; other lanes, and what is only to be told, twice a second.
 ///
@@ -41,8 +39,8 @@ class Slices {
  public:
   using UseId = std::uint64_t;
 
-  /// `only_owner`: nobody else can own the shard while this one does, whatever the epochs say. Where the bank
-  /// knows a later one, since these came of a clock that was set back, it begins a later one still.
+  /// `only_owner`: no other broker can own the shard meanwhile, whatever the epochs are. Where the bank knows
+  /// a later epoch, since a clock was set back, the owner begins a still later one.
   Slices(std::string shard, std::uint64_t epoch, const BudgetOptions& budget, bool only_owner = false);
   /// Applies other limits and keys; these keep their places, new ones follow. Requires: a key keeps its
   /// account.
@@ -86,11 +84,12 @@ class Slices {
   void lost(TimePoint now);
   /// Whether the shard has a later owner: then nothing is drawn any more.
   bool superseded() const { return owner_.superseded; }
-  /// Whether another broker draws for the shard, or did just now: what is the shard's alone is then nobody's.
+  /// Whether another broker draws for the shard, or did just now: neither may then use what is the shard's
+  /// alone.
   bool is_contested(TimePoint now) const { return owner_.superseded || now < owner_.contested_until; }
   /// The bank's last answer for a lane; null: none.
   const LaneAnswer* answer(std::size_t lane) const;
-  /// The budget's limits as the bank said last; empty: it has said nothing.
+  /// The budget's limits in the bank's last answer; empty: it has sent none.
   const std::vector<LimitLevel>& limits() const { return limits_; }
   /// Granted amounts that are neither used nor over.
   Counts left(TimePoint now) const;

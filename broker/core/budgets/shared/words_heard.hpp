@@ -13,10 +13,9 @@ namespace lanemq::core {
 /// Upstream words that a shard has heard about a shared budget, and not told the bank yet, in order: at most
 /// kWordsMax words.
 ///
-/// Most calls are answered, and each answer says the same. So of usual words those stay that tell the bank
-/// something: since the last unusual one, one stands for all answers of a model by a key, and who was
-/// answered by a key is said of two clients. Usual words go first where there is no room; what an operator
-/// says goes never.
+/// Most calls are answered, with the same word each. So only usual words that tell the bank something are
+/// kept: since the last unusual one, one stands for all answers of a model by a key, and for each key two
+/// answered clients are named. Usual words are evicted first where there is no room; an operator's never are.
 class WordsHeard {
  public:
   struct Heard {
