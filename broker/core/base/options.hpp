@@ -206,11 +206,11 @@ struct Options {
   bool tells_waits = false;  ///< the outbox gets a Wait for each wait of a job with a trace
   std::int64_t wall_ms = 0;  ///< Unix time in ms at the core's time zero, as the clock of the start has it
 
-  /// Unix time in ms, by the clock of the start.
+  /// Unix time in ms, by the wall clock as read at the start.
   std::int64_t unix_ms(TimePoint at) const { return wall_ms + to_ms(at.time_since_epoch()); }
 };
 
-/// The shards as clients are told of them, and as workers are, who need no rules.
+/// The shard map for clients, and the one for workers, which need no rules.
 ShardMap shards_for_clients(const Options& options);
 ShardMap shards_for_workers(const Options& options);
 

@@ -46,7 +46,7 @@ std::int64_t ShownPart::rises(TimePoint at) const {
 bool ShownPart::recover(TimePoint now) {
   const TimePoint until = guessed_ ? std::min(now, in_use_until()) : now;
   if (is_whole() || until < next_rise()) return false;
-  // The first step comes at the end of the wait.
+  // The rise's first step is taken when the wait ends.
   const auto periods = (until - next_rise()) / std::chrono::seconds(1) + 1;
   const std::int64_t before = part_;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(periods, 1000) && !is_whole(); ++i)

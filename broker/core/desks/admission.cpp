@@ -236,8 +236,8 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
   return std::nullopt;
 }
 
-/// Refuses a job of a service that nobody has named yet where there are too many, or where what is left is
-/// for those who have named less.
+/// Refuses a job of a new service where there are too many services, or where the rest is kept for clients
+/// that have named fewer.
 std::optional<Refusal> Admission::services_full(const wire::Submit& fields, const Client& client,
                                                 const Lane& lane) const {
   const std::size_t most = state_.options.services_max, used = state_.workers.used();

@@ -474,8 +474,8 @@ void WorkerDesk::lose(Worker& worker, bool dead, TimePoint now) {
   state_.workers.remove(worker);
 }
 
-/// Holds a worker's death against the job that was alone there, or suspects it with those beside it. Who was
-/// suspected with one that kills alone is not any more.
+/// Counts a worker's death against the job that was alone there, or suspects it with the jobs beside it. Jobs
+/// suspected together with one that kills alone are cleared.
 void WorkerDesk::count_death(Job& job, bool alone, Lost& lost, TimePoint now) {
   Job::Extra& extra = job.need_extra();
   if (alone) {

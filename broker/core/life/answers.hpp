@@ -26,8 +26,8 @@ class Journal;
 class Results;
 struct State;
 
-/// Tells clients what became of their requests. Knows who waits for a job besides its submitter, and the
-/// owners of jobs that are cancelled without owners. Ends no job.
+/// Answers clients' requests. Knows the clients that wait for a job besides its submitter, and the owners of
+/// jobs that are cancelled without owners. Ends no job.
 class Answers {
  public:
   /// How long the broker waits for a client that seems gone, before it cancels jobs that nobody else owns.

@@ -291,7 +291,7 @@ const Group* Groups::come_due(Group& group, TimePoint now) {
   return &group;
 }
 
-/// Its life ends before it is over: what was is kept until who waits for it is told.
+/// Ends the group's life before it is over: its state is kept until those that wait for it are told.
 void Groups::give_up(const Group& group, TimePoint now) {
   ++state_.stats.groups_given_up;
   auto left = std::make_unique<Group>();

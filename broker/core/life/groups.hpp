@@ -157,7 +157,7 @@ class Groups {
   // ---- notes of groups that go to another store
   /// Adds to the times of a note.
   static void shift(std::vector<StoredEntry>& entries, Duration by);
-  /// For whom the group tells its URL; empty: nobody, or it has none.
+  /// The client whose URL the group notifies; empty: no client, or no URL.
   static std::string_view client_in(const std::vector<StoredEntry>& entries);
 
  private:

@@ -341,7 +341,7 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
   results_.evict_dead_for_memory();
 }
 
-/// Counts the job's end in its group, and tells who follows that when it is over.
+/// Counts the job's end in its group, and tells the group's watchers when it is over.
 void JobLife::leave_group(const Job& job, bool dead, TimePoint now) {
   if (job.text.get(JobText::group).empty()) return;
   if (const Group* const over = groups_.leave(job, job.state, dead, now)) tell_over(*over, now);
@@ -387,7 +387,7 @@ void JobLife::leave(Job& job, Terminal& how, TimePoint now) {
   if (how.state == JobState::cancelled) ++lane.counters.cancelled;
 }
 
-/// Tells all who wait for the job how it ended.
+/// Tells all clients that wait for the job how it ended.
 void JobLife::tell_end(Job& job, const Terminal& how) {
   if (job.reply != ReplyMode::accepted && !job.streams)
     answers_.say_terminal(how,

@@ -71,18 +71,18 @@ class JobLife {
   void come_due(Job& job, TimePoint now);
   /// The group's timer has fired.
   void come_due(Group& group, TimePoint now);
-  /// Tells who waits for groups that went before they were over.
+  /// Tells clients that wait for groups that were given up before they were over.
   void tell_given_up(TimePoint now);
-  /// An attempt ended without success and the job has left its place: it waits until `due`. `why`: for who
-  /// watches it.
+  /// An attempt ended without success and the job has left its place: it waits until `due`. `why`: for its
+  /// watchers.
   void requeue(Job& job, Requeue how, std::string_view why, TimePoint due, TimePoint now);
   /// The job was handed over, but the offer is not sent to its worker: it goes back to its place.
   void take_back_unsent(const HandoverVoid& event, TimePoint now);
   /// The job's call is over: frees its place, and erases the job if it has ended.
   void leave_place(Job& job, Verdict verdict, TimePoint now);
 
-  /// Ends a job: tells those who wait, once, and keeps the result for those who ask later. A running job
-  /// keeps its place until its worker reports; any other job is destroyed.
+  /// Ends a job: tells the clients that wait, once, and keeps the result for those that ask later. A running
+  /// job keeps its place until its worker reports; any other job is destroyed.
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
   void expire(Job& job, TimePoint now);

@@ -25,7 +25,7 @@ struct Connection;
 struct Group;
 struct State;
 
-/// One who follows jobs' changes: named by its connection and its ref.
+/// A watch of jobs' changes, named by its connection and its ref.
 struct Watcher {
   Timer timer{TimerOwner::watcher, this};  ///< when its silence is judged
   Peer peer = Peer::client;

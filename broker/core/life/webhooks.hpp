@@ -34,7 +34,7 @@ class Webhooks {
   /// Ends that may be owed to somebody at a time. A turn ends some thousand jobs at most, and what is owed is
   /// admitted several times in it; one more is refused.
   static constexpr std::size_t kOwedMax = 10'000;
-  /// The field of the job that says whom to tell.
+  /// The field of the job that holds the receiver's URL.
   static constexpr std::string_view kUrlField = "x-webhook-url";
 
   explicit Webhooks(State& state) : state_(state) {}

@@ -80,15 +80,15 @@ class ClientQueue {
 /// Queues take turns by cost: next is the one whose last jobs cost least for its weight, and each job moves
 /// it back by cost / weight. This is start-time fair queuing (Goyal, Vin & Cheng, 1996): of two that both
 /// wait, neither gets more than its weighted share and one job. It needs no quantum; deficit round robin
-/// does, which with jobs of 10 to 100,000 tokens is either unfair or slow. Who is idle saves nothing up.
+/// does, which with jobs of 10 to 100,000 tokens is either unfair or slow. An idle queue saves nothing up.
 ///
 /// There, virtual time is where the last job started, and newcomers start at it: while they alone are served
-/// it stands still, and each further one goes before who waits. So while newcomers wait each job moves it on
-/// by its part among all who wait, as in WF2Q+ (Bennett & Zhang, 1997), and a newcomer's by its part among
-/// those who were served before and itself: to the next turn of these, and as far beyond it as the last
-/// newcomer's job moved that. Whom virtual time has passed keeps that lead when it is served, and catches up.
-/// So who waits gets its part by weight, and a newcomer waits for what two turns of its own weigh at most,
-/// whoever comes.
+/// it stands still, and each further one passes the waiting queues. So while newcomers wait each job moves it
+/// on by its part among all waiting queues, as in WF2Q+ (Bennett & Zhang, 1997), and a newcomer's job by its
+/// part among itself and the queues served before: to the next turn of these, and as far beyond it as the
+/// last newcomer's job moved that. A queue that virtual time has passed keeps that lead when it is served,
+/// and catches up. So a waiting queue gets its part by weight, and a newcomer waits for at most the weight of
+/// two of its own turns, however many others come.
 ///
 /// Owns nothing.
 class Turns {

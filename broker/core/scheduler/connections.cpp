@@ -44,7 +44,8 @@ void Connections::drop_reference(Connection& connection) {
 
 void Connections::forget_longest_idle() {
   Connection& connection = *idle_.pop_front();
-  // All who refer to it in these ways hold a reference, else they would use it after it is destroyed.
+  // Everything that refers to it in these ways holds a reference, else it would be used after it is
+  // destroyed.
   LANEMQ_CHECK(!connection.timer.is_set() && connection.owned.empty() && connection.readers.empty());
   if (connection.client != nullptr) clients_.drop_reference(*connection.client);
   // Destroying the connection destroys the key too: look it up first, then erase by iterator.

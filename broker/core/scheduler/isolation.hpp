@@ -38,9 +38,10 @@ class Isolation {
   Isolation(const Isolation&) = delete;
   Isolation& operator=(const Isolation&) = delete;
 
-  /// A worker was lost under several jobs, or alone under one that is suspected: a new company for them.
+  /// A worker was lost under several jobs, or under a single job that is suspected: a new company for them.
   Company lost_together(TimePoint now);
-  /// Those that the worker held, who were suspected before, are one; all others of theirs are free.
+  /// Jobs of the lost worker that were suspected before form a new company; all others of `before` are
+  /// cleared.
   Company lost_of(Company before, TimePoint now);
   /// Whether the job has to go out alone.
   bool suspects(const Job& job) const {

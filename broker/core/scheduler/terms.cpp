@@ -9,7 +9,7 @@
 namespace lanemq::core {
 namespace {
 
-/// Least tokens of a body that only the store has: small bodies are never left there.
+/// Lower bound on the tokens of a body held only in the store (small bodies never are).
 constexpr std::uint32_t kStoredTokensLeast = 256;
 
 }  // namespace

@@ -174,8 +174,8 @@ bool Upstreams::others_wait(const Service& service, const Client& whose, std::si
   });
 }
 
-/// Sets a model apart whose calls fail while others are answered. `fails_for`: for whom alone. Null where no
-/// more models can be apart.
+/// Sets a model apart whose calls fail while others are answered. `fails_for`: the party for which alone they
+/// fail. Null where no more models can be apart.
 Service::FailedModel* Upstreams::leave_model(const Job& job, std::string_view name, const Caller& fails_for,
                                              TimePoint now) {
   Service& service = job.flow().service();

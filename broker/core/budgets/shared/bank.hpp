@@ -33,20 +33,20 @@ namespace lanemq::core {
 /// the bank's time t. It is used only until T after it was asked for, by a clock of which a thousandth is
 /// left off, hence before t + T. The window counts a at t, and from t + T on at t + T, so until t + T + P +
 /// s. A report, after which g is used no more, replaces a by each use at its time y, counted until y + P + s.
-/// Of what counts, no more than the limit is there when something is granted.
+/// When something is granted, the counted amounts are at most the limit.
 ///
 /// Claim: what is used in any window (x, x + P] is at most the limit. Let h be the last granted of the slices
 /// used in it. Some use of h is at z <= x + P, so h was granted at th <= x + P. Take any use in the window,
 /// at y > x, under g. Not reported at th: a counts still, until after t + T + P >= y + P > th. Reported: y
 /// counts still, since y + P > x + P >= th. So at th the limit covered all uses of the window.
 ///
-/// Of any two draws the bank's time says no more than passed between them (BankTime), and of any use no less
-/// than passed since its grant. s is for calls that swap on their way. A use above a job's estimate is
-/// outside of the claim, as with a budget of one broker: it is reported as a correction, and owed.
+/// Between any two draws the bank's time advances by no more than has passed (BankTime), and since a grant by
+/// no less for any use. s is for calls that swap on their way. A use above a job's estimate is outside of the
+/// claim, as with a budget of one broker: it is reported as a correction, and owed.
 ///
-/// A shard says how many draws the bank had taken when it last answered. Where the row knows of fewer, as at
-/// a former primary, in a backup or a new table, nobody knows what has been granted since: nothing is granted
-/// until all of that has left its windows, unless an operator says that it may (resume).
+/// A shard reports how many draws the bank had taken when it last answered. Where the row has fewer, as at a
+/// former primary, in a backup or a new table, the grants since are unknown: nothing is granted until all of
+/// them have left their windows, unless an operator allows it (resume).
 ///
 /// Places have no window: a call keeps its place until it ends. So a bank that has lost draws, or has a row
 /// that nobody has drawn from yet, gives no places before each shard that the drawing one names has told it
