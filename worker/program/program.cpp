@@ -22,7 +22,6 @@
 namespace lanemq::worker {
 namespace {
 
-constexpr int kExitDone = 0, kExitUsage = 2, kExitUnreachable = 3;
 /// What a stop takes beside drain_timeout.
 constexpr std::chrono::seconds kStopMargin{30};
 

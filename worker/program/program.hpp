@@ -18,6 +18,9 @@
 
 namespace lanemq::worker {
 
+/// Exit codes of the program.
+inline constexpr int kExitDone = 0, kExitUsage = 2, kExitUnreachable = 3;
+
 /// A worker within a process, which lends it what a process has once. It is told to stop by the host's
 /// commands. Its calls are made in the order of their declarations, from one thread; each throws UsageError
 /// or another std::exception, after which nothing but the destructor is called.
