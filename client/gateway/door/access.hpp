@@ -62,9 +62,9 @@ struct Caller {
   /// The rules of the caller's lanes; without keys the same for all.
   const LaneRules& lanes() const;
   bool may_use_model(std::string_view model) const;
-  /// Whether it is bound to some models.
   /// Whether what upstreams store is looked at for its owner.
   bool is_bound_to_its_own() const;
+  /// Whether it is bound to some models.
   bool has_models() const;
   /// Whether the caller may name that service, or use the API with that service. The services of a [[model]]
   /// need no permission.

@@ -106,7 +106,6 @@ class Download : public std::enable_shared_from_this<Download> {
 
 /// A request that the service works on. Belongs to the loop's thread, like its responder; moved between
 /// threads, never shared.
-/// handed over, never shared.
 struct Asked {
   HttpRequest request{};
   ResponderPtr responder{};
