@@ -10,14 +10,14 @@ namespace lanemq::io {
 namespace {
 
 /// Bound on a value in an answer: a list may be long.
-constexpr std::size_t kValueBytesMax = 256;
+constexpr std::size_t kChangedBytesMax = 256;
 
-core::DocumentMap row_of(const OptionChange& change) {
+core::DocumentMap row_of_change(const OptionChange& change) {
   core::DocumentMap row;
-  row.text("what", printable(change.what, kValueBytesMax)).text("how", name_of(change.how));
+  row.text("what", printable(change.what, kChangedBytesMax)).text("how", name_of(change.how));
   if (change.how == OptionChange::How::changed)
-    row.text("from", printable(change.before, kValueBytesMax))
-        .text("to", printable(change.after, kValueBytesMax));
+    row.text("from", printable(change.before, kChangedBytesMax))
+        .text("to", printable(change.after, kChangedBytesMax));
   row.text("counts", change.needs_restart ? "after a restart" : "now");
   return row;
 }
@@ -62,7 +62,7 @@ void ReloadDesk::asked(const core::Origin& from, const wire::AdminQuery& query, 
   const Result<Reloaded> reloaded = query.dry_run ? read(ReloadMode::try_only) : apply(now);
   if (!reloaded) return core::refuse(broker_.outbox(), from, query.ref.bytes, reloaded.error());
   core::DocumentPage rows(static_cast<std::int64_t>(kChangesTold));
-  const auto next = core::fill_page(rows, 0, reloaded->changes, row_of);
+  const auto next = core::fill_page(rows, 0, reloaded->changes, row_of_change);
   core::DocumentMap document;
   document.rows("reload", rows).flag("changed", !reloaded->changes.empty());
   if (next) document.integer("more", static_cast<std::int64_t>(reloaded->changes.size() - *next));
