@@ -454,7 +454,7 @@ class Scanner {
     weight_ += seen.weight * all / looked_at;
     const std::int64_t media_bytes = seen.media_bytes * all / looked_at;
     const std::int64_t mean = estimate_.media > 0 ? media_bytes_ / estimate_.media : kMediaBytes;
-    // A string that was cut counts by its beginning.
+    // The size of a string that was cut off is estimated from its beginning.
     if (media_bytes > 0)
       estimate_.media += media_bytes / std::max(mean, kMediaBytesMin) + (estimate_.media == 0 ? 1 : 0);
     const std::string_view tail = rest.substr(rest.size() - std::min(rest.size(), kLastBytes));

@@ -4,9 +4,9 @@
 namespace lanemq::core {
 namespace {
 
-/// After a try that was refused the next comes after so long, then after twice as long each time.
+/// The wait after a refused try: kTryFirst, doubled at each further refusal, at most kTryMost.
 constexpr Duration kTryFirst = std::chrono::seconds(1), kTryMost = std::chrono::minutes(1);
-/// A try has at most this part of what is taken on top.
+/// A try adds at most 1/kStepPart of the places that are taken.
 constexpr std::int64_t kStepPart = 8;
 /// Refusals within this time are of one row. Where nothing was learnt before a row, it was about the pace
 /// once the limit has fallen to this part of where the row began.

@@ -184,11 +184,11 @@ class Quota {
   ConcurrencyLimit::Shown refused_at_once(TimePoint taken_at, TimePoint now, bool places) {
     return concurrency_.refused(taken_at, now, places);
   }
-  /// A call handed over at `taken_at` was refused for its rate; called before anything else hears of that.
-  /// Whether the refusal is about the job itself (RefusedJobs), or is `bare` and came by chance, after many
-  /// answers since the last one. Notes it, and gives back what earlier refusals of such a job lowered.
+  /// Notes that a call handed over at `taken_at` was refused for its rate; to be called before any other part
+  /// learns of the refusal. True: the job itself is refused (RefusedJobs), or a `bare` refusal came by
+  /// chance, many answers after the one before. A job that is found out gives back what its refusals lowered.
   bool is_its_own(std::uint64_t job, bool bare, TimePoint taken_at, TimePoint now);
-  /// Where the last refusals were of the same few jobs again: of how many; else 0.
+  /// How many jobs share the latest refusals, if these repeat the same few jobs; else 0.
   std::size_t refuses_again() const { return refused_jobs_.again_of(); }
   /// Whether the call that was handed over at that time asked whether more is taken than refusals have left.
   bool has_asked(TimePoint taken_at) const {

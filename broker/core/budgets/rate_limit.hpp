@@ -195,7 +195,7 @@ class RateLimit {
   enum class Trial : std::uint8_t { none, of_guess, of_stated_pause } trial_ = Trial::none;
   TimePoint owed_at_{};             // when the debt last grew
   TimePoint advanced_at_ = kNever;  // then only take() and give() have changed it since
-  // The last hold that was asked for, and what it keeps free: asked eight times in a decision.
+  // A cache: the last hold that was asked for, and what it keeps free. One decision asks eight times.
   static constexpr int kNoHold = -1;
   mutable int held_for_ = kNoHold;
   mutable std::int64_t held_ = 0;

@@ -43,7 +43,7 @@ class RefusedJobs {
     jobs_[count_++] = {.job = job, .before = answered_};
     return {};
   }
-  /// Where the last refusal was of one of the few again: how many these are; else 0.
+  /// How many jobs the few are, if the last refusal was of one of them again; else 0.
   std::size_t again_of() const { return last_ < count_ && jobs_[last_].times > 1 ? count_ : 0; }
   /// Calls that were answered since the job was refused first that was refused last.
   std::int64_t answered() const { return last_ < count_ ? answered_ - jobs_[last_].before : 0; }

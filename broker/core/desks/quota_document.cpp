@@ -24,7 +24,7 @@ void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
   for (RateLimit& rate : quota.rates()) {
     const std::int64_t effective = rate.effective_limit(now);
     if (rate.is_unknown()) continue;
-    // Where none is configured the learnt one stands for it.
+    // Without a configured rate the learnt one is shown.
     DocumentMap limit = rate.is_open() ? limit_map(rate.available(now), rate.capacity(), effective)
                                        : limit_map(rate.available(now), rate.capacity(), rate.limit());
     if (effective < rate.limit()) add_learnt(limit, effective, !rate.is_shown(), now - rate.learnt_at());

@@ -187,7 +187,7 @@ struct Job final : Record {
 
   Job() : Record(false) {}
 
-  // Millions may be queued: every byte counts, and the order leaves no gap.
+  // Millions may be queued: every byte counts, and this order needs no padding.
   std::uint32_t attempt = 0;   ///< hand-overs, the fence
   std::uint16_t attempts = 0;  ///< hand-overs that cost one
   std::uint16_t attempts_max = 0;
@@ -235,7 +235,7 @@ struct Job final : Record {
   Worker* worker() const { return away() == nullptr ? nullptr : unqueued.away->worker; }
   /// Whether it runs, but its worker gets the offer when its body was read back.
   bool body_awaited() const { return away() != nullptr && unqueued.away->body_awaited; }
-  /// Set when it has ended, while its result is kept.
+  /// Null unless the job has ended and its result is kept.
   KeptResult* result() const { return state == JobState::queued ? nullptr : unqueued.result; }
 
   Extra& need_extra() {

@@ -47,7 +47,7 @@ struct Terminal {
 /// The record of an ended job, for clients that ask later. One block with its texts behind it, written once:
 /// results are many and rarely read. Made by KeptResults.
 struct KeptResult final : Record {
-  /// A result's share of the byte bounds without its texts: the record, and its share of the indexes.
+  /// What a result counts against the byte bounds besides its texts: the record, and its index entries.
   static constexpr std::size_t kRecordBytes = 128;
   /// A larger body of a durable job stands apart, so that memory can drop it and leave it to the store.
   static constexpr std::size_t kInlineBytesMax = 256;

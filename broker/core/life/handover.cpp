@@ -15,7 +15,7 @@ namespace {
 
 /// Bodies that are read ahead: those of the next kReadAhead jobs.
 constexpr int kReadAhead = 8;
-/// Lent bodies may exceed memory_max by this part.
+/// Lent bodies may exceed memory_max by 1/kLentShare of it.
 constexpr std::size_t kLentShare = 8;
 
 }  // namespace

@@ -84,7 +84,7 @@ class Clients {
   /// Takes one job from the queue's count. May destroy the queue and its client.
   void leave(ClientQueue& queue);
 
-  /// Destroys the queues without jobs in flows of services that are about to be forgotten.
+  /// Destroys empty queues in the flows of services that are about to be forgotten.
   void forget_leaving();
 
   /// The share of the byte bounds of all clients that have jobs, each with a queue: further ones are few, and

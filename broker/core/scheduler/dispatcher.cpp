@@ -181,8 +181,8 @@ std::optional<Claim> Dispatcher::claim_alone(const Job& job, TimePoint now) {
   return std::nullopt;
 }
 
-/// The flow whose head is next at this level, of those that may start and are in no line: the one whose turn
-/// it is, or the oldest of those boosted from lower lanes when it is their turn. Null: there is none.
+/// The flow to serve next at this level, among the flows that may start and are in no line: the one whose
+/// turn it is or, at a boosted flow's turn, the oldest that is boosted from a lower lane. Null: none.
 Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
   Lane& lane = *state_.lanes[level];
   Flow* next = nullptr;

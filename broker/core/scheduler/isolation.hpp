@@ -59,7 +59,7 @@ class Isolation {
     if (job.extra && job.extra->company != kNoCompany) ended(job);
   }
 
-  /// A suspected job has come to its queue, or is about to leave it.
+  /// add(): a suspected job has joined its queue. remove(): it is about to leave.
   void add(Job& job);
   void remove(Job& job);
 

@@ -6,8 +6,8 @@
 
 namespace lanemq::io {
 
-/// The system's clock since its boot, which nobody can set and which runs on while the machine sleeps: what
-/// an upstream has counted, or another broker may own, depends on all time that passed.
+/// The time since boot: nobody can set it, and it runs on while the machine sleeps. What an upstream has
+/// counted, and whether another broker may own the store, depend on all time that passed.
 struct BootClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;

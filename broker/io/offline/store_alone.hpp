@@ -47,7 +47,7 @@ class StoreWriter {
   /// The store has to outlive it.
   explicit StoreWriter(Store& store) : store_(store) {}
 
-  /// `state`: a job's, or a note's name. Ends the turn where it is large enough.
+  /// `state`: a job's state, or a note's name. Ends the turn once it is large enough.
   Result<void> add(core::Write::Kind kind, std::uint64_t number, std::string_view state,
                    std::string_view record, const Blob& body);
   Result<void> put_note(std::string_view name, std::string_view record) {

@@ -30,7 +30,7 @@ bool nobody_waits(std::string_view json);
 /// the text is no such answer.
 std::optional<std::string> admin_text(std::string_view verb, std::string_view json, bool colour);
 
-/// What one picture of `lanemq top` shows, as JSON.
+/// What one screen of `lanemq top` shows, as JSON.
 struct TopFacts {
   std::string stats, lanes, workers, clients;
 };

@@ -84,10 +84,10 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   const Doorkeeper doorkeeper;
   std::unordered_set<Connection*> connections;     // outlives the context, which ends them
   std::map<std::string, std::size_t> per_address;  ///< number of connections, newcomers included
-  /// Connections without a complete head, the oldest first: of their first request, and of a later one.
+  /// Connections that await a complete head, the oldest first: for their first request; for a later one.
   std::list<Connection*> before_first, between;
   std::list<Connection*> handshakes;            ///< those that are under way, the oldest first
-  std::shared_ptr<const TlsIdentity> identity;  ///< of connections to come; null: no TLS
+  std::shared_ptr<const TlsIdentity> identity;  ///< for new connections; null: no TLS
   std::function<void(std::string_view)> on_failure;
   OnRefused on_refused;
   OnAnswered on_answered;

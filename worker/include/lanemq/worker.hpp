@@ -47,8 +47,8 @@ struct JobFailure {
   std::string code{};     ///< for programs, 1..100 bytes: `upstream_503`, `timeout`
   std::string message{};  ///< for people, callers among them
   std::string detail{};   ///< for the worker's log alone: where the call went, and what the system said
-  /// When the upstream says that it may be asked again. What it says of its limits, as when one of them is
-  /// full again, goes into `limits`.
+  /// When the upstream says that it may be asked again. Facts on its limits, such as when one is
+  /// replenished, go into `limits`.
   std::optional<std::chrono::milliseconds> retry_after{};
   Blob body{};  ///< what the upstream said, if anything
   std::optional<wire::Usage> usage{};
