@@ -55,7 +55,7 @@ class Writing {
 /// Writes a line with its end to stdout, for whoever waits for it: none is left out, and none is waited for.
 /// Requires: nothing else writes there. To be called once.
 void say(std::string_view line);
-/// Writes why the program ends to stderr, as it stands, behind the log; for the journal as errors.
+/// Writes why the program ends to stderr, as it stands, after the log; for the journal as errors.
 void complain(std::string_view text);
 
 }  // namespace lanemq::log

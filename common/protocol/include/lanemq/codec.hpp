@@ -87,7 +87,7 @@ class Items : public ItemList {
 /// Decides whether a peer may send a batch.
 class BatchRule {
  public:
-  /// Why a batch of so many maps is refused; empty: it is accepted. `first_says`: the field `batch` of its
+  /// Why a batch of this many maps is refused; empty: it is accepted. `first_says`: the field `batch` of its
   /// first map; 0: none.
   virtual std::string refusal(std::size_t maps, std::int64_t first_says) const = 0;
 
@@ -120,7 +120,7 @@ class Decoder {
   template <class Message>
   const DecodeError* decode(std::string_view header, Message& message);
 
-  /// The same for a message that may be a batch. `body_frame`: the frame behind the header, if any; it is
+  /// The same for a message that may be a batch. `body_frame`: the frame after the header, if any; it is
   /// read only for a batch. On success returns null, with `items` set, of which single ones may have an
   /// error. Else returns the error, and no item counts. `rule` is asked about a batch after its first map was
   /// read; null: every batch is accepted.
@@ -204,7 +204,7 @@ struct BatchItem {
   const wire::OpSpec* op = nullptr;
   std::size_t begin = 0, bytes = 0;  ///< of the map, in the buffer
   std::uint32_t said = 0;            ///< the fields that the map names, a bit each
-  std::uint32_t extras = 0;          ///< number of `x-` fields behind these
+  std::uint32_t extras = 0;          ///< number of `x-` fields after these
   std::uint16_t ends[kFieldsMax + 1] =
       {};  ///< offsets from `begin`: the end of the map's head, then of each field
 };

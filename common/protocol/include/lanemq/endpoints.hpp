@@ -38,7 +38,7 @@ class Endpoints {
     all_ = named_;
   }
 
-  /// Adds one that a broker has told of, behind the others. False: it is known, or there is no room.
+  /// Appends an endpoint that a broker reported. False: it is known, or there is no room.
   bool learn(std::string_view endpoint) {
     if (all_.size() >= kEndpointsMax || std::find(named_.begin(), named_.end(), endpoint) != named_.end() ||
         std::find(all_.begin(), all_.end(), endpoint) != all_.end())
@@ -84,7 +84,7 @@ class Endpoints {
   bool several() const { return all_.size() > 1; }
   /// The one to be connected to now.
   const std::string& current() const { return all_[at_]; }
-  /// The present one does not answer: turns to the one after it, and behind the last to the first.
+  /// The present one does not answer: turns to the one after it, and after the last to the first.
   void turn() { at_ = (at_ + 1) % all_.size(); }
 
  private:
@@ -98,11 +98,11 @@ class Endpoints {
 };
 
 /// Paces a peer that goes from endpoint to endpoint and finds nobody who serves: at once to the next one,
-/// with a pause behind each whole round, so that it never spins. Pure; not thread-safe.
+/// with a pause after each whole round, so that it never spins. Pure; not thread-safe.
 class EndpointRounds {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  /// Behind the first round; twice as long behind each after it, up to the second.
+  /// Pause after the first round; doubled after each later round, up to the second.
   static constexpr std::chrono::milliseconds kPause = end_times::round_pause,
                                              kPauseMax = end_times::round_pause_max;
   /// Longer ago than any pause between two that belong together.

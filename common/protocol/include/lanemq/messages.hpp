@@ -38,7 +38,7 @@ struct Cost {
   bool knows_output() const { return output_tokens && (certain.value_or(0) & kOutput) != 0; }
 };
 
-/// What an attempt used, as the upstream reported.
+/// Usage of an attempt, as the upstream reported it.
 struct Usage {
   std::optional<std::int64_t> requests, input_tokens, output_tokens, cached_tokens, reasoning_tokens;
 };
