@@ -74,8 +74,8 @@ class Rates(TwoGateways):
                 self.assertEqual(called, sum(answer.status == 200 for _, answer in answers))
                 for refused in self.only_refused_for(answers, "tenant_rpm"):
                     self.assertGreater(int(refused.headers["retry-after-ms"]), 0)
-                # Each gateway has had some.
-                self.assertEqual({base for base, answer in answers if answer.status == 200}, set(self.bases))
+                if name == "many":  # of six requests the gateway that was quicker may have had all
+                    self.assertEqual({base for base, answer in answers if answer.status == 200}, set(self.bases))
 
     def test_tokens_of_both_are_one_keys(self):
         answers, passed = self.hammer("tokens", "gpt-x+tokens=50", refused_by=2)
