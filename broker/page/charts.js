@@ -48,6 +48,7 @@ export class Chart {
     this.drop();
     this.names = names;
     this.colours = names.map((name, place) => colour(kColours[place % kColours.length]));
+    if (!this.plot.isConnected) return;  // of a view that was left: it has no measures
     const series = {};
     // A name is its place: what names hold is nobody's option.
     names.forEach((name, place) => {
