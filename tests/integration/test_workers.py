@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 import unittest
+import urllib.request
 
 from msgpack import packb
 
@@ -469,7 +470,8 @@ class Lost(harness.Case):
     def start_worker(self, endpoint, service, *arguments):
         worker = self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", endpoint, "--service",
                                                  f"{service}=echo:1h", *arguments))
-        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+        self.ready = worker.line()
+        self.assertTrue(self.ready.startswith("ready"), worker.stderr())
         return worker
 
     def submit(self, client, service, count):
@@ -492,8 +494,11 @@ class Lost(harness.Case):
 
     def test_a_worker_whose_connection_is_cut_loses_nothing(self):
         client, proxy = self.room.client(), Proxy(self.room.broker.workers)
-        self.start_worker(proxy.endpoint, "held", "--capacity", "4")
+        self.start_worker(proxy.endpoint, "held", "--capacity", "4", "--metrics", "127.0.0.1:0")
         self.submit(client, "held", 4)
+        # What is on the way when the connection is cut has not reached the worker, and is lost.
+        metrics = self.ready.split("metrics=")[1].strip() + "/metrics"
+        harness.wait_until(lambda: b"\nlanemq_worker_jobs_running 4\n" in urllib.request.urlopen(metrics).read(), "jobs that are held")
 
         for cuts in range(1, 6):
             proxy.cut()
