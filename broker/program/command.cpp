@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "broker/program/start_check.hpp"
 #include "common/log/log.hpp"
 #include "common/service/memory_guard.hpp"
+#include "common/service/own_process.hpp"
 #include "common/service/standard_descriptors.hpp"
 #include "common/settings/blank_file.hpp"
 #include "common/settings/secrets/secret_source.hpp"
@@ -25,12 +27,10 @@ namespace lanemq::program {
 namespace {
 
 int serve(Config config, const std::function<Config()>& read_again) {
+  std::optional<service::OwnProcess> process;
   BrokerProgram broker(std::move(config), read_again);
   broker.prepare();
-  const log::Writing writing;
-  service::SignalCommands signals;
-  service::Notifier notifier(settings::process_environment);
-  const auto at = broker.start({signals, notifier});
+  const auto at = broker.start(process.emplace().host());
   if (!at) return 0;
   log::say("ready clients=" + at->clients + " workers=" + at->workers +
            (at->admin.empty() ? "" : " admin=" + at->admin) + (at->http.empty() ? "" : " http=" + at->http) +

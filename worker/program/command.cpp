@@ -5,12 +5,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "common/log/log.hpp"
 #include "common/service/memory_guard.hpp"
+#include "common/service/own_process.hpp"
 #include "common/service/standard_descriptors.hpp"
 #include "common/settings/environment.hpp"
 #include "common/settings/secrets/secret_shapes.hpp"
@@ -24,23 +26,22 @@ namespace {
 constexpr int kExitSignal = 128;  ///< plus the signal's number
 
 int serve(Settings settings) {
+  std::optional<service::OwnProcess> process;
   WorkerProgram worker(std::move(settings));
   worker.prepare();
-  const log::Writing writing;
-  service::Notifier notifier(lanemq::settings::process_environment);
-  service::SignalCommands signals;
+  process.emplace();
   std::string services;
   for (const ServiceSettings& service : worker.settings().services)
     services += (services.empty() ? "" : ",") + service.name;
   const std::string serves =
       " services=" + services + " capacity=" + std::to_string(worker.settings().worker.capacity);
-  worker.start({signals, notifier},
+  worker.start(process->host(),
                {.ready =
-                    [&serves](const WorkerProgram::Ready& at) {
+                    [serves](const WorkerProgram::Ready& at) {
                       log::say("ready name=" + at.name + serves +
                                (at.metrics.empty() ? "" : " metrics=" + at.metrics) + "\n");
                     },
-                .stop_without_worker = [&signals] { std::_Exit(kExitSignal + signals.last()); }});
+                .stop_without_worker = [&process] { std::_Exit(kExitSignal + process->last_signal()); }});
   return worker.run();
 }
 

@@ -13,6 +13,7 @@
 #include "client/gateway/program/start.hpp"
 #include "common/log/log.hpp"
 #include "common/service/memory_guard.hpp"
+#include "common/service/own_process.hpp"
 #include "common/service/standard_descriptors.hpp"
 #include "common/settings/blank_file.hpp"
 #include "common/settings/environment.hpp"
@@ -26,11 +27,9 @@ namespace {
 constexpr int kExitDone = 0, kExitUsage = 2, kExitRefused = 3;
 
 int serve(const Settings& settings, const std::function<Settings()>& read_again) {
-  service::SignalCommands signals;
-  const log::Writing writing;
-  service::Notifier notifier(lanemq::settings::process_environment);
+  service::OwnProcess process;
   GatewayProgram gateway(settings, read_again);
-  log::say("ready " + gateway.start({signals, notifier}) + "\n");
+  log::say("ready " + gateway.start(process.host()) + "\n");
   gateway.run();
   return kExitDone;
 }
