@@ -55,11 +55,6 @@ export const PROGRESS_EVERY: 250;
  */
 export const ERRORS: [code: string, status: number, saysWhenToRetry: boolean][];
 export const REFUSALS: string[];
-export const WORKER_REFUSALS: string[];
-export const ERROR_CLASSES: string[];
 export const LIMITED_BY: string[];
 export const USAGE: string[];
 export const LIMITS: string[];
-export const SUBMIT_FIELDS: string[];
-export const STATUS_FIELDS: string[];
-export const EVENT_FIELDS: string[];
